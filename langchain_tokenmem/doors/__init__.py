@@ -1,0 +1,1 @@
+"""Adapters by which an application uses the memory."""

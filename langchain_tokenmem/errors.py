@@ -1,0 +1,74 @@
+"""What can go wrong, as one tree.
+
+```
+TokenMemoryError (LangChainException)
+├── BudgetExceededError (ValueError)   the parts that cannot shrink are larger than the limit
+├── ConfigurationError (ValueError)    a setting that cannot work, said when it is made
+├── ScopeError (ValueError)            a session or user id that is missing or unusable
+├── SummaryError                       a summary could not be made or was refused
+├── RecallError                        the recall index could not answer
+└── StoreError                         the store could not read or write
+    └── CorruptStoreError              stored rows are damaged; nothing of them was returned
+```
+
+Every message says what happened, to which session, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from langchain_core.exceptions import LangChainException
+
+
+class TokenMemoryError(LangChainException):
+    """Base of every error that this package raises."""
+
+
+class BudgetExceededError(TokenMemoryError, ValueError):
+    """The parts of a request that may not shrink do not fit the limit.
+
+    Args:
+        parts: Tokens of each part of the request, by its name.
+        limit: The limit, in tokens, that they exceed.
+        advice: What the caller can do about it.
+    """
+
+    def __init__(self, parts: Mapping[str, int], limit: int, advice: str = "") -> None:
+        self.parts = dict(parts)
+        self.limit = limit
+        named = ", ".join(f"{name} {tokens:,}" for name, tokens in self.parts.items() if tokens)
+        advice = advice or (
+            "Shorten the system text, pass fewer tools, or take a model with a larger window."
+        )
+        super().__init__(
+            f"The fixed parts of the request need {sum(self.parts.values()):,} tokens ({named}), "
+            f"the limit is {limit:,}. {advice}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.parts, self.limit))
+
+
+class ConfigurationError(TokenMemoryError, ValueError):
+    """A setting that cannot work."""
+
+
+class ScopeError(TokenMemoryError, ValueError):
+    """A session or user id that is missing, empty or unusable."""
+
+
+class SummaryError(TokenMemoryError):
+    """A summary could not be made, or was refused."""
+
+
+class RecallError(TokenMemoryError):
+    """The recall index could not answer."""
+
+
+class StoreError(TokenMemoryError):
+    """The store could not read or write."""
+
+
+class CorruptStoreError(StoreError):
+    """Stored rows are damaged; nothing of them was returned as data."""

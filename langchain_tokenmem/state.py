@@ -1,0 +1,94 @@
+"""What the memory remembers between two model calls: plain JSON, with a schema version.
+
+A `MemoryState` never holds a message, only ids and numbers over an append-only transcript (and
+the running summary's text), so it can live in a database row or in a LangGraph checkpoint and
+follows forks and time travel with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from typing_extensions import NotRequired, TypedDict
+
+from langchain_tokenmem.errors import CorruptStoreError
+
+STATE_VERSION = 1
+
+
+class RunningSummary(TypedDict):
+    """The summary of everything up to one message, with its provenance.
+
+    Attributes:
+        text: The summary itself, without fences.
+        covers_to: Id of the last message that it covers.
+        covered: How many messages it covers, counted from the first.
+        tokens: Tokens of `text`.
+        model: Name of the summarizer that wrote it.
+        prompt_version: Version of the prompt, or of the rules, that it was written under.
+        reason: Why it was made: `summarize_at`, `limit` or `manual`.
+        created_at: When, as UTC in ISO 8601.
+    """
+
+    text: str
+    covers_to: str
+    covered: int
+    tokens: int
+    model: str
+    prompt_version: str
+    reason: str
+    created_at: str
+
+
+class Cut(TypedDict):
+    """How one message is shortened in the view: fixed once, so its bytes never change again.
+
+    Attributes:
+        head: Characters of the message's text kept at its beginning.
+        tail: Characters kept at its end.
+        args: Characters kept of each string inside the arguments of its tool calls.
+        calls: How many of its tool calls are kept, counted from the last.
+    """
+
+    head: int
+    tail: int
+    args: NotRequired[int]
+    calls: NotRequired[int]
+
+
+class MemoryState(TypedDict):
+    """What was decided so far for one conversation.
+
+    Attributes:
+        version: Schema version of this state.
+        summary: The running summary, if there is one; messages after its pointer are the tail.
+        kept: Ids of covered messages that stay visible (pinned ones, and the newest human message
+            of the moment), oldest first.
+        cuts: Shortened forms of visible messages, by message id.
+    """
+
+    version: int
+    summary: RunningSummary | None
+    kept: list[str]
+    cuts: dict[str, Cut]
+
+
+def new_state() -> MemoryState:
+    """Return the state of a conversation in which nothing was decided yet."""
+    return {"version": STATE_VERSION, "summary": None, "kept": [], "cuts": {}}
+
+
+def load_state(data: Any) -> MemoryState:
+    """Check that `data` is a state this version can read, and return it.
+
+    Raises:
+        CorruptStoreError: When it is no state, or comes from a newer version of this package.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+        raise CorruptStoreError("The stored memory state is not a MemoryState; restore a backup.")
+    if data["version"] > STATE_VERSION:
+        raise CorruptStoreError(
+            f"The stored memory state has schema version {data['version']}, this package reads "
+            f"up to {STATE_VERSION}. Upgrade langchain-tokenmem."
+        )
+    return cast("MemoryState", {**new_state(), **data})

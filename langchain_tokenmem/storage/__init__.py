@@ -1,0 +1,1 @@
+"""Where transcripts and memory states are kept."""

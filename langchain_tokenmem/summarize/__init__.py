@@ -1,0 +1,1 @@
+"""Writing running summaries."""
