@@ -1,0 +1,276 @@
+"""How much room a request has, and what of it is used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_tokenmem.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_CONTEXT_WINDOW = 16_384
+"""Window, in tokens, of a model that does not tell its own: small enough for every current one."""
+
+MIN_CONTEXT_WINDOW = 256
+"""Below this many tokens a question, an answer and a summary have no room beside each other."""
+
+EXACT_MARGIN = 0.02
+ESTIMATE_MARGIN = 0.10
+
+
+@dataclass(frozen=True)
+class TokenBudget:
+    """The window of a model and how a conversation may fill it.
+
+    Shares and thresholds are fractions. Thresholds are of the window and act on the whole
+    request; where the limit lies below one of them, all are lowered in proportion.
+
+    Args:
+        context_window: Tokens that the model can take, answer included.
+        reserve_output: Tokens kept free for the answer. Default: a tenth of the window, at most
+            8,192.
+        margin: Safety, as a fraction of the window. Default: 0.02 where counts are exact, 0.10
+            where they are estimates (the error of the estimator, see docs/counting.md).
+        warn_at: From here on `TokenUsage.near_limit` is true.
+        compact_at: From here on old tool results are shortened, if that reaches `target`: the
+            cheap and deterministic step first.
+        summarize_at: From here on the oldest groups are folded into the running summary.
+        target: Low watermark that both steps go down to: one change of the prefix buys many
+            turns of cache hits.
+        recent_share: Share of the limit at the end of the conversation that is left verbatim. It
+            gives way only where the fixed parts leave no other room.
+        summary_share: Share of the limit that the running summary may never grow past.
+        message_share: Share of the room beside the fixed parts that a single message, and all
+            messages that must be present together, may take.
+        recall_share: Ceiling of recalled messages, of the limit.
+        notes_share: Ceiling of notes, of the limit.
+        result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
+            window, at most 1,000.
+        error_chars: Characters kept of an old tool result that reports an error.
+        model: Name of the model that is counted for; None counts with o200k_base.
+
+    Raises:
+        ConfigurationError: When the numbers cannot work together.
+
+    Example:
+        >>> TokenBudget(context_window=8_000).limit
+        7040
+    """
+
+    context_window: int
+    reserve_output: int = -1
+    margin: float | None = field(default=None, kw_only=True)
+    warn_at: float = field(default=0.80, kw_only=True)
+    compact_at: float = field(default=0.75, kw_only=True)
+    summarize_at: float = field(default=0.80, kw_only=True)
+    target: float = field(default=0.50, kw_only=True)
+    recent_share: float = field(default=0.30, kw_only=True)
+    summary_share: float = field(default=0.20, kw_only=True)
+    message_share: float = field(default=0.80, kw_only=True)
+    recall_share: float = field(default=0.15, kw_only=True)
+    notes_share: float = field(default=0.05, kw_only=True)
+    result_tokens: int = field(default=-1, kw_only=True)
+    error_chars: int = field(default=10_000, kw_only=True)
+    model: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.context_window, int) or self.context_window < MIN_CONTEXT_WINDOW:
+            raise ConfigurationError(
+                f"context_window is {self.context_window!r}; it needs to be a whole number of "
+                f"tokens, at least {MIN_CONTEXT_WINDOW}."
+            )
+        window = self.context_window
+        if self.reserve_output == -1:
+            object.__setattr__(self, "reserve_output", min(8_192, window // 10))
+        if self.result_tokens == -1:
+            object.__setattr__(self, "result_tokens", max(48, min(1_000, window // 40)))
+        self._check_fractions()
+        self._check_order()
+
+    def _check_fractions(self) -> None:
+        for name in (
+            *("warn_at", "compact_at", "summarize_at", "target"),
+            *("recent_share", "summary_share", "message_share", "recall_share", "notes_share"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 < value <= 1:
+                raise ConfigurationError(f"{name} is {value!r}; it is a fraction, over 0 up to 1.")
+        if self.margin is not None and not 0 <= self.margin < 1:
+            raise ConfigurationError(f"margin is {self.margin!r}; it is a fraction from 0 to 1.")
+        for name in ("reserve_output", "error_chars"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}; it is 0 or more.")
+        if not isinstance(self.result_tokens, int) or self.result_tokens < 1:
+            raise ConfigurationError(f"result_tokens is {self.result_tokens!r}; it is 1 or more.")
+
+    def _check_order(self) -> None:
+        if self.limit < MIN_CONTEXT_WINDOW // 2:
+            raise ConfigurationError(
+                f"reserve_output={self.reserve_output:,} leaves {self.limit:,} of "
+                f"{self.context_window:,} tokens for the request; reserve less."
+            )
+        if not self.target < self.compact_at <= self.summarize_at:
+            raise ConfigurationError(
+                f"target ({self.target}) < compact_at ({self.compact_at}) <= summarize_at "
+                f"({self.summarize_at}) is needed: a step that starts below what it frees down to "
+                f"would run at every call."
+            )
+        kept = (self.recent_share + self.summary_share) * self.limit
+        if kept >= self.summarize_tokens:
+            raise ConfigurationError(
+                f"recent_share ({self.recent_share}) and summary_share ({self.summary_share}) keep "
+                f"{kept:,.0f} tokens, summarize_at starts at {self.summarize_tokens:,}: "
+                f"summarization would run at every call. Lower the shares or raise summarize_at."
+            )
+
+    @classmethod
+    def for_model(cls, model: Any, **fields: Any) -> TokenBudget:
+        """Return the budget of a chat model, read from its own `profile` (LangChain v1).
+
+        Args:
+            model: A chat model, or a runnable around one.
+            fields: Any field of `TokenBudget`; it beats what the profile says.
+
+        Returns:
+            A budget; of an unknown model one of `DEFAULT_CONTEXT_WINDOW` tokens, with one warning
+            in the log that says how to give the real window.
+        """
+        profile = profile_of(model)
+        name = model_name(model)
+        window = fields.pop("context_window", None) or profile.get("max_input_tokens")
+        if not isinstance(window, int) or window < MIN_CONTEXT_WINDOW:
+            logger.warning(
+                "The model %s does not tell its context window; %s tokens are assumed. Pass "
+                "TokenBudget(context_window=...) or give the model a profile.",
+                name or type(model).__name__,
+                f"{DEFAULT_CONTEXT_WINDOW:,}",
+            )
+            window = DEFAULT_CONTEXT_WINDOW
+        most = profile.get("max_output_tokens")
+        if isinstance(most, int) and most > 0:
+            fields.setdefault("reserve_output", min(most, 8_192, window // 10))
+        return cls(window, model=fields.pop("model", name), **fields)
+
+    def for_counts(self, *, exact: bool) -> TokenBudget:
+        """Return this budget with the margin that the way of counting asks for."""
+        if self.margin is not None:
+            return self
+        return replace(self, margin=EXACT_MARGIN if exact else ESTIMATE_MARGIN)
+
+    @property
+    def limit(self) -> int:
+        """Most tokens that a request may have. Hard: no view exceeds it."""
+        margin = EXACT_MARGIN if self.margin is None else self.margin
+        return self.context_window - self.reserve_output - round(margin * self.context_window)
+
+    def _threshold(self, share: float) -> int:
+        highest = max(self.warn_at, self.compact_at, self.summarize_at)
+        scale = min(1.0, self.limit / (highest * self.context_window))
+        return int(share * scale * self.context_window)
+
+    @property
+    def warn_tokens(self) -> int:
+        """`warn_at` in tokens, at most the limit."""
+        return self._threshold(self.warn_at)
+
+    @property
+    def compact_tokens(self) -> int:
+        """`compact_at` in tokens, at most the limit."""
+        return self._threshold(self.compact_at)
+
+    @property
+    def summarize_tokens(self) -> int:
+        """`summarize_at` in tokens, at most the limit."""
+        return self._threshold(self.summarize_at)
+
+    @property
+    def target_tokens(self) -> int:
+        """`target` in tokens."""
+        return self._threshold(self.target)
+
+    @property
+    def recent_tokens(self) -> int:
+        """`recent_share` in tokens."""
+        return int(self.recent_share * self.limit)
+
+    @property
+    def summary_tokens(self) -> int:
+        """`summary_share` in tokens."""
+        return int(self.summary_share * self.limit)
+
+
+@dataclass(frozen=True)
+class TokenUsage:
+    """What a request holds.
+
+    Attributes:
+        input_tokens: Tokens of the whole request.
+        max_tokens: The limit.
+        percent_used: 0 to 100, of the window.
+        near_limit: Whether `warn_at` is reached.
+        exceeds_limit: Whether the request is over the limit.
+        is_estimate: Whether the counts are estimates.
+        parts: Tokens of each part: system, tools, pinned, summary, memory_block, tail, notes,
+            recalled; and reserved_output, which is no input.
+    """
+
+    input_tokens: int
+    max_tokens: int
+    percent_used: float
+    near_limit: bool
+    exceeds_limit: bool
+    is_estimate: bool
+    parts: Mapping[str, int]
+
+
+def usage_of(parts: Mapping[str, int], budget: TokenBudget, *, exact: bool) -> TokenUsage:
+    """Return the usage of a request from the tokens of its parts."""
+    total = sum(parts.values())
+    names = ("system", "tools", "pinned", "summary", "memory_block", "tail", "notes", "recalled")
+    return TokenUsage(
+        input_tokens=total,
+        max_tokens=budget.limit,
+        percent_used=round(100 * total / budget.context_window, 1),
+        near_limit=total >= budget.warn_tokens,
+        exceeds_limit=total > budget.limit,
+        is_estimate=not exact,
+        parts={
+            **dict.fromkeys(names, 0),
+            **parts,
+            "reserved_output": budget.reserve_output,
+        },
+    )
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the chat model inside bindings, retries, fallbacks and sequences."""
+    for _ in range(16):
+        inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
+        steps = getattr(model, "steps", None)
+        if inner is None and isinstance(steps, list) and steps:
+            inner = steps[-1]
+        if inner is None or getattr(model, "profile", None):
+            return model
+        model = inner
+    return model
+
+
+def profile_of(model: Any) -> Mapping[str, Any]:
+    """Return the profile of a chat model (`max_input_tokens`, ...); empty where it has none."""
+    profile = getattr(unwrapped(model), "profile", None)
+    return profile if isinstance(profile, Mapping) else {}
+
+
+def model_name(model: Any) -> str | None:
+    """Return the name under which a chat model is known to its provider."""
+    if isinstance(model, str):
+        return model
+    inner = unwrapped(model)
+    for attribute in ("model_name", "model", "model_id"):
+        name = getattr(inner, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return None

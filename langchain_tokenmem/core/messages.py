@@ -1,0 +1,219 @@
+"""Messages as the memory sees them: ids, roles, texts, time stamps, groups.
+
+Nothing here changes a message that it is given; what differs is a copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+
+Role = Literal["system", "human", "ai", "tool", "remove"]
+
+MARKS = "tokenmem"
+"""Key in `response_metadata` under which everything lives that the memory adds to a message."""
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "human": "human",
+    "user": "human",
+    "ai": "ai",
+    "assistant": "ai",
+    "tool": "tool",
+    "function": "tool",
+    "remove": "remove",
+    "SystemMessageChunk": "system",
+    "HumanMessageChunk": "human",
+    "AIMessageChunk": "ai",
+    "ToolMessageChunk": "tool",
+    "FunctionMessageChunk": "tool",
+}
+_TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "text-plain"})
+_HIDDEN_BLOCKS = frozenset(
+    {
+        "reasoning",
+        "reasoning_content",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "tool_call",
+        "tool_call_chunk",
+        "function_call",
+    }
+)
+
+
+def role_of(message: BaseMessage) -> Role:
+    """Return who speaks; a `ChatMessage` by its role, any unknown role as human."""
+    if isinstance(message, ChatMessage):
+        return _ROLES.get(message.role, "human")
+    return _ROLES.get(message.type, "human")
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return the readable text of a message; media stand in it as handles such as `[image]`.
+
+    Reasoning blocks and tool calls have no text here: they are not what was said.
+    """
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(part for part in map(_block_text, message.content) if part)
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, dict):
+        return ""
+    kind = block.get("type")
+    if kind in _TEXT_BLOCKS or (kind is None and "text" in block):
+        text = block.get("text")
+        return text if isinstance(text, str) else ""
+    if kind in _HIDDEN_BLOCKS:
+        return ""
+    return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
+
+
+def digest_of(message: BaseMessage) -> str:
+    """Return 32 hex digits that name what a message says, whatever its id and metadata."""
+    said = [
+        role_of(message),
+        message.name,
+        message.content,
+        getattr(message, "tool_calls", None),
+        getattr(message, "tool_call_id", None),
+    ]
+    plain = (
+        orjson.dumps(said, default=repr, option=orjson.OPT_NON_STR_KEYS)
+        if _is_plain(said)
+        else repr(said).encode("utf-8", "backslashreplace")
+    )
+    return hashlib.blake2b(plain, digest_size=16).hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # lone surrogates, integers over 64 bits
+        return False
+    return True
+
+
+def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages, each with an id of its own.
+
+    A message without one gets an id from what it says and how often it was said before, so that
+    the same list always gets the same ids. Of two messages with the same id and the same words
+    the first stays; one with the same id and other words gets the id with a suffix.
+    """
+    seen: dict[str, BaseMessage] = {}
+    said: Counter[str] = Counter()
+    unique: list[BaseMessage] = []
+    for message in messages:
+        key = message.id
+        if not key:
+            digest = digest_of(message)
+            said[digest] += 1
+            key = f"tm-{digest}-{said[digest]}"
+        if key in seen:
+            if digest_of(seen[key]) == digest_of(message):
+                continue
+            key = _free(key, seen)
+        if key != message.id:
+            message = message.model_copy(update={"id": key})  # noqa: PLW2901
+        seen[key] = message
+        unique.append(message)
+    return unique
+
+
+def _free(key: str, taken: dict[str, BaseMessage]) -> str:
+    number = 2
+    while f"{key}~{number}" in taken:
+        number += 1
+    return f"{key}~{number}"
+
+
+def marks_of(message: BaseMessage) -> dict[str, Any]:
+    """Return what the memory noted on a message: `created_at`, `pinned`, `cut`."""
+    marks = message.response_metadata.get(MARKS)
+    return marks if isinstance(marks, dict) else {}
+
+
+def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
+    """Return a copy of `message` with `marks` added to what the memory noted on it."""
+    metadata = {**message.response_metadata, MARKS: {**marks_of(message), **marks}}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def is_pinned(message: BaseMessage) -> bool:
+    """Return whether the application pinned this message by the mark `pinned`."""
+    return bool(message.response_metadata) and marks_of(message).get("pinned") is True
+
+
+def call_ids(message: BaseMessage) -> list[str]:
+    """Return the ids of the tool calls that an AI message makes, valid and invalid ones."""
+    if not isinstance(message, AIMessage):
+        return []
+    calls: Iterable[Any] = (*message.tool_calls, *message.invalid_tool_calls)
+    return [call["id"] for call in calls if call.get("id")]
+
+
+def result_id(message: BaseMessage) -> str | None:
+    """Return the id of the call that a tool result answers."""
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The atom of every cut: one message, or an AI message with calls and all of their results.
+
+    A message that stands between a call and its late result belongs to the group, so a group is
+    always a run of neighbours in the transcript.
+    """
+
+    messages: tuple[BaseMessage, ...]
+
+    @property
+    def last_id(self) -> str:
+        """Id of the last message, the value of a pointer that covers the group."""
+        return self.messages[-1].id or ""
+
+
+def groups(messages: Sequence[BaseMessage]) -> list[Group]:
+    """Return the messages as groups, in order.
+
+    A result belongs to the nearest run of AI messages before it. A call that is still open when
+    the model speaks again stays unanswered, so one lost result can never weld a conversation
+    into a single group.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> [len(g.messages) for g in groups([HumanMessage("hi"), AIMessage("hello")])]
+        [1, 1]
+    """
+    starts: list[int] = []
+    open_calls: dict[str, int] = {}
+    previous: Role | None = None
+    for index, message in enumerate(messages):
+        role = role_of(message)
+        if role == "ai":
+            if previous != "ai":
+                open_calls.clear()
+            open_calls.update(dict.fromkeys(call_ids(message), index))
+        starts.append(index)
+        answered = open_calls.pop(result_id(message) or "", None)
+        if answered is None and message.type.startswith("function") and previous == "ai":
+            answered = index - 1
+        if answered is not None:
+            while starts[-1] > answered:
+                starts.pop()
+        previous = role
+    ends = [*starts[1:], len(messages)]
+    return [Group(tuple(messages[start:end])) for start, end in zip(starts, ends, strict=True)]
