@@ -1,0 +1,187 @@
+"""The decision what to shorten and what to fold into the running summary.
+
+One idea keeps prompt caches warm: a change of the prefix must pay for itself. It is made only if
+it frees at least half of what lies between `summarize_at` and `target`, or if the limit forces
+it. As only what was added can be freed, the number of changes is bounded by the tokens added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.capping import (
+    capped,
+    recapped,
+    room_of,
+    tokens_of,
+    with_required_fitted,
+)
+from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.results import old_result_cut, shortened
+from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.state import Cut
+
+Reason = Literal["compact_at", "summarize_at", "limit", "manual"]
+
+MARKER_COUNT = 1_000_000
+"""Number of left-out messages that room is kept for in the marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do before the next model call.
+
+    Attributes:
+        reason: Why the prefix changes; None when it does not.
+        cuts: All cuts of visible messages from now on.
+        fold: How many of the oldest tail groups go into the running summary.
+        before: Tokens of the request as it stands.
+        after: Tokens of the request once the plan is carried out, at most.
+        summary_tokens: Most tokens that the next running summary may have.
+        warnings: What the caller should know.
+    """
+
+    reason: Reason | None
+    cuts: Mapping[str, Cut]
+    fold: int
+    before: int
+    after: int
+    summary_tokens: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False) -> Plan:
+    """Return what to do before the next model call.
+
+    Args:
+        scene: The conversation under its state.
+        budget: The thresholds.
+        meter: How requests are counted.
+        force: Fold whatever the recent share leaves, below the thresholds too.
+
+    Returns:
+        The plan; without a reason when only a message that was never sent is cut, or nothing.
+
+    Raises:
+        BudgetExceededError: When the fixed parts leave no room for a conversation.
+    """
+    scene = capped(scene, budget, meter)
+    before = tokens_of(scene, meter)
+    idle = Plan(None, scene.cuts, 0, before, before)
+    if before <= budget.compact_tokens and not force:
+        return idle
+    return _change(scene, budget, meter, idle, force=force)
+
+
+def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, *, force: bool) -> Plan:
+    """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
+    before = idle.before
+    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+    recent = _recent_start(scene, budget, meter)
+    compacted = _compact(scene, budget, meter, recent)
+    after = tokens_of(compacted, meter)
+    if not force and before - after >= gain and after <= budget.summarize_tokens:
+        return Plan("compact_at", compacted.cuts, 0, before, after)
+    if not force and before <= budget.summarize_tokens:
+        return idle
+    folded = _fold(compacted, budget, meter, recent=recent, ceiling=before - gain)
+    if force:
+        return replace(folded, reason="manual" if folded.fold else None, before=before)
+    if before > budget.limit:
+        return replace(folded, reason="limit", before=before)
+    if before - folded.after >= gain:
+        return replace(folded, reason="summarize_at", before=before)
+    warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
+    return replace(idle, warnings=(warning,))
+
+
+def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+    """Return the scene within the limit: the oldest groups left out, with one marker for them.
+
+    Raises:
+        BudgetExceededError: When not even the capped newest messages fit.
+    """
+    scene = capped(scene, budget, meter)
+    if tokens_of(scene, meter) <= budget.limit:
+        return scene
+    marked = replace(recapped(scene, budget, meter), left_out=MARKER_COUNT)
+    folding = Folding.of(marked, meter)
+    newest = max(len(marked.tail) - 1, 0)
+    fold = folding.fewest(budget.limit, within=newest)
+    fold = newest if fold is None else fold
+    rest = with_required_fitted(marked.folded(fold), budget, meter)
+    gone = sum(
+        len(group.source.messages) for group in scene.tail[:fold] if not scene.is_required(group)
+    )
+    rest = replace(rest, left_out=gone)
+    parts = rest.parts(meter)
+    if sum(parts.values()) > budget.limit:
+        raise BudgetExceededError(
+            parts, budget.limit, "Not even the capped newest messages fit: enlarge the window."
+        )
+    return rest
+
+
+def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
+    """Return the index of the first tail group of the recent share; the newest is always in it."""
+    sizes = scene.sizes(scene.tail, meter)
+    newest = max(len(sizes) - 1, 0)
+    used = accumulate(reversed(sizes))
+    within = sum(1 for total in used if total <= budget.recent_tokens)
+    return min(len(sizes) - within, newest)
+
+
+def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Scene:
+    """Return the scene with old tool results shortened, oldest first, down to the target."""
+    excess = tokens_of(scene, meter) - budget.target_tokens
+    cuts = dict(scene.cuts)
+    for group in scene.tail[:recent]:
+        for message in group.messages:
+            key = message.id or ""
+            if excess <= 0 or role_of(message) != "tool" or key in cuts:
+                continue
+            cut = old_result_cut(message, budget, meter.message)
+            if cut is not None:
+                cuts[key] = cut
+                excess -= meter.message(message) - meter.message(shortened(message, cut))
+    return replace(scene, cuts=cuts) if len(cuts) > len(scene.cuts) else scene
+
+
+def _fold(scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int) -> Plan:
+    """Return the plan that folds the fewest groups to reach the target.
+
+    The recent share is left alone unless the ceiling cannot be reached beside it.
+    """
+    scene = recapped(scene, budget, meter)
+    room = room_of(scene, budget, meter)
+    spare = room - int(budget.message_share * room) - SUMMARY_FRAME
+    folding = Folding.of(
+        replace(scene, summary=None),
+        meter,
+        prior=scene.summary["tokens"] if scene.summary else 0,
+        most=max(0, min(budget.summary_tokens, spare)),
+    )
+    newest = max(len(scene.tail) - 1, 0)
+    fold = folding.fewest(budget.target_tokens, within=recent)
+    if fold is None and folding.after(recent) > ceiling:
+        fold = folding.fewest(ceiling, within=newest)
+        fold = newest if fold is None else fold
+    fold = recent if fold is None else fold
+    aside = folding.summary(fold)
+    rest = replace(scene.folded(fold), summary=None)
+    rest = with_required_fitted(rest, budget, meter, aside=aside)
+    visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
+    return Plan(
+        reason=None,
+        cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
+        fold=fold,
+        before=0,
+        after=tokens_of(rest, meter) + aside,
+        summary_tokens=folding.allowance(fold),
+    )

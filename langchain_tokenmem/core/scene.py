@@ -1,0 +1,159 @@
+"""A conversation taken apart under a state: what is covered, what stays visible, what is tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from langchain_tokenmem.core.legality import OPENING, Dangling, Mended, mend
+from langchain_tokenmem.core.messages import groups, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
+from langchain_tokenmem.core.results import group_tokens, shown_messages
+from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
+
+REPLY_PRIMING = 3
+"""Tokens that every request adds for the start of the reply (OpenAI's published formula)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """How a request is counted.
+
+    Attributes:
+        message: Tokens of one message.
+        tools: Tokens of the tool schemas.
+        overhead: Tokens around the conversation that the memory does not see.
+    """
+
+    message: Callable[[BaseMessage], int]
+    tools: int = 0
+    overhead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A conversation as the next request would show it.
+
+    Attributes:
+        system: The application's own system text, as one message.
+        summary: The running summary.
+        kept: Covered groups that stay visible, oldest first.
+        tail: Groups after the pointer, oldest first.
+        cuts: Shortened forms by message id.
+        first_request: Id of the pinned first human message.
+        newest_human: Id of the newest human message.
+        left_out: Messages that a marker stands for, because they did not fit.
+        notes: What was repaired.
+    """
+
+    system: BaseMessage | None
+    summary: RunningSummary | None
+    kept: tuple[Mended, ...]
+    tail: tuple[Mended, ...]
+    cuts: Mapping[str, Cut]
+    first_request: str | None
+    newest_human: str | None
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+    def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
+        """Return a group as this scene shows it."""
+        return shown_messages(group.messages, self.cuts)
+
+    def front(self) -> BaseMessage | None:
+        """Return the system message with everything that rides in it."""
+        system = self.system
+        if self.summary is not None:
+            system = with_text(system, summary_text(self.summary))
+        if self.left_out:
+            system = with_text(system, left_out_text(self.left_out))
+        return system
+
+    def body(self) -> list[BaseMessage]:
+        """Return the messages after the system text."""
+        shown = [message for group in (*self.kept, *self.tail) for message in self.shown(group)]
+        if shown and role_of(shown[0]) != "human":
+            shown.insert(0, OPENING)
+        return shown
+
+    def sizes(self, found: Sequence[Mended], meter: Meter) -> list[int]:
+        """Return the tokens of groups as this scene shows them."""
+        return [group_tokens(group.messages, self.cuts, meter.message) for group in found]
+
+    def parts(self, meter: Meter) -> dict[str, int]:
+        """Return the tokens of each part of the request."""
+        own = meter.message(self.system) if self.system is not None else 0
+        front = self.front()
+        opening = meter.message(OPENING) if self.body()[:1] == [OPENING] else 0
+        return {
+            "system": own + meter.overhead + REPLY_PRIMING,
+            "tools": meter.tools,
+            "pinned": sum(self.sizes(self.kept, meter)),
+            "summary": (meter.message(front) if front is not None else 0) - own,
+            "tail": sum(self.sizes(self.tail, meter)) + opening,
+        }
+
+    def is_required(self, group: Mended) -> bool:
+        """Return whether a group stays visible when it is covered."""
+        return any(
+            message.id in {self.first_request, self.newest_human} or is_pinned(message)
+            for message in group.source.messages
+        )
+
+    def folded(self, count: int) -> Scene:
+        """Return the scene after its oldest `count` tail groups were covered."""
+        required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
+        return replace(self, kept=tuple(required), tail=self.tail[count:])
+
+
+def scene_of(
+    messages: Sequence[BaseMessage],
+    state: MemoryState,
+    *,
+    system: str | BaseMessage | None = None,
+    pin_first: bool = True,
+    dangling: Dangling = "answer",
+) -> Scene:
+    """Return the conversation under `state`.
+
+    Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
+    the pointer's message is not among `messages`, all of them are tail: showing something twice
+    is a smaller fault than losing it.
+    """
+    own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
+    if isinstance(system, str) and system:
+        own.append(SystemMessage(system))
+    spoken: list[BaseMessage] = []
+    for message in with_ids(messages):
+        role = role_of(message)
+        if role == "system":
+            own.append(message)
+        elif role != "remove":
+            spoken.append(message)
+    summary = state["summary"]
+    start = _after(spoken, summary["covers_to"]) if summary else 0
+    ids = set(state["kept"])
+    visible = [message for message in spoken[:start] if message.id in ids]
+    humans = [m.id for m in (*visible, *spoken[start:]) if role_of(m) == "human"]
+    kept_groups, tail_groups = groups(visible), groups(spoken[start:])
+    mended, notes = mend([*kept_groups, *tail_groups], dangling=dangling)
+    return Scene(
+        system=merged_system(own),
+        summary=summary,
+        kept=tuple(mended[: len(kept_groups)]),
+        tail=tuple(mended[len(kept_groups) :]),
+        cuts=state["cuts"],
+        first_request=humans[0] if humans and pin_first else None,
+        newest_human=humans[-1] if humans else None,
+        notes=tuple(notes),
+    )
+
+
+def _after(messages: Sequence[BaseMessage], pointer: str) -> int:
+    """Return the index behind the message with the id `pointer`; 0 where it is missing."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].id == pointer:
+            return index + 1
+    return 0

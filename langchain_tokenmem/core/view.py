@@ -1,0 +1,48 @@
+"""The exact list of messages for one model call, and what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
+from langchain_tokenmem.core.planning import fitted
+from langchain_tokenmem.core.scene import Meter, Scene
+
+
+@dataclass(frozen=True)
+class View:
+    """The request for one model call.
+
+    Attributes:
+        messages: What is sent, in order; legal for strict providers and within the limit.
+        usage: Tokens in all and for each part.
+        warnings: What was repaired or left out; empty when nothing was.
+        left_out: How many messages a marker stands for, because they did not fit.
+    """
+
+    messages: list[BaseMessage]
+    usage: TokenUsage
+    warnings: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> View:
+    """Return the view of a scene: a pure function, which fits whatever the scene holds.
+
+    Raises:
+        BudgetExceededError: When the parts that may not be dropped do not fit even capped.
+    """
+    scene = fitted(scene, budget, meter)
+    front = scene.front()
+    warnings = scene.notes
+    if scene.left_out:
+        said = f"{scene.left_out:,} messages did not fit and are left out"
+        warnings += (f"{said}; compact() folds them into a summary.",)
+    return View(
+        messages=[*([front] if front is not None else []), *scene.body()],
+        usage=usage_of(scene.parts(meter), budget, exact=exact),
+        warnings=warnings,
+        left_out=scene.left_out,
+    )

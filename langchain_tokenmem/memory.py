@@ -1,0 +1,260 @@
+"""The engine behind every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.capping import capped
+from langchain_tokenmem.core.legality import Dangling
+from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.scene import Meter, Scene, scene_of
+from langchain_tokenmem.core.view import View, view_of
+from langchain_tokenmem.state import MemoryState, RunningSummary, load_state, new_state
+from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.resolve import counter_for
+
+DEFAULT_BUDGET = TokenBudget(16_384)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class TokenMemory:
+    """Decides what a model call sees of a conversation, within a token budget.
+
+    The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
+    shortened forms of old tool results) and `view` applies a state to the messages. One memory
+    may serve any number of conversations, threads and event loops at once.
+
+    Args:
+        budget: The window and its thresholds; default: 16,384 tokens.
+        summarizer: Writes running summaries; default: `ExtractiveSummarizer`, which needs no
+            model.
+        counter: Counts tokens; default: the one that fits `budget.model`.
+        pin_first: Keep the first human message in every view.
+        dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
+            `drop`.
+        now: Gives the time of a summary, in UTC.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> memory = TokenMemory(TokenBudget(context_window=8_000))
+        >>> view = memory.view([HumanMessage("hi")], system="Be brief.")
+        >>> [message.type for message in view.messages]
+        ['system', 'human']
+    """
+
+    def __init__(
+        self,
+        budget: TokenBudget | None = None,
+        *,
+        summarizer: Summarizer | None = None,
+        counter: TokenCounter | None = None,
+        pin_first: bool = True,
+        dangling: Dangling = "answer",
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self.budget = budget or DEFAULT_BUDGET
+        self.summarizer = summarizer or ExtractiveSummarizer()
+        self._counter = counter
+        self._pin_first = pin_first
+        self._dangling = dangling
+        self._now = now
+
+    def view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> View:
+        """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
+
+        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        marker in their place and a warning.
+
+        Args:
+            messages: The conversation, oldest first; system messages may stand in it.
+            state: What was decided so far; None for nothing.
+            system: System text of the application.
+            tools: Tool schemas that the request carries.
+            overhead_tokens: Tokens around the conversation that are in neither of these.
+            budget: Beats the memory's own for this call.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
+        return view_of(scene, budget, meter, exact=self.counter_of(budget).method == "exact")
+
+    def compact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+        force: bool = False,
+        instruction: str | None = None,
+    ) -> MemoryState:
+        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            system: System text of the application.
+            tools: Tool schemas that the request carries.
+            overhead_tokens: Tokens around the conversation that are in neither of these.
+            budget: Beats the memory's own for this call.
+            force: Fold everything but the recent share, also below the thresholds.
+            instruction: What this one summary should pay attention to.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        steps = self._compaction(
+            self._scene(messages, state, system, tools, overhead_tokens, budget),
+            state,
+            force=force,
+            instruction=instruction,
+        )
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(self.summarizer.summarize(request))
+        except StopIteration as done:
+            return _result(done)
+
+    async def acompact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+        force: bool = False,
+        instruction: str | None = None,
+    ) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop on the summarizer."""
+        steps = self._compaction(
+            self._scene(messages, state, system, tools, overhead_tokens, budget),
+            state,
+            force=force,
+            instruction=instruction,
+        )
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(await self.summarizer.asummarize(request))
+        except StopIteration as done:
+            return _result(done)
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of messages and tool schemas as one request."""
+        return self.counter_of(self.budget).count(messages, tools=tools)
+
+    def counter_of(self, budget: TokenBudget) -> TokenCounter:
+        """Return the counter that this memory uses under a budget."""
+        return self._counter or counter_for(budget.model)
+
+    def _scene(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        system: str | BaseMessage | None,
+        tools: Sequence[Any] | None,
+        overhead_tokens: int,
+        budget: TokenBudget | None,
+    ) -> tuple[Scene, TokenBudget, Meter]:
+        budget = budget or self.budget
+        counter = self.counter_of(budget)
+        scene = scene_of(
+            messages,
+            new_state() if state is None else load_state(state),
+            system=system,
+            pin_first=self._pin_first,
+            dangling=self._dangling,
+        )
+        meter = Meter(counter.message, tools=counter.tools(tools), overhead=overhead_tokens)
+        return scene, budget.for_counts(exact=counter.method == "exact"), meter
+
+    def _compaction(
+        self,
+        taken_apart: tuple[Scene, TokenBudget, Meter],
+        state: MemoryState | None,
+        *,
+        force: bool,
+        instruction: str | None,
+    ) -> Generator[SummaryRequest, str, MemoryState]:
+        """Yield what the summarizer is asked, take its answer, return the new state."""
+        scene, budget, meter = taken_apart
+        scene = capped(scene, budget, meter)
+        planned = plan(scene, budget, meter, force=force)
+        old = new_state() if state is None else state
+        if not planned.fold:
+            cuts = dict(planned.cuts)
+            return old if cuts == old["cuts"] else {**old, "cuts": cuts}
+        text = ""
+        if planned.summary_tokens:
+            text = yield SummaryRequest(
+                messages=_to_fold(scene, planned),
+                max_tokens=planned.summary_tokens,
+                count_text=self.counter_of(budget).text,
+                prior=scene.summary["text"] if scene.summary else None,
+                instruction=instruction,
+            )
+        return {
+            **old,
+            "summary": self._summary(scene, planned, text, self.counter_of(budget).text(text)),
+            "kept": [
+                message.id or ""
+                for group in scene.folded(planned.fold).kept
+                for message in group.source.messages
+            ],
+            "cuts": dict(planned.cuts),
+        }
+
+    def _summary(self, scene: Scene, planned: Plan, text: str, tokens: int) -> RunningSummary:
+        folded = scene.tail[: planned.fold]
+        covered = sum(len(group.source.messages) for group in folded)
+        return {
+            "text": text,
+            "covers_to": folded[-1].source.last_id,
+            "covered": covered + (scene.summary["covered"] if scene.summary else 0),
+            "tokens": tokens,
+            "model": self.summarizer.name,
+            "prompt_version": self.summarizer.prompt_version,
+            "reason": planned.reason or "manual",
+            "created_at": self._now().isoformat(),
+        }
+
+
+def _to_fold(scene: Scene, planned: Plan) -> list[BaseMessage]:
+    """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
+    return [
+        message
+        for group in scene.tail[: planned.fold]
+        for message in scene.shown(group) or group.source.messages
+    ]
+
+
+def _result(done: StopIteration) -> MemoryState:
+    state: MemoryState = done.value
+    return state
