@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -125,18 +126,12 @@ class TokenMemory:
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        steps = self._compaction(
-            self._scene(messages, state, system, tools, overhead_tokens, budget),
-            state,
-            force=force,
-            instruction=instruction,
-        )
-        try:
-            request = next(steps)
-            while True:
-                request = steps.send(self.summarizer.summarize(request))
-        except StopIteration as done:
-            return _result(done)
+        scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
+        steps = self._compaction(scene, state, force=force, instruction=instruction)
+        step = _advance(steps, None)
+        while isinstance(step, SummaryRequest):
+            step = _advance(steps, self.summarizer.summarize(step))
+        return step
 
     async def acompact(
         self,
@@ -150,19 +145,18 @@ class TokenMemory:
         force: bool = False,
         instruction: str | None = None,
     ) -> MemoryState:
-        """Do the same as `compact` without blocking the event loop on the summarizer."""
-        steps = self._compaction(
-            self._scene(messages, state, system, tools, overhead_tokens, budget),
-            state,
-            force=force,
-            instruction=instruction,
+        """Do the same as `compact` without blocking the event loop.
+
+        Counting and planning run in a thread, where the vocabulary is loaded too.
+        """
+        scene = await asyncio.to_thread(
+            self._scene, messages, state, system, tools, overhead_tokens, budget
         )
-        try:
-            request = next(steps)
-            while True:
-                request = steps.send(await self.summarizer.asummarize(request))
-        except StopIteration as done:
-            return _result(done)
+        steps = self._compaction(scene, state, force=force, instruction=instruction)
+        step = await asyncio.to_thread(_advance, steps, None)
+        while isinstance(step, SummaryRequest):
+            step = await asyncio.to_thread(_advance, steps, await self.summarizer.asummarize(step))
+        return step
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -202,7 +196,7 @@ class TokenMemory:
         *,
         force: bool,
         instruction: str | None,
-    ) -> Generator[SummaryRequest, str, MemoryState]:
+    ) -> Compaction:
         """Yield what the summarizer is asked, take its answer, return the new state."""
         scene, budget, meter = taken_apart
         scene = capped(scene, budget, meter)
@@ -255,6 +249,13 @@ def _to_fold(scene: Scene, planned: Plan) -> list[BaseMessage]:
     ]
 
 
-def _result(done: StopIteration) -> MemoryState:
-    state: MemoryState = done.value
-    return state
+Compaction = Generator[SummaryRequest, str, MemoryState]
+
+
+def _advance(steps: Compaction, answer: str | None) -> SummaryRequest | MemoryState:
+    """Hand an answer to a compaction; return its next request, or the state that it ends with."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        state: MemoryState = done.value
+        return state

@@ -64,11 +64,7 @@ def mend(
     """
     taken: set[str] = set()
     notes: list[str] = []
-    mended = []
-    for group in found:
-        shown = _mend_group(group, taken, notes, dangling)
-        taken.update(key for message in shown for key in call_ids(message))
-        mended.append(Mended(group, shown))
+    mended = [Mended(group, _mend_group(group, taken, notes, dangling)) for group in found]
     return mended, notes
 
 
@@ -141,6 +137,7 @@ def _mend_call(
         notes.append(f"Tool calls of {message.id} have no result; answered as interrupted.")
     full = [answer or _interrupted(mended, key) for key, answer in zip(keys, answers, strict=True)]
     reused = {key: _fresh(key, taken) for key in keys if key in taken}
+    taken.update(reused.get(key, key) for key in keys)
     if not reused:
         return [mended, *full]
     notes.append(f"Tool call ids of {message.id} were used before; renamed in the view.")

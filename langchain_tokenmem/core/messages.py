@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import orjson
@@ -215,5 +216,5 @@ def groups(messages: Sequence[BaseMessage]) -> list[Group]:
             while starts[-1] > answered:
                 starts.pop()
         previous = role
-    ends = [*starts[1:], len(messages)]
-    return [Group(tuple(messages[start:end])) for start, end in zip(starts, ends, strict=True)]
+    bounds = pairwise([*starts, len(messages)])
+    return [Group(tuple(messages[start:end])) for start, end in bounds]

@@ -45,6 +45,8 @@ def shortened(message: BaseMessage, cut: Cut) -> BaseMessage:
     but the message and the cut.
     """
     text = _cut_text(text_of(message), cut, message.id or "")
+    if isinstance(message.content, list) and cut["head"] + cut["tail"] >= len(text):
+        text = f"{text}\n[... only text is shown; full content: message {message.id} ...]"
     update: dict[str, Any] = {"content": text}
     if isinstance(message, AIMessage):
         message = _cut_calls(message, cut)

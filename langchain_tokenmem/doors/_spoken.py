@@ -1,0 +1,54 @@
+"""What was said in a call: inputs and outputs of a chain as messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.prompt_values import PromptValue
+from pydantic import BaseModel
+
+
+def with_id(message: BaseMessage) -> BaseMessage:
+    """Return the message with an id; a new one where it has none."""
+    return message if message.id else message.model_copy(update={"id": str(uuid4())})
+
+
+def messages_of(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMessage]:
+    """Return what was said as messages; a bare text is said by `kind`, other data as JSON."""
+    if isinstance(value, PromptValue):
+        return value.to_messages()
+    several = list(value) if isinstance(value, (list, tuple)) else [value]
+    if all(isinstance(item, BaseMessage) for item in several):
+        return several
+    return [] if value is None else [kind(_as_text(value))]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def only_key(value: dict[str, Any], otherwise: str) -> str:
+    """Return the key of a dict that has a single one, as LangChain's own history wrapper does."""
+    return next(iter(value)) if len(value) == 1 else otherwise
+
+
+def added_up(pieces: list[Any]) -> Any:
+    """Return streamed pieces as one value: their sum where they add up, else the last one."""
+    whole = None
+    for piece in pieces:
+        whole = piece if whole is None else _sum(whole, piece)
+    return whole
+
+
+def _sum(whole: Any, piece: Any) -> Any:
+    try:
+        return whole + piece
+    except TypeError:
+        return piece

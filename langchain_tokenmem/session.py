@@ -1,0 +1,174 @@
+"""One stored conversation under a memory: what the doors over a transcript store share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.state import MemoryState, new_state
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.core.budget import TokenBudget
+    from langchain_tokenmem.core.view import View
+    from langchain_tokenmem.memory import TokenMemory
+    from langchain_tokenmem.storage.transcripts import TranscriptRow, TranscriptStore
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 8
+"""Tries to commit a new state before giving up; each failure means that somebody else's won."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What surrounds a conversation in one model call.
+
+    Attributes:
+        incoming: Messages of this turn that are not stored yet.
+        system: System text in front.
+        tools: Tool schemas that the call carries.
+        overhead_tokens: Tokens of anything else around it.
+        budget: Budget of this call; beats the session's, which beats the memory's.
+    """
+
+    incoming: Sequence[BaseMessage] = ()
+    system: str | BaseMessage | None = None
+    tools: Sequence[Any] | None = None
+    overhead_tokens: int = 0
+    budget: TokenBudget | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A conversation as far as a view needs it.
+
+    Attributes:
+        messages: Kept messages, the pointer's own one, the tail, and what is incoming.
+        state: The stored state, or a new one.
+        version: Version of the stored state, for the commit.
+        around: Keywords for `TokenMemory.view` and `compact`.
+    """
+
+    messages: list[BaseMessage]
+    state: MemoryState
+    version: int
+    around: dict[str, Any]
+
+
+class Session:
+    """A conversation in a store, seen through a memory.
+
+    Args:
+        memory: Decides what is shown.
+        store: Keeps the transcript and the state.
+        session_id: Names the conversation.
+        user_id: Who owns it; checked by the store when it is given.
+    """
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        store: TranscriptStore,
+        session_id: str,
+        user_id: str | None = None,
+    ) -> None:
+        self.memory = memory
+        self.store = store
+        self.session_id = session_id
+        self.user_id = user_id
+
+    def view(self, request: Request) -> View:
+        """Compact where it is due, and return the view of the next model call."""
+        for _ in range(_ATTEMPTS):
+            loaded = self._load(request)
+            state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
+            if not _is_storable(state, loaded, request) or self._commit(state, loaded):
+                return self.memory.view(loaded.messages, state, **loaded.around)
+        return self._served_uncommitted(loaded)
+
+    async def aview(self, request: Request) -> View:
+        """Do the same as `view` without blocking the event loop."""
+        for _ in range(_ATTEMPTS):
+            loaded = await asyncio.to_thread(self._load, request)
+            state = await self.memory.acompact(loaded.messages, loaded.state, **loaded.around)
+            if not _is_storable(state, loaded, request) or await asyncio.to_thread(
+                self._commit, state, loaded
+            ):
+                return self.memory.view(loaded.messages, state, **loaded.around)
+        return self._served_uncommitted(loaded)
+
+    def compact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
+        """Fold everything but the recent share into the summary, whatever the thresholds say.
+
+        Raises:
+            StoreError: When other writers committed first, again and again.
+        """
+        by_hand: dict[str, Any] = {"force": True, "instruction": instruction}
+        for _ in range(_ATTEMPTS):
+            loaded = self._load(request)
+            state = self.memory.compact(loaded.messages, loaded.state, **loaded.around, **by_hand)
+            if state is loaded.state or self._commit(state, loaded):
+                return state
+        raise self._busy()
+
+    async def acompact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop."""
+        by_hand: dict[str, Any] = {"force": True, "instruction": instruction}
+        for _ in range(_ATTEMPTS):
+            loaded = await asyncio.to_thread(self._load, request)
+            state = await self.memory.acompact(
+                loaded.messages, loaded.state, **loaded.around, **by_hand
+            )
+            if state is loaded.state or await asyncio.to_thread(self._commit, state, loaded):
+                return state
+        raise self._busy()
+
+    def _load(self, request: Request) -> Loaded:
+        stored, rows = self.store.conversation(self.session_id)
+        return Loaded(
+            messages=[*map(stamped, rows), *request.incoming],
+            state=stored.state or new_state(),
+            version=stored.version,
+            around={
+                "system": request.system,
+                "tools": request.tools,
+                "overhead_tokens": request.overhead_tokens,
+                "budget": request.budget or stored.budget,
+            },
+        )
+
+    def _commit(self, state: MemoryState, loaded: Loaded) -> bool:
+        return self.store.save_state(self.session_id, state, expected=loaded.version)
+
+    def _served_uncommitted(self, loaded: Loaded) -> View:
+        logger.warning("Session %s: other writers commit all the time.", self.session_id)
+        return self.memory.view(loaded.messages, loaded.state, **loaded.around)
+
+    def _busy(self) -> StoreError:
+        return StoreError(
+            f"Session {self.session_id!r} was changed by others {_ATTEMPTS} times while it was "
+            f"compacted; nothing is lost. Try again when fewer writers are at work."
+        )
+
+
+def _is_storable(state: MemoryState, loaded: Loaded, request: Request) -> bool:
+    """Return whether there is a new state to store.
+
+    A state whose pointer names a message that is not stored yet serves this one call only.
+    """
+    if state is loaded.state:
+        return False
+    unstored = {message.id for message in request.incoming}
+    return state["summary"] is None or state["summary"]["covers_to"] not in unstored
+
+
+def stamped(row: TranscriptRow) -> BaseMessage:
+    """Return the message of a row with its time in `response_metadata["tokenmem"]`."""
+    return marked(row.message, created_at=row.created_at.isoformat())

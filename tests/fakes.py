@@ -1,0 +1,59 @@
+"""Counters and summarizers for tests: small, exact, deterministic."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.tokens.base import TokenCount
+
+
+class CharCounter:
+    """Four characters are a token; a frame of four tokens around each message."""
+
+    id = "chars"
+    method = "exact"
+
+    def text(self, text: str) -> int:
+        return math.ceil(len(text) / 4)
+
+    def message(self, message: BaseMessage) -> int:
+        content = message.content
+        said = content if isinstance(content, str) else json.dumps(content, default=str)
+        total = 4 + self.text(said)
+        if isinstance(message, AIMessage):
+            total += sum(3 + self.text(json.dumps(call["args"])) for call in message.tool_calls)
+        if isinstance(message, ToolMessage):
+            total += self.text(message.tool_call_id)
+        return total
+
+    def tools(self, tools) -> int:
+        return sum(self.text(json.dumps(tool, default=str)) for tool in tools or ())
+
+    def count(self, messages, *, tools=None) -> TokenCount:
+        total = 3 + sum(map(self.message, messages)) + self.tools(tools)
+        return TokenCount(total, "exact", 0.0, cached=False, latency=0.0)
+
+
+class ListSummarizer:
+    """Keeps the first words of every message; remembers what it was asked."""
+
+    name = "list"
+    prompt_version = "list-1"
+
+    def __init__(self) -> None:
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> str:
+        self.requests.append(request)
+        lines = [*(request.prior or "").splitlines(), *(str(m.content)[:40] for m in request.messages)]
+        text = "\n".join(line for line in lines if line.strip()) or "nothing"
+        while request.count_text(text) > request.max_tokens:
+            text = text[: int(len(text) * 0.9)]
+        return text or "."
+
+    async def asummarize(self, request: SummaryRequest) -> str:
+        return self.summarize(request)
