@@ -1,0 +1,238 @@
+"""FIELD_FAILURES, group B: what others report of budgets that do not hold."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.errors import ConfigurationError
+from tests.fakes import CharCounter, ListSummarizer
+
+
+def memory_of(window: int, **fields) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window, **fields),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+    )
+
+
+def call(number: int, words: str = "", **kwargs) -> AIMessage:
+    return AIMessage(
+        words,
+        tool_calls=[{"name": "read", "args": {"n": number}, "id": f"c{number}"}],
+        id=f"a{number}",
+        **kwargs,
+    )
+
+
+def result(number: int, text: str, **kwargs) -> ToolMessage:
+    return ToolMessage(text, tool_call_id=f"c{number}", id=f"t{number}", **kwargs)
+
+
+def tool_loop(rounds: int, text: str = "line of output\n" * 60) -> list:
+    loop = [HumanMessage("Fix the build.", id="h0")]
+    for number in range(rounds):
+        loop += [call(number), result(number, f"{number}: {text}")]
+    return loop
+
+
+def test_B1_system_and_tools_count_towards_the_limit():
+    memory = memory_of(16_000)
+    tools = [{"name": f"tool{n}", "description": "does things " * 8} for n in range(40)]
+    messages = tool_loop(60)
+    state = memory.compact(messages, system="rule " * 4_800, tools=tools)
+    view = memory.view(messages, state, system="rule " * 4_800, tools=tools)
+    assert view.usage.parts["system"] > 6_000
+    assert view.usage.parts["tools"] > 1_000
+    total = memory.count(view.messages, tools=tools).tokens
+    assert total == view.usage.input_tokens <= memory.budget.limit
+    parts = dict(view.usage.parts)
+    assert parts.pop("reserved_output") == memory.budget.reserve_output
+    assert sum(parts.values()) == total
+
+
+@pytest.mark.parametrize("kind", ["human", "result", "call", "answer"])
+def test_B4_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
+    memory = memory_of(2_000)
+    giant = "start " + "x y z " * 20_000 + " end"
+    messages = {
+        "human": [HumanMessage(giant, id="big")],
+        "result": [
+            HumanMessage("go", id="h"),
+            call(1),
+            ToolMessage(giant, tool_call_id="c1", id="big"),
+        ],
+        "call": [
+            HumanMessage("go", id="h"),
+            AIMessage(
+                "", tool_calls=[{"name": "w", "args": {"text": giant}, "id": "c1"}], id="big"
+            ),
+            result(1, "ok"),
+        ],
+        "answer": [
+            HumanMessage("go", id="h"),
+            AIMessage(giant, id="big"),
+            HumanMessage("and?", id="h2"),
+        ],
+    }[kind]
+    view = memory.view(messages)
+    assert view.usage.input_tokens <= memory.budget.limit
+    assert view.usage.input_tokens > memory.budget.limit // 2
+    assert problems(view.messages) == []
+    assert [m.id for m in view.messages] == [m.id for m in messages]
+    shown = next(m for m in view.messages if m.id == "big")
+    if kind == "call":
+        assert "left out" in shown.tool_calls[0]["args"]["text"]
+    else:
+        assert shown.content.startswith("start ")
+        assert shown.content.endswith(" end")
+        assert "full text: message big" in shown.content
+
+
+def test_B5_an_error_result_is_capped_like_any_other():
+    memory = memory_of(8_000)
+    text = "boom " * 140_000
+    for status in ("success", "error"):
+        messages = [HumanMessage("go", id="h"), call(1), result(1, text, status=status)]
+        view = memory.view(messages, memory.compact(messages))
+        assert view.usage.input_tokens <= memory.budget.limit
+
+
+def test_B6_the_summary_stays_within_its_share_over_200_compactions():
+    memory = memory_of(2_000)
+    messages, state, made = [], None, set()
+    for turn in range(700):
+        messages += [
+            HumanMessage(f"question {turn} " * 12, id=f"h{turn}"),
+            AIMessage(f"answer {turn} " * 20, id=f"a{turn}"),
+        ]
+        state = memory.compact(messages, state)
+        view = memory.view(messages, state)
+        assert view.usage.input_tokens <= memory.budget.limit
+        if state["summary"]:
+            made.add(state["summary"]["covers_to"])
+            assert state["summary"]["tokens"] <= memory.budget.summary_tokens
+    assert len(made) >= 70
+
+
+def test_B9_nothing_is_tried_when_nothing_can_shrink():
+    memory = memory_of(2_000)
+    giant = HumanMessage("x" * 2_000, id="h")
+    messages = [giant]
+    for _ in range(5):
+        state = memory.compact(messages, system="rule " * 860)
+        assert state["summary"] is None
+    assert memory.summarizer.requests == []
+    with pytest.raises(ConfigurationError, match="summarization would run at every call"):
+        TokenBudget(context_window=2_000, recent_share=0.8, summary_share=0.2)
+
+
+def test_B10_no_second_compaction_without_new_tokens():
+    memory = memory_of(4_000)
+    messages = tool_loop(30)
+    state = memory.compact(messages)
+    assert state["cuts"] or state["summary"]
+    assert memory.compact(messages, state) is state
+    view = memory.view(messages, state)
+    assert view.usage.input_tokens == memory.count(view.messages).tokens
+
+
+def test_B11_the_budget_holds_before_each_call_of_a_tool_loop():
+    memory = memory_of(4_000)
+    messages, state = [HumanMessage("Fix the build.", id="h0")], None
+    for number in range(30):
+        state = memory.compact(messages, state)
+        view = memory.view(messages, state)
+        assert view.usage.input_tokens <= memory.budget.limit
+        assert view.left_out == 0
+        assert problems(view.messages) == []
+        assert view.messages[-1].id == messages[-1].id
+        messages += [call(number), result(number, "output line\n" * 150)]
+    assert state["summary"]
+
+
+def test_B13_a_model_without_profile_gets_a_documented_default_and_one_warning(caplog):
+    class Unknown:
+        profile = None
+        model_name = "my-own-7b"
+
+    budget = TokenBudget.for_model(Unknown())
+    assert budget.context_window == 16_384
+    assert budget.model == "my-own-7b"
+    assert len(caplog.records) == 1
+    assert "my-own-7b" in caplog.text
+    assert TokenBudget.for_model(Unknown(), context_window=9_000).context_window == 9_000
+    assert len(caplog.records) == 1
+
+
+def test_B14_a_compacted_result_keeps_its_bytes():
+    memory = memory_of(6_000)
+    messages = tool_loop(8, "a long line of output\n" * 50)
+    messages += [HumanMessage("next", id="h1")]
+    state = memory.compact(messages)
+    while not state["cuts"]:
+        number = len(messages)
+        messages += [call(number), result(number, "a long line of output\n" * 50)]
+        state = memory.compact(messages, state)
+    first = memory.view(messages, state).messages
+    later = [*messages, AIMessage("done", id="z"), HumanMessage("more", id="z2")]
+    again = memory.compact(later, state)
+    assert again["cuts"] == state["cuts"]
+    assert memory.view(later, again).messages[: len(first)] == first
+    assert any("left out; full text: message t" in str(m.content) for m in first)
+
+
+def test_compaction_keeps_errors_longer_than_logs():
+    memory = memory_of(40_000)
+    log = "downloading part of the archive\n" * 400
+    error = "Traceback (most recent call last):\n" + "  File x, line 1\n" * 400 + "KeyError: 'a'"
+    messages = [HumanMessage("go", id="h")]
+    for number in range(12):
+        messages += [call(number), result(number, error if number == 1 else log)]
+    state = memory.compact(messages)
+    shown = {m.id: str(m.content) for m in memory.view(messages, state).messages}
+    assert len(shown["t1"]) > 6_000
+    assert shown["t1"].endswith("KeyError: 'a'")
+    assert len(shown["t0"]) < 5_000
+    assert "lines left out; full text: message t0" in shown["t0"]
+
+
+def test_the_first_request_stays_verbatim_beside_a_giant_result():
+    memory = memory_of(2_000)
+    first = HumanMessage("Never touch prod.cfg, only staging.cfg.", id="h0")
+    messages, state = [first], None
+    for number in range(12):
+        messages += [call(number), result(number, "z" * 30_000)]
+        state = memory.compact(messages, state)
+        assert first in memory.view(messages, state).messages
+
+
+def test_for_model_reads_the_profile_through_wrappers():
+    from langchain_core.language_models import FakeListChatModel
+
+    model = FakeListChatModel(
+        responses=["x"], profile={"max_input_tokens": 50_000, "max_output_tokens": 1_000}
+    )
+    for wrapped in (model, model.bind(stop=["x"]), model.with_retry()):
+        budget = TokenBudget.for_model(wrapped)
+        assert (budget.context_window, budget.reserve_output) == (50_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"context_window": 10}, "at least 256"),
+        ({"context_window": 1_000, "reserve_output": 990}, "reserve less"),
+        ({"context_window": 1_000, "target": 0.9}, "target"),
+        ({"context_window": 1_000, "message_share": 1.5}, "message_share"),
+        ({"context_window": 1_000, "margin": 2}, "margin"),
+        ({"context_window": 1_000, "result_tokens": 0}, "result_tokens"),
+        ({"context_window": "8k"}, "whole number"),
+    ],
+)
+def test_bad_numbers_are_refused_with_advice(fields, words):
+    with pytest.raises(ConfigurationError, match=words):
+        TokenBudget(**fields)
