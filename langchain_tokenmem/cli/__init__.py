@@ -1,1 +1,1 @@
-"""The `tokenmem` command."""
+"""The command `tokenmem`: replay recorded conversations through the memory."""

@@ -1,0 +1,77 @@
+# Everything below needs Python >= 3.10 with pip, and nothing else: each target makes the virtual
+# environment that it needs, once, from this project's own files.
+
+PYTHON ?= python3
+VENV ?= .venv
+# Options of one run: make test ARGS="-k replay", make bench ARGS="--help"
+ARGS ?=
+
+BIN := $(VENV)/bin
+TESTS_ENV := $(VENV)/.installed-dev
+DEMO_ENV := $(VENV)/.installed-demo
+DOCS_ENV := $(VENV)/.installed-docs
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test integration_tests lint format type coverage bench docs clean
+
+help: ## Print this list
+	@grep -E '^[a-z_]+:.*##' $(firstword $(MAKEFILE_LIST)) | sort \
+		| awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+setup: $(TESTS_ENV) ## Make the virtual environment for development
+
+demo: $(DEMO_ENV) ## Replay a recorded agent at a small window and look into its memory
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(TESTS_ENV) ## Run the tests, sockets blocked
+	$(BIN)/python -m pytest tests $(ARGS)
+
+integration_tests: $(TESTS_ENV) ## Run the slow tests: real data, processes, databases
+	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
+		$(BIN)/python -m pytest integration_tests $(ARGS); \
+	else echo "no integration tests yet"; fi
+
+lint: $(TESTS_ENV) ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(TESTS_ENV) ## Format, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+type: $(TESTS_ENV) ## Check the types, strictly
+	$(BIN)/mypy
+
+coverage: $(TESTS_ENV) ## Run the tests and show the lines that none of them reaches
+	$(BIN)/python -m pytest tests --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+bench: $(TESTS_ENV) ## Run every benchmark
+	@for script in benchmarks/[!_]*.py; do \
+		[ -e "$$script" ] || { echo "no benchmarks yet"; break; }; \
+		echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
+	done
+
+docs: $(DOCS_ENV) ## Build the documentation into site/
+	$(BIN)/python -m mkdocs build --strict
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Debian's Python may lack ensurepip; then the pip that is there puts one into the environment.
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+
+$(TESTS_ENV): pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(DEMO_ENV): pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[offline,cli]'
+	@touch $@
+
+$(DOCS_ENV): pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[docs]'
+	@touch $@

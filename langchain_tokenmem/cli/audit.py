@@ -1,0 +1,181 @@
+"""Looks at a request as a strict provider would, and asks whether it still holds what it must.
+
+Written apart from `core.legality`: a fault there shall show here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from langchain_tokenmem.cli.outside import calls_of, text_of
+
+
+def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> list[str]:
+    """Return what is wrong with a request; nothing when all is well.
+
+    Args:
+        history: Everything that was said so far, with ids.
+        request: What the model would be sent.
+
+    Example:
+        >>> said = [HumanMessage("hi", id="m0")]
+        >>> audit(said, said)
+        []
+    """
+    return [
+        *order_faults(request),
+        *pairing_faults(request),
+        *duplicate_faults(request),
+        *newest_human_faults(history, request),
+        *newest_group_faults(history, request),
+        *first_request_faults(history, request),
+    ]
+
+
+def order_faults(request: Sequence[BaseMessage]) -> list[str]:
+    """Return faults of roles: system messages first, then a human one."""
+    said = [message for message in request if not isinstance(message, SystemMessage)]
+    if not said:
+        return ["the request holds no message but system ones"]
+    faults = []
+    if not isinstance(said[0], HumanMessage):
+        faults.append(f"the first message after the system ones is of type {said[0].type}")
+    leading = next(
+        (place for place, one in enumerate(request) if not isinstance(one, SystemMessage)), 0
+    )
+    if any(isinstance(message, SystemMessage) for message in request[leading:]):
+        faults.append("a system message stands after other messages")
+    return faults
+
+
+def pairing_faults(request: Sequence[BaseMessage]) -> list[str]:
+    """Return faults between tool calls and results: each call answered once, at once."""
+    faults = []
+    open_calls: set[str] = set()
+    for message in request:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id in open_calls:
+                open_calls.remove(message.tool_call_id)
+            else:
+                faults.append(f"result {message.tool_call_id!r} does not follow an open call of it")
+            continue
+        if open_calls:
+            faults.append(f"calls without a result: {sorted(open_calls)}")
+        open_calls = {call_id for call_id, _, _ in calls_of(message)}
+    if open_calls:
+        faults.append(f"calls without a result at the end: {sorted(open_calls)}")
+    return faults
+
+
+def duplicate_faults(request: Sequence[BaseMessage]) -> list[str]:
+    """Return message ids and call ids that occur twice."""
+    ids = Counter(message.id for message in request if message.id)
+    calls = Counter(call_id for message in request for call_id, _, _ in calls_of(message))
+    return [
+        *(f"message id {key!r} occurs {n} times" for key, n in ids.items() if n > 1),
+        *(f"call id {key!r} occurs {n} times" for key, n in calls.items() if n > 1),
+    ]
+
+
+def newest_human_faults(
+    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+) -> list[str]:
+    """Return a fault when the newest human message is neither there nor there capped."""
+    newest = next((one for one in reversed(history) if isinstance(one, HumanMessage)), None)
+    if newest is None:
+        return []
+    return _absence("the newest human message", newest, _standing_for(newest, request, history))
+
+
+def first_request_faults(
+    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+) -> list[str]:
+    """Return a fault when the user's first request is neither there nor there capped."""
+    first = next((one for one in history if isinstance(one, HumanMessage)), None)
+    if first is None:
+        return []
+    return _absence("the first request", first, _standing_for(first, request, history))
+
+
+def newest_group_faults(
+    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+) -> list[str]:
+    """Return faults of the newest group: the last message, or calls with all their results."""
+    newest, results = newest_group(history)
+    if newest is None or isinstance(newest, SystemMessage):
+        return []
+    if not results:
+        return _absence("the newest message", newest, _standing_for(newest, request, history))
+    wanted = {call_id for call_id, _, _ in calls_of(newest)}
+    callers = [
+        message for message in request if {call_id for call_id, _, _ in calls_of(message)} & wanted
+    ]
+    # A call that was left out takes its result along; the message that made it has to say so.
+    made = {call_id for message in callers for call_id, _, _ in calls_of(message)} & wanted
+    faults = _absence("the message of the newest calls", newest, callers)
+    for result in results:
+        if result.tool_call_id in made:
+            shown = [
+                message
+                for message in request
+                if isinstance(message, ToolMessage) and message.tool_call_id == result.tool_call_id
+            ]
+            faults += _absence("the newest result", result, shown)
+    return faults
+
+
+def newest_group(
+    history: Sequence[BaseMessage],
+) -> tuple[BaseMessage | None, list[ToolMessage]]:
+    """Return the newest message with results of its calls; results without a call are none."""
+    place = len(history)
+    results: list[ToolMessage] = []
+    while place and isinstance(history[place - 1], ToolMessage):
+        place -= 1
+        results.insert(0, history[place])  # type: ignore[arg-type]  # seen one line above
+    caller = history[place - 1] if place else None
+    if not results or caller is None:
+        return caller, []
+    calls = {call_id for call_id, _, _ in calls_of(caller)}
+    if not {result.tool_call_id for result in results} <= calls:
+        return None, []
+    return caller, results
+
+
+def _standing_for(
+    message: BaseMessage, request: Sequence[BaseMessage], history: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """Return the messages of its kind with its id; without one, those that no other id claims."""
+    alike = [one for one in request if one.type == message.type]
+    same = [one for one in alike if one.id == message.id]
+    known = {one.id for one in history}
+    return same or [one for one in alike if one.id not in known]
+
+
+def _absence(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
+    """Return a fault unless one of the candidates is the message, whole or capped with a marker."""
+    if any(_is_whole(message, one) or _is_capped(message, one) for one in candidates):
+        return []
+    if any(one.id == message.id for one in candidates):
+        return [f"{what} {message.id} is shortened without a marker that names it"]
+    return [f"{what} {message.id} is missing"]
+
+
+def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:
+    return text_of(message) in text_of(candidate) and calls_of(message) == calls_of(candidate)
+
+
+def _is_capped(message: BaseMessage, candidate: BaseMessage) -> bool:
+    if not message.id:
+        return False
+    shown = "\n".join([text_of(candidate), *(args for _, _, args in calls_of(candidate))])
+    return re.search(rf"(?<![\w-]){re.escape(message.id)}(?![\w-])", shown) is not None

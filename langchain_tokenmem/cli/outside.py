@@ -1,0 +1,144 @@
+"""A count of requests made outside the memory: its own formula, nothing of the package's counter.
+
+A check that asks the checked counter proves nothing, so replay counts once more. Only the
+vocabulary (o200k_base, or the one that `--model` names) is shared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from tiktoken.model import encoding_name_for_model
+
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.tokens.encodings import find_encoding
+
+PER_MESSAGE = 4
+"""Tokens of a message's frame: `<|im_start|>`, role, `<|im_sep|>`, `<|im_end|>`."""
+PER_REQUEST = 3
+"""Tokens that prime the answer."""
+
+_DEFAULT = "o200k_base"
+
+# OpenAI's cookbook, "How to count tokens with tiktoken", for gpt-4o.
+_FUNCTION, _PROPERTIES, _PROPERTY, _ENUM, _ENUM_ITEM, _FUNCTIONS_END = 7, 3, 3, -3, 3, 12
+
+
+class OutsideCounter:
+    """Counts what a request holds, text by text.
+
+    Args:
+        text_tokens: Counts the tokens of one text, exactly.
+    """
+
+    def __init__(self, text_tokens: Callable[[str], int]) -> None:
+        self._text_tokens = text_tokens
+        self._known: dict[str, int] = {}
+
+    def text(self, text: str) -> int:
+        """Return the tokens of a text."""
+        if text not in self._known:
+            self._known[text] = self._text_tokens(text) if text else 0
+        return self._known[text]
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of a message: its frame, its text, its tool calls.
+
+        Media have no count here; a vocabulary says nothing about them.
+        """
+        calls = sum(self.text(name) + self.text(args) for _, name, args in calls_of(message))
+        return PER_MESSAGE + self.text(text_of(message)) + calls
+
+    def messages(self, messages: Iterable[BaseMessage]) -> int:
+        """Return the tokens of messages, without the request around them."""
+        return sum(map(self.message, messages))
+
+    def request(
+        self, messages: Iterable[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """Return the tokens of a whole request."""
+        return PER_REQUEST + self.messages(messages) + self.tools(tools)
+
+    def tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
+        """Return the tokens of tool schemas, by the formula that OpenAI has published."""
+        return sum(map(self._tool, tools)) + _FUNCTIONS_END if tools else 0
+
+    def _tool(self, tool: Mapping[str, Any]) -> int:
+        function = tool.get("function", tool)
+        described = str(function.get("description") or "").removesuffix(".")
+        total = _FUNCTION + self.text(f"{function.get('name')}:{described}")
+        properties = (function.get("parameters") or {}).get("properties") or {}
+        if properties:
+            total += _PROPERTIES
+        for name, schema in properties.items():
+            meant = str(schema.get("description") or "").removesuffix(".")
+            total += _PROPERTY + self.text(f"{name}:{schema.get('type')}:{meant}")
+            options = schema.get("enum") or ()
+            total += _ENUM if options else 0
+            total += sum(_ENUM_ITEM + self.text(str(option)) for option in options)
+        return total
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return every text that a message holds, reasoning included."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(filter(None, map(_text_of_block, message.content)))
+
+
+def _text_of_block(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict):
+        for key in ("text", "thinking", "reasoning"):
+            if isinstance(block.get(key), str):
+                return str(block[key])
+    return ""
+
+
+def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
+    """Return the tool calls of a message, invalid ones too, as (id, name, arguments)."""
+    if not isinstance(message, AIMessage):
+        return []
+    valid = [
+        (call["id"] or "", call["name"], json.dumps(call["args"], ensure_ascii=False))
+        for call in message.tool_calls
+    ]
+    invalid = [
+        (call["id"] or "", call["name"] or "", call["args"] or "")
+        for call in message.invalid_tool_calls
+    ]
+    return valid + invalid
+
+
+def wire(message: BaseMessage) -> str:
+    """Return all of a message that a provider is sent, as one text that can be compared."""
+    answers = message.tool_call_id if isinstance(message, ToolMessage) else None
+    content = message.content if isinstance(message.content, str) else json.dumps(message.content)
+    frame = json.dumps([message.type, message.name, answers])
+    return f"{frame}\n{content}\n{json.dumps(calls_of(message))}"
+
+
+def outside_counter(model: str | None = None) -> OutsideCounter:
+    """Return an exact counter for a model, or for o200k_base where its name is not known.
+
+    Raises:
+        ConfigurationError: When no vocabulary is on this machine: an estimate checks nothing.
+    """
+    encoding = find_encoding(_vocabulary_of(model)) or find_encoding(_DEFAULT)
+    if encoding is None:
+        raise ConfigurationError(
+            "Replay counts every request exactly and finds no token ranks here: "
+            "pip install 'langchain-tokenmem[offline]'"
+        )
+    return OutsideCounter(lambda text: len(encoding.encode_ordinary(text)))
+
+
+def _vocabulary_of(model: str | None) -> str:
+    try:
+        return encoding_name_for_model(model) if model else _DEFAULT
+    except KeyError:
+        return _DEFAULT

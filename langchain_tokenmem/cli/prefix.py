@@ -1,0 +1,46 @@
+"""What of a request was in the one before it: the part that a provider's prompt cache can give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.cli.outside import PER_MESSAGE, OutsideCounter, wire
+
+
+def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
+    """Return whether `after` begins, byte for byte, with all of `before`."""
+    return len(before) <= len(after) and all(
+        wire(old) == wire(new) for old, new in zip(before, after, strict=False)
+    )
+
+
+def shared_tokens(
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], counter: OutsideCounter
+) -> int:
+    """Return the tokens at the beginning of `after` that `before` began with, too.
+
+    Equal messages count whole; of the first that differs the common beginning counts.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> letters = OutsideCounter(len)
+        >>> shared_tokens([HumanMessage("abc")], [HumanMessage("abd")], letters)
+        6
+    """
+    shared = 0
+    for old, new in zip(before, after, strict=False):
+        if wire(old) != wire(new):
+            return shared + _shared_in(old, new, counter)
+        shared += counter.message(new)
+    return shared
+
+
+def _shared_in(old: BaseMessage, new: BaseMessage, counter: OutsideCounter) -> int:
+    if old.type != new.type or not (isinstance(old.content, str) and isinstance(new.content, str)):
+        return 0
+    # Characters are wanted here, not folders.
+    text = os.path.commonprefix([old.content, new.content])  # noqa: RUF071
+    return PER_MESSAGE + counter.text(text)

@@ -1,0 +1,122 @@
+"""The command from outside: what it prints, writes and leaves with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from langchain_tokenmem.cli import app as command
+from langchain_tokenmem.cli.replay import replay_conversation
+
+RUN = CliRunner()
+
+
+def turns(count):
+    said = [{"role": "system", "content": "Be brief."}]
+    for turn in range(count):
+        call = {"id": f"c{turn}", "function": {"name": "read", "arguments": f'{{"n": {turn}}}'}}
+        if turn == 2:
+            call["function"]["arguments"] = '{"n": '
+        said += [
+            {"role": "user", "content": f"What stands in file {turn}?"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{turn}", "content": f"line {turn}\n" * 60},
+            {"role": "assistant", "content": f"File {turn} has sixty lines."},
+        ]
+    return said
+
+
+@pytest.fixture
+def recording(tmp_path):
+    path = tmp_path / "said.jsonl.gz"
+    rows = [{"id": "long", "messages": turns(12)}, turns(2)]
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    return path
+
+
+def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
+    out = tmp_path / "out"
+    done = RUN.invoke(
+        command.app, ["replay", str(recording), "--window", "2000", "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "conversation 2" in done.output
+    long, short = map(json.loads, (out / "replay.jsonl").read_text("utf-8").splitlines())
+    assert long["name"] == "long"
+    assert (len(long["calls"]), len(short["calls"])) == (24, 4)
+    assert long["faults"] == short["faults"] == []
+    assert long["totals"]["summaries"] >= 1
+    assert long["totals"]["largest"] <= 2_000
+    assert long["totals"]["stable"] == long["totals"]["pairs"]
+    assert long["totals"]["changes"] <= long["allowance"]
+    assert short["totals"]["summaries"] == 0
+
+
+def test_a_conversation_that_cannot_fit_is_counted_apart(tmp_path):
+    path = tmp_path / "said.json"
+    path.write_text(json.dumps([{"role": "system", "content": "rule " * 3_000}, *turns(1)[1:]]))
+    done = RUN.invoke(command.app, ["replay", str(path), "--window", "1000", "--verbose"])
+    assert done.exit_code == 0, done.output
+    assert "refused" in done.output
+    assert "1 more" in done.output
+
+
+def test_a_broken_promise_ends_with_1(recording, monkeypatch):
+    def spoiled(messages, **options):
+        report = replay_conversation(messages, **options)
+        calls = tuple(type(call)(**{**vars(call), "faults": ("planted",)}) for call in report.calls)
+        return type(report)(**{**vars(report), "calls": calls})
+
+    monkeypatch.setattr(command, "replay_conversation", spoiled)
+    done = RUN.invoke(command.app, ["replay", str(recording), "--window", "2000"])
+    assert done.exit_code == 1
+    assert "before m2: planted" in done.output
+    assert "... and 8 more" in done.output
+
+
+@pytest.mark.parametrize(
+    ("content", "window", "error"),
+    [
+        (None, "2000", "No such file"),
+        ("{", "2000", "not JSON"),
+        ('[{"role": "user"}]', "5", "window"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
+    path = tmp_path / "said.json"
+    if content:
+        path.write_text(content, encoding="utf-8")
+    done = RUN.invoke(command.app, ["replay", str(path), "--window", window])
+    assert done.exit_code == 2
+    assert error in done.output
+    assert "Traceback" not in done.output
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "langchain_tokenmem", "replay", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "--window" in done.stdout
+
+
+@pytest.mark.parametrize("library", ["typer", "rich"])
+def test_a_missing_library_is_one_clear_line(library):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from langchain_tokenmem.cli.main import main; main()"
+    )
+    done = subprocess.run(  # noqa: S603  our own interpreter and text
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'langchain-tokenmem[cli]'" in done.stderr

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter, wire
+from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
+
+LETTERS = OutsideCounter(len)
+
+
+def test_a_message_counts_frame_text_and_calls():
+    assert LETTERS.message(HumanMessage("four")) == 8
+    calls = [{"name": "read", "args": {"a": 1}, "id": "ignored"}]
+    broken = [{"name": "x", "args": "{", "id": "ignored", "error": None}]
+    message = AIMessage("ab", tool_calls=calls, invalid_tool_calls=broken)
+    assert LETTERS.message(message) == 4 + 2 + len('read{"a": 1}') + len("x{")
+
+
+def test_text_blocks_count_and_media_do_not():
+    blocks = [
+        "ab",
+        {"type": "text", "text": "cd"},
+        {"type": "image_url", "image_url": {"url": "e" * 99}},
+    ]
+    assert LETTERS.message(HumanMessage(blocks)) == 4 + len("ab\ncd")
+
+
+def test_a_request_counts_its_tools_by_the_published_formula():
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "description": "Does it.",
+            "parameters": {
+                "properties": {"p": {"type": "string", "description": "", "enum": ["x"]}}
+            },
+        },
+    }
+    tokens = 7 + len("f:Does it") + 3 + 3 + len("p:string:") - 3 + 3 + len("x") + 12
+    assert LETTERS.tools([tool]) == tokens
+    assert LETTERS.request([HumanMessage("hi")], [tool]) == 3 + 6 + tokens
+    assert LETTERS.tools([]) == 0
+
+
+def test_the_vocabulary_is_the_models_own():
+    text = "Größenänderungen 尺寸变更"
+    assert outside_counter("gpt-4").text(text) != outside_counter("gpt-4o").text(text)
+    assert outside_counter("no-such-model").text(text) == outside_counter().text(text)
+    assert outside_counter().text("<|endoftext|>") == 7
+
+
+def test_a_prefix_is_compared_by_what_a_provider_is_sent():
+    said = [HumanMessage("a", id="1"), AIMessage("b", id="2")]
+    assert is_prefix([], said)
+    assert is_prefix([HumanMessage("a", id="other")], said)
+    assert not is_prefix([HumanMessage("a", name="n")], said)
+    assert not is_prefix([AIMessage("a")], said)
+    assert not is_prefix(said, said[:1])
+    assert wire(ToolMessage("a", tool_call_id="1")) != wire(ToolMessage("a", tool_call_id="2"))
+
+
+def test_what_is_shared_ends_at_the_first_difference():
+    same = HumanMessage("abc")
+    assert shared_tokens([same, AIMessage("xy")], [same, AIMessage("xz"), same], LETTERS) == 7 + 5
+    assert shared_tokens([same], [AIMessage("abc")], LETTERS) == 0
+    assert shared_tokens([], [same], LETTERS) == 0

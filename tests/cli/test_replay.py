@@ -1,0 +1,161 @@
+"""What replay measures, on memories whose behaviour is known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+from langchain_tokenmem.cli.outside import OutsideCounter
+from langchain_tokenmem.cli.replay import allowance, replay_conversation
+from langchain_tokenmem.cli.report import as_json, totals
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.state import new_state
+
+LETTERS = OutsideCounter(len)
+SAID = [
+    SystemMessage("Be brief.", id="m0"),
+    HumanMessage("one", id="m1"),
+    AIMessage("two", id="m2"),
+    HumanMessage("three", id="m3"),
+    AIMessage("four", id="m4"),
+    HumanMessage("five", id="m5"),
+    AIMessage("six", id="m6"),
+]
+
+
+def summary(text, covers_to):
+    return {
+        "text": text,
+        "covers_to": covers_to,
+        "covered": 1,
+        "tokens": len(text),
+        "model": "stub",
+        "prompt_version": "1",
+        "reason": "summarize_at",
+        "created_at": "",
+    }
+
+
+@dataclass
+class Scripted:
+    """A memory that shows what `shows` says, and remembers what `remembers` says, call by call."""
+
+    shows: list = field(default_factory=list)
+    remembers: list = field(default_factory=list)
+    limit: int = 1_000
+    budget: TokenBudget = field(default_factory=lambda: TokenBudget(context_window=1_000))
+    given: list = field(default_factory=list)
+
+    def compact(self, messages, state, *, tools=None):
+        self.given.append((len(messages), tools))
+        return (self.remembers.pop(0) if self.remembers else None) or state or new_state()
+
+    def view(self, messages, state, *, tools=None):
+        shown = (self.shows.pop(0) if self.shows else None) or list(messages)
+        if isinstance(shown, Exception):
+            raise shown
+        usage = SimpleNamespace(max_tokens=self.limit)
+        return SimpleNamespace(messages=shown, usage=usage, warnings=("said",))
+
+
+def play(memory, said=SAID, **options):
+    return replay_conversation(said, memory=memory, counter=LETTERS, **options)
+
+
+def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
+    memory = Scripted()
+    report = play(memory)
+    found = totals([report])
+    assert [length for length, _ in memory.given] == [2, 4, 6]
+    assert report.faults == []
+    assert (found.calls, found.pairs, found.stable, found.changes) == (3, 2, 2, 0)
+    assert (found.sent, found.cached) == (found.whole, found.cacheable)
+    assert (report.verbatim, report.shown, found.warnings) == (6, 6, 3)
+    assert report.new_tokens == sum(4 + len(message.content) for message in SAID[:6])
+    assert found.largest == report.new_tokens + 3
+    assert not found.failed
+
+
+def test_the_conversation_before_anything_was_said_is_no_call():
+    assert len(play(Scripted(), [SAID[0], AIMessage("Hello!", id="m1"), *SAID[1:3]]).calls) == 1
+
+
+def test_tools_are_given_and_counted():
+    tool = {"type": "function", "function": {"name": "f", "description": "d"}}
+    memory = Scripted()
+    found = totals([play(memory, tools=[tool])])
+    assert memory.given[0] == (2, [tool])
+    assert found.largest == totals([play(Scripted())]).largest + 7 + len("f:d") + 12
+
+
+def test_a_change_that_nobody_declared_is_no_stable_pair():
+    found = totals([play(Scripted(shows=[None, None, [SAID[1], SAID[5]]]))])
+    assert (found.pairs, found.stable, found.changes) == (2, 1, 1)
+
+
+def test_a_declared_change_is_a_change_but_no_pair():
+    state = {**new_state(), "summary": summary("so far", "m2")}
+    shows = [None, [SystemMessage("Be brief.\n\nso far"), SAID[1], SAID[3]]]
+    report = play(Scripted(shows=shows, remembers=[None, state]))
+    found = totals([report])
+    assert [call.declared for call in report.calls] == [False, True, False]
+    assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
+    assert report.calls[1].fill == report.calls[1].whole / 1_000
+    assert report.calls[1].cached == 4 + len("Be brief.")
+
+
+def test_a_cut_of_what_was_shown_is_declared_and_a_cut_of_something_new_is_not():
+    old = {**new_state(), "cuts": {"m1": {"head": 1, "tail": 0}}}
+    new = {**new_state(), "cuts": {"m3": {"head": 1, "tail": 0}}}
+    assert [c.declared for c in play(Scripted(remembers=[None, old])).calls] == [False, True, False]
+    report = play(Scripted(remembers=[None, new]))
+    assert [call.declared for call in report.calls] == [False, False, False]
+    assert [call.compacted for call in report.calls] == [False, True, False]
+
+
+def test_requests_over_limit_and_window_are_counted_from_outside():
+    report = play(Scripted(limit=30))
+    found = totals([report])
+    assert (found.over_limit, found.over_window, found.illegal) == (2, 0, 0)
+    assert found.failed
+    assert report.faults == [
+        f"before m{c.place}: {c.tokens} tokens, limit 30" for c in report.calls[1:]
+    ]
+    tight = TokenBudget(context_window=256)
+    long = [SAID[0], HumanMessage("x" * 300, id="m1"), SAID[2]]
+    assert totals([play(Scripted(budget=tight), long)]).over_window == 1
+
+
+def test_faults_of_the_audit_are_in_the_report():
+    report = play(Scripted(shows=[None, [SAID[1], SAID[2]]]))
+    assert report.faults == [
+        "before m4: the newest human message m3 is missing",
+        "before m4: the newest message m3 is missing",
+    ]
+    assert totals([report]).illegal == 1
+
+
+def test_a_refused_conversation_is_counted_apart():
+    refusal = BudgetExceededError({"system": 2_000}, 900)
+    report = play(Scripted(shows=[None, refusal]))
+    found = totals([report, play(Scripted())])
+    assert report.budget_exceeded == str(refusal)
+    assert (found.conversations, found.refused, found.calls) == (1, 1, 4)
+    assert not found.failed
+    assert report.fixed_tokens == 3 + 4 + len("Be brief.")
+
+
+def test_the_allowance_is_the_promised_formula():
+    budget = TokenBudget(context_window=1_000, summarize_at=0.8, target=0.5)
+    assert allowance(0, budget) == 1
+    assert allowance(300, budget) == pytest.approx(1 + 300 / 150)
+
+
+def test_the_report_is_plain_json():
+    data = as_json(play(Scripted()))
+    assert data["totals"]["calls"] == len(data["calls"]) == 3
+    assert data["calls"][0]["warnings"] == ("said",)

@@ -1,0 +1,32 @@
+"""What every test here lives under: no network, and examples that CI can repeat."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from pytest_socket import disable_socket, enable_socket
+
+settings.register_profile(
+    "local", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
+settings.register_profile("long", parent=settings.get_profile("local"), max_examples=2_000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "local")
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest-socket warns and raises; as an error the warning would hide the exception.
+    config.addinivalue_line("filterwarnings", "ignore:A test tried to use socket:UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_network() -> Iterator[None]:
+    """Block sockets, but for the pairs that an event loop talks to itself through."""
+    disable_socket(allow_unix_socket=True)
+    yield
+    enable_socket()
