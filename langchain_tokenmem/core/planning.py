@@ -90,7 +90,8 @@ def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, *, forc
         return Plan("compact_at", compacted.cuts, 0, before, after)
     if not force and before <= budget.summarize_tokens:
         return idle
-    folded = _fold(compacted, budget, meter, recent=recent, ceiling=before - gain)
+    ceiling = min(before - gain, budget.summarize_tokens)
+    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling)
     if force:
         return replace(folded, reason="manual" if folded.fold else None, before=before)
     if before > budget.limit:
