@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -20,6 +22,8 @@ from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = TokenBudget(16_384)
 
@@ -69,6 +73,8 @@ class TokenMemory:
         self._pin_first = pin_first
         self._dangling = dangling
         self._now = now
+        self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
+        """Log a warning; the same one is logged once."""
 
     def view(
         self,

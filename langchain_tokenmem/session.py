@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.view import View
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.storage.transcripts import TranscriptRow, TranscriptStore
-
-logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 8
 """Tries to commit a new state before giving up; each failure means that somebody else's won."""
@@ -90,7 +87,7 @@ class Session:
             loaded = self._load(request)
             state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
             if not _is_storable(state, loaded, request) or self._commit(state, loaded):
-                return self.memory.view(loaded.messages, state, **loaded.around)
+                return self._served(loaded, state)
         return self._served_uncommitted(loaded)
 
     async def aview(self, request: Request) -> View:
@@ -101,7 +98,7 @@ class Session:
             if not _is_storable(state, loaded, request) or await asyncio.to_thread(
                 self._commit, state, loaded
             ):
-                return self.memory.view(loaded.messages, state, **loaded.around)
+                return self._served(loaded, state)
         return self._served_uncommitted(loaded)
 
     def compact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
@@ -147,9 +144,15 @@ class Session:
     def _commit(self, state: MemoryState, loaded: Loaded) -> bool:
         return self.store.save_state(self.session_id, state, expected=loaded.version)
 
+    def _served(self, loaded: Loaded, state: MemoryState) -> View:
+        view = self.memory.view(loaded.messages, state, **loaded.around)
+        for warning in view.warnings:
+            self.memory.warn_once(f"Session {self.session_id!r}: {warning}")
+        return view
+
     def _served_uncommitted(self, loaded: Loaded) -> View:
-        logger.warning("Session %s: other writers commit all the time.", self.session_id)
-        return self.memory.view(loaded.messages, loaded.state, **loaded.around)
+        self.memory.warn_once(f"Session {self.session_id!r}: others commit all the time.")
+        return self._served(loaded, loaded.state)
 
     def _busy(self) -> StoreError:
         return StoreError(

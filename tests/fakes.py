@@ -49,7 +49,10 @@ class ListSummarizer:
 
     def summarize(self, request: SummaryRequest) -> str:
         self.requests.append(request)
-        lines = [*(request.prior or "").splitlines(), *(str(m.content)[:40] for m in request.messages)]
+        lines = [
+            *(request.prior or "").splitlines(),
+            *(str(m.content)[:40] for m in request.messages),
+        ]
         text = "\n".join(line for line in lines if line.strip()) or "nothing"
         while request.count_text(text) > request.max_tokens:
             text = text[: int(len(text) * 0.9)]

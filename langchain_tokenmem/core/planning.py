@@ -91,7 +91,7 @@ def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, *, forc
     if not force and before <= budget.summarize_tokens:
         return idle
     ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling)
+    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling, force=force)
     if force:
         return replace(folded, reason="manual" if folded.fold else None, before=before)
     if before > budget.limit:
@@ -154,7 +154,9 @@ def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Sc
     return replace(scene, cuts=cuts) if len(cuts) > len(scene.cuts) else scene
 
 
-def _fold(scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int) -> Plan:
+def _fold(
+    scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int, force: bool
+) -> Plan:
     """Return the plan that folds the fewest groups to reach the target.
 
     The recent share is left alone unless the ceiling cannot be reached beside it.
@@ -173,7 +175,7 @@ def _fold(scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceili
     if fold is None and folding.after(recent) > ceiling:
         fold = folding.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
-    fold = recent if fold is None else fold
+    fold = recent if fold is None or force else fold
     aside = folding.summary(fold)
     rest = replace(scene.folded(fold), summary=None)
     rest = with_required_fitted(rest, budget, meter, aside=aside)

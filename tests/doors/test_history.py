@@ -1,0 +1,268 @@
+"""The history door: a chat history whose messages always fit."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+
+import pytest
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.core.legality import problems
+from tests.fakes import CharCounter, ListSummarizer
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+def memory_of(window: int = 2_000) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window), counter=CharCounter(), summarizer=ListSummarizer()
+    )
+
+
+def turn(number: int, words: int = 40) -> list:
+    return [HumanMessage(f"question {number} " * words), AIMessage(f"answer {number} " * words)]
+
+
+def texts(messages) -> list:
+    return [m.content for m in messages]
+
+
+def test_B7_B8_P16_the_view_fits_in_a_fresh_process_and_nothing_is_lost(store):
+    memory = memory_of()
+    for number in range(60):
+        history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+        assert memory.count(history.messages).tokens <= memory.budget.limit
+        history.add_messages(turn(number, 10))
+    fresh = memory_of()
+    again = TokenMemoryChatHistory("s1", memory=fresh, store=store)
+    assert fresh.count(again.messages).tokens <= fresh.budget.limit
+    assert again.messages == history.messages
+    assert fresh.summarizer.requests == []
+    everything = [m for n in range(60) for m in turn(n, 10)]
+    assert texts(again.full_history()) == texts(everything)
+
+
+def test_every_read_is_legal_and_begins_with_the_summary(store):
+    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
+    for number in range(30):
+        history.add_messages(turn(number, 10))
+    shown = history.messages
+    assert isinstance(shown[0], SystemMessage)
+    assert "question 0" in shown[0].content
+    assert problems(shown) == []
+    assert shown[-1].content == turn(29, 10)[1].content
+
+
+def test_full_history_carries_utc_stamps_and_the_rest_deep_equal(store):
+    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
+    said = AIMessage(
+        "x",
+        id="a1",
+        tool_calls=[{"name": "f", "args": {"q": [1]}, "id": "c"}],
+        response_metadata={"model_name": "m"},
+        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+    )
+    history.add_messages([HumanMessage("hi", id="h"), said, ToolMessage("r", tool_call_id="c")])
+    kept = history.full_history()[1]
+    marks = kept.response_metadata.pop("tokenmem")
+    assert marks["created_at"].endswith("+00:00")
+    assert kept == said
+
+
+def test_the_view_is_frozen_until_the_next_write(store):
+    memory = memory_of()
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    for number in range(6):
+        history.add_messages(turn(number))
+    before = history.messages
+    other = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    other.add_messages(turn(99))
+    other.compact()
+    assert history.messages == before
+    history.messages.append("mine")
+    assert history.messages == before
+    history.add_messages([HumanMessage("next")])
+    assert history.messages != before
+    history.clear()
+    assert history.messages == []
+    assert history.full_history() == []
+
+
+def wrapped(model, get_history):
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated since langchain-core 1.3.3, still a door
+        return RunnableWithMessageHistory(
+            model, get_history, input_messages_key=None, history_messages_key=None
+        )
+
+
+def config(session_id: str = "s1") -> dict:
+    return {"configurable": {"session_id": session_id}}
+
+
+@pytest.mark.parametrize("shape", ["text", "list"])
+def test_a_commit_between_read_and_write_of_a_wrapped_turn_loses_and_doubles_nothing(store, shape):
+    memory = memory_of()
+    background = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    for number in range(8):
+        background.add_messages(turn(number))
+
+    class Racing(FakeListChatModel):
+        def _call(self, *args, **kwargs):
+            background.compact()
+            return super()._call(*args, **kwargs)
+
+    chain = wrapped(
+        Racing(responses=["fine"]),
+        lambda session_id: TokenMemoryChatHistory(session_id, memory=memory, store=store),
+    )
+    given = "new question" if shape == "text" else [HumanMessage("new question")]
+    chain.invoke(given, config())
+    expected = [*texts(m for n in range(8) for m in turn(n)), "new question", "fine"]
+    assert texts(background.full_history()) == expected
+    assert store.state("s1").state["summary"]
+
+
+async def test_P1_async_runs_use_the_async_methods_only(store, monkeypatch):
+    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a sync method in an async run")
+
+    for name in ("add_messages", "clear"):
+        monkeypatch.setattr(TokenMemoryChatHistory, name, refuse)
+    monkeypatch.setattr(TokenMemoryChatHistory, "messages", property(refuse))
+    prompt = ChatPromptTemplate(
+        [("system", "Be brief."), MessagesPlaceholder("h"), ("human", "{q}")]
+    )
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chain = RunnableWithMessageHistory(
+            prompt | FakeListChatModel(responses=["one", "two"]),
+            lambda _id: history,
+            input_messages_key="q",
+            history_messages_key="h",
+        )
+    await chain.ainvoke({"q": "first"}, config())
+    pieces = [chunk.content async for chunk in chain.astream({"q": "second"}, config())]
+    assert "".join(pieces) == "two"
+    assert texts(await history.afull_history()) == ["first", "one", "second", "two"]
+    await history.aclear()
+    assert await history.aget_messages() == []
+
+
+def test_wrapped_batch_and_stream(store):
+    memory = memory_of()
+    chain = wrapped(
+        GenericFakeChatModel(messages=iter([AIMessage(f"answer {n}") for n in range(9)])),
+        lambda session_id: TokenMemoryChatHistory(session_id, memory=memory, store=store),
+    )
+    chain.batch(["a", "b"], [config("x"), config("y")])
+    assert "".join(c.content for c in chain.stream("again", config("x"))).startswith("answer")
+    assert store.count("x") == 4
+    assert store.count("y") == 2
+
+
+def test_budgets_of_call_session_and_memory(store):
+    memory = memory_of(4_000)
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    for number in range(12):
+        history.add_messages(turn(number, 10))
+    assert history.usage().max_tokens == memory.budget.limit
+    small = TokenBudget(context_window=1_000)
+    store.set_budget("s1", small)
+    session = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    assert session.usage().max_tokens == small.limit
+    assert session.usage().input_tokens <= small.limit
+    own = TokenBudget(context_window=700)
+    called = TokenMemoryChatHistory("s1", memory=memory, store=store, budget=own)
+    assert called.usage().max_tokens == own.limit
+
+
+def test_overhead_and_tools_are_counted(store):
+    memory = memory_of(2_000)
+    bare = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    bare.add_messages([HumanMessage("hi")])
+    tools = [{"name": "search", "description": "finds things"}]
+    around = TokenMemoryChatHistory(
+        "s1", memory=memory, store=store, overhead_tokens=500, tools=tools
+    )
+    gained = around.usage().input_tokens - bare.usage().input_tokens
+    assert gained == 500 + memory.count([], tools=tools).tokens - memory.count([]).tokens
+
+
+def test_compact_by_hand_hands_the_instruction_on(store):
+    memory = memory_of(4_000)
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    for number in range(20):
+        history.add_messages(turn(number, 10))
+    assert store.state("s1").state is None
+    state = history.compact(instruction="keep the numbers")
+    assert state["summary"]["reason"] == "manual"
+    assert memory.summarizer.requests[-1].instruction == "keep the numbers"
+    assert history.usage().parts["summary"] > 0
+
+
+async def test_sync_and_async_give_the_same_view(store):
+    memory = memory_of()
+    for number in range(20):
+        await TokenMemoryChatHistory("s1", memory=memory, store=store).aadd_messages(
+            turn(number, 9)
+        )
+    one = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    two = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    assert await one.aget_messages() == await asyncio.to_thread(lambda: two.messages)
+    assert await one.ausage() == two.usage()
+
+
+def test_S1_a_failing_summarizer_changes_nothing(store):
+    class Failing(ListSummarizer):
+        def summarize(self, request):
+            raise RuntimeError("provider down")
+
+    good = memory_of()
+    history = TokenMemoryChatHistory("s1", memory=good, store=store)
+    for number in range(20):
+        history.add_messages(turn(number, 9))
+    bad = TokenMemory(good.budget, counter=CharCounter(), summarizer=Failing())
+    with pytest.raises(RuntimeError, match="provider down"):
+        TokenMemoryChatHistory("s1", memory=bad, store=store).compact()
+    assert store.state("s1").state is None
+    assert store.count("s1") == 40
+
+
+def test_M3_resending_the_transcript_stores_it_once(store):
+    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
+    said = [m for n in range(3) for m in turn(n, 2)]
+    for _ in range(10):
+        history.add_messages(said)
+    assert texts(history.full_history()) == texts(said)
+
+
+def test_T5_a_repair_is_logged_once(store, caplog):
+    memory = memory_of()
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    history.add_messages(
+        [
+            HumanMessage("go"),
+            AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}]),
+            HumanMessage("hello?"),
+        ]
+    )
+    for _ in range(3):
+        again = TokenMemoryChatHistory("s1", memory=memory, store=store)
+        assert problems(again.messages) == []
+        assert again.view().warnings
+    assert len([r for r in caplog.records if "interrupted" in r.getMessage()]) == 1
