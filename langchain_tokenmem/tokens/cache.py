@@ -1,0 +1,111 @@
+"""What was counted already, by content.
+
+Messages are mutable, so a message's identity says nothing: the key holds what is counted, and not
+the message's id. For plain text that costs one tuple (Python keeps the hash of a string with the
+string); for blocks and tool calls one JSON dump.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any
+
+import orjson
+from langchain_core.messages import BaseMessage
+
+# Longer strings are keyed by length and hash, so that the cache does not keep them alive.
+_LONGEST_KEPT = 2_048
+
+
+class CountCache:
+    """A bounded, thread-safe map from content to tokens.
+
+    Two generations instead of a linked list: a hit is one or two dict look-ups without a lock,
+    which is 8 times cheaper than an LRU in Python (and a view looks up thousands of messages). When
+    the young generation is full it becomes the old one, and what nobody asked for is forgotten.
+
+    Args:
+        size: Entries per generation; at most twice as many are kept, and the `size` entries used
+            last are always among them.
+
+    Example:
+        >>> cache = CountCache(1_000)
+        >>> cache.put("key", 5)
+        >>> cache.get("key")
+        5
+    """
+
+    def __init__(self, size: int = 32_768) -> None:
+        self._size = size
+        self._young: dict[Hashable, Any] = {}
+        self._old: dict[Hashable, Any] = {}
+        self._turning = threading.Lock()
+
+    def get(self, key: Hashable) -> Any:
+        """Return what was put under a key, or None."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep a value (not None) under a key."""
+        if len(self._young) >= self._size:
+            with self._turning:
+                if len(self._young) >= self._size:
+                    self._old, self._young = self._young, {}
+        self._young[key] = value
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+
+def message_key(message: BaseMessage) -> Hashable:
+    """Return what a message's count depends on, as a cache key; the id is not part of it."""
+    fields = message.__dict__
+    content = fields.get("content")
+    if type(content) is not str or fields.get("additional_kwargs"):
+        return _structured_key(fields)
+    if fields.get("tool_calls") or fields.get("usage_metadata") or fields.get("invalid_tool_calls"):
+        return _structured_key(fields)
+    kind = fields.get("role") or fields.get("type")
+    if len(content) > _LONGEST_KEPT:
+        return kind, text_key(content), fields.get("name"), fields.get("tool_call_id")
+    return kind, content, fields.get("name"), fields.get("tool_call_id")
+
+
+def text_key(text: str) -> Hashable:
+    """Return a small key for a long text.
+
+    Python's string hash (SipHash, keyed per process, 64 bits) is computed once per string object;
+    a digest would be computed on every look-up. A collision would need equal lengths as well and
+    would cost one wrong count.
+    """
+    return len(text), hash(text), text[:16], text[-16:]
+
+
+_COUNTED = ("role", "type", "name", "tool_call_id", "tool_calls", "invalid_tool_calls")
+_COUNTED_EXTRAS = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
+
+
+def _structured_key(fields: dict[str, Any]) -> Hashable:
+    usage = fields.get("usage_metadata")
+    details = usage.get("output_token_details") if isinstance(usage, dict) else None
+    extra = fields.get("additional_kwargs")
+    counted = [fields.get("content"), [fields.get(key) for key in _COUNTED]]
+    counted.append(details.get("reasoning") if isinstance(details, dict) else None)
+    if isinstance(extra, dict):
+        counted.append([extra.get(key) for key in (*_COUNTED_EXTRAS, "audio")])
+    written = dumped(counted)
+    return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))
+
+
+def dumped(value: Any) -> bytes | str:
+    """Return a value as JSON, or as its `repr` where JSON cannot hold it (surrogates, cycles)."""
+    try:
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)

@@ -1,0 +1,242 @@
+"""The two token counters: with a vocabulary, and without."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
+
+from langchain_tokenmem.tokens.base import Method, TokenCount
+from langchain_tokenmem.tokens.cache import CountCache, dumped, message_key
+from langchain_tokenmem.tokens.content import MESSAGE_FRAME, REPLY_PRIMING, message_tokens
+from langchain_tokenmem.tokens.encodings import count_tokens
+from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
+from langchain_tokenmem.tokens.media import ImageRule
+from langchain_tokenmem.tokens.schemas import FUNCTIONS_END, tool_tokens
+
+if TYPE_CHECKING:
+    import tiktoken
+
+logger = logging.getLogger(__name__)
+
+# How much of a message that cannot be read is looked at for a guess.
+_GUESS_CHARACTERS = 100_000
+# Changes whenever a rule of content.py, media.py or schemas.py changes a count.
+_RULES = "r1"
+
+
+class _Counter:
+    """Counts messages by the rules of `content`, given a way to count a text."""
+
+    def __init__(
+        self,
+        name: str,
+        text: Callable[[str], int],
+        *,
+        method: Method,
+        accuracy: float,
+        scale: float,
+        image_rule: ImageRule,
+    ) -> None:
+        self._id = f"{name}/{_RULES}/{image_rule}" + (f"/x{scale:g}" if scale != 1 else "")
+        self._count_text = text
+        self._method: Method = method
+        self._accuracy = accuracy
+        self._scale = scale
+        self._image_rule: ImageRule = image_rule
+        self._messages = CountCache()
+        self._tools = CountCache(512)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._id} {self._method}>"
+
+    @property
+    def id(self) -> str:
+        """Names vocabulary and rules; part of every cache key."""
+        return self._id
+
+    @property
+    def method(self) -> Method:
+        """`exact` where the vocabulary is the model's own, else `estimate`."""
+        return self._method
+
+    @property
+    def accuracy(self) -> float:
+        """Documented relative error of a text's count as a fraction; 0.0 for exact."""
+        return self._accuracy
+
+    def text(self, text: str) -> int:
+        """Return the tokens of a bare text; never raises."""
+        tokens: int = _never_raise(
+            lambda: self._count_text(text), lambda: estimate_tokens(str(text))
+        )
+        return tokens if self._scale == 1 else math.ceil(tokens * self._scale)
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of one message with its frame; never raises."""
+        return self._message(message)[0]
+
+    def _message(self, message: BaseMessage) -> tuple[int, bool]:
+        # Anything can stand in a content block, so building the key may fail like counting itself.
+        key = _never_raise(lambda: message_key(message), lambda: None)
+        tokens = self._messages.get(key) if key is not None else None
+        if tokens is not None:
+            return tokens, True
+        tokens = _never_raise(
+            lambda: message_tokens(message, self.text, self._image_rule),
+            lambda: MESSAGE_FRAME + estimate_tokens(repr(vars(message))[:_GUESS_CHARACTERS]),
+        )
+        if key is not None:
+            self._messages.put(key, tokens)
+        return tokens, False
+
+    def tools(self, tools: Sequence[Any] | None) -> int:
+        """Return the tokens of tool schemas; 0 for none; never raises."""
+        if not tools:
+            return 0
+        return FUNCTIONS_END + sum(map(self._tool, tools))
+
+    def _tool(self, tool: Any) -> int:
+        key = _never_raise(lambda: _tool_key(tool), lambda: None)
+        known = self._tools.get(key) if key is not None else None
+        if known is not None:
+            tokens: int = known[1]
+            return tokens
+        tokens = _never_raise(
+            lambda: tool_tokens(tool, self.text),
+            lambda: estimate_tokens(repr(tool)[:_GUESS_CHARACTERS]),
+        )
+        if key is not None:
+            # The tool itself is kept: while it lives, its identity in the key belongs to no other.
+            self._tools.put(key, (tool, tokens))
+        return tokens
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of a whole request; never raises.
+
+        Args:
+            messages: The messages, in order; may be empty.
+            tools: Tools whose schemas go along.
+
+        Returns:
+            The sum of `message(m)`, `tools(tools)` and 3 tokens for the reply's priming.
+        """
+        started = time.perf_counter()
+        total, cached = REPLY_PRIMING + self.tools(tools), True
+        find = self._messages.get
+        for message in messages:
+            try:
+                tokens = find(message_key(message))
+            except (AttributeError, TypeError):
+                tokens = None
+            if tokens is None:
+                tokens, known = self._message(message)
+                cached = cached and known
+            total += tokens
+        latency = time.perf_counter() - started
+        return TokenCount(total, self._method, self._accuracy, cached, latency)
+
+
+class TiktokenCounter(_Counter):
+    """Counts with a tiktoken vocabulary: exact where it is the model's own.
+
+    Args:
+        encoding: The vocabulary (see `encodings.find_encoding`).
+        method: `exact`, or `estimate` for a model of another vocabulary.
+        accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
+        scale: Factor on every text's count, for models whose vocabulary is coarser.
+        image_rule: Whose formula counts pictures.
+
+    Example:
+        >>> counter = TiktokenCounter(find_encoding("o200k_base"))
+        >>> counter.count([HumanMessage("hi")]).tokens
+        8
+    """
+
+    def __init__(
+        self,
+        encoding: tiktoken.Encoding,
+        *,
+        method: Method = "exact",
+        accuracy: float = 0.0,
+        scale: float = 1.0,
+        image_rule: ImageRule = "largest",
+    ) -> None:
+        super().__init__(
+            encoding.name,
+            functools.partial(count_tokens, encoding),
+            method=method,
+            accuracy=accuracy,
+            scale=scale,
+            image_rule=image_rule,
+        )
+
+
+class EstimateCounter(_Counter):
+    """Counts without a vocabulary: by script and length of the pieces of a text.
+
+    Args:
+        accuracy: Relative error of a text's count as a fraction.
+        scale: Factor on every text's count, for models whose vocabulary is coarser.
+        image_rule: Whose formula counts pictures.
+
+    Example:
+        >>> EstimateCounter().count([HumanMessage("hi")]).method
+        'estimate'
+    """
+
+    def __init__(
+        self,
+        *,
+        accuracy: float = ESTIMATE_ACCURACY,
+        scale: float = 1.0,
+        image_rule: ImageRule = "largest",
+    ) -> None:
+        super().__init__(
+            "estimate",
+            estimate_tokens,
+            method="estimate",
+            accuracy=accuracy,
+            scale=scale,
+            image_rule=image_rule,
+        )
+
+
+def _tool_key(tool: Any) -> Hashable:
+    if isinstance(tool, dict):
+        written = dumped(tool)
+        return len(written), hash(written)
+    if isinstance(tool, BaseTool):
+        return id(tool), tool.name, tool.description, id(tool.args_schema)
+    return id(tool)
+
+
+def _never_raise(compute: Callable[[], Any], guess: Callable[[], Any]) -> Any:
+    """Return a count, or a guess: the one place that keeps "counting never raises".
+
+    tiktoken's Rust core panics with `pyo3_runtime.PanicException`, a BaseException that cannot be
+    imported; KeyboardInterrupt, SystemExit and cancellation pass.
+    """
+    try:
+        return compute()
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        _report_guess(f"{type(error).__name__}: {error}"[:200])
+    try:
+        return guess()
+    except Exception:  # noqa: BLE001  # even `repr` may raise on what applications put into blocks
+        return MESSAGE_FRAME
+
+
+@functools.lru_cache(maxsize=64)
+def _report_guess(what: str) -> None:
+    logger.warning("Tokens were guessed where they could not be counted: %s", what)

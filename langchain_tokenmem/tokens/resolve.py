@@ -1,0 +1,141 @@
+"""From a model or its name to a token counter and a context window."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from langchain_tokenmem.core.budget import model_name, profile_of
+from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
+from langchain_tokenmem.tokens.encodings import find_encoding
+from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseLanguageModel
+    from langchain_core.runnables import Runnable
+
+    from langchain_tokenmem.tokens.base import TokenCounter
+    from langchain_tokenmem.tokens.media import ImageRule
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Models that count alike.
+
+    Attributes:
+        names: What their names begin with, after provider prefixes.
+        encoding: The vocabulary to count with.
+        accuracy: Relative error of a text's count; 0.0 where the vocabulary is their own.
+        scale: Factor on every text's count.
+        image_rule: Whose formula counts pictures.
+    """
+
+    names: str
+    encoding: str = "o200k_base"
+    accuracy: float = 0.0
+    scale: float = 1.0
+    image_rule: ImageRule = "largest"
+
+
+# First match wins. OpenAI's vocabularies: tiktoken/model.py (gpt-oss's o200k_harmony has o200k's
+# ranks, other special tokens). The factors of the others are on the safe side of published
+# comparisons: Claude has 16 % more tokens than GPT-4o for English and 30 % for Python ("Hidden costs
+# in AI deployment", VentureBeat, May 2025); Llama 3, Qwen, DeepSeek and Mistral
+# have vocabularies of 128k to 152k entries, about cl100k's, coarser outside English.
+_FAMILIES = (
+    _Family(r"(?:chat)?gpt-4o|gpt-4\.[15]|gpt-5|o[134]\b|codex", image_rule="openai"),
+    _Family(r"gpt-oss"),
+    _Family(r"gpt-4|gpt-3\.?5|text-embedding", "cl100k_base", image_rule="openai"),
+    _Family(r"claude", accuracy=0.25, scale=1.3, image_rule="anthropic"),
+    _Family(r"gemini|gemma", accuracy=0.20, scale=1.1, image_rule="gemini"),
+    _Family(
+        r"(?:meta-|codel)?llama|mistral|mixtral|ministral|magistral|codestral|devstral|pixtral|"
+        r"qwen|qwq|deepseek|grok|command|glm|kimi|phi|nova",
+        accuracy=0.25,
+        scale=1.15,
+    ),
+)
+_OWN = _Family("", image_rule="largest")
+_UNKNOWN = _Family("", accuracy=0.25, scale=1.15)
+# Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
+_START = r"(?:^|[/:.])"
+
+
+def counter_for(
+    model: BaseLanguageModel[Any] | Runnable[Any, Any] | str | None = None,
+    *,
+    allow_download: bool = False,
+) -> TokenCounter:
+    """Return the counter that fits a model.
+
+    OpenAI's models are counted exactly with their own vocabulary. Models of other vendors are
+    counted with o200k_base times a factor on the safe side, method `estimate`; so is a name that
+    nobody knows, with one warning. Without a vocabulary on this machine every count is an estimate.
+    The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
+    equal names share one counter and its cache.
+
+    Args:
+        model: A chat model, also inside bindings, fallbacks or a sequence, or a model's name; None
+            for exact counts of o200k_base.
+        allow_download: Let tiktoken fetch the vocabulary where no file has it.
+
+    Returns:
+        The counter.
+
+    Example:
+        >>> counter_for("gpt-4o").method
+        'exact'
+    """
+    if model is None:
+        return _counter(_OWN, allow_download)
+    name = model if isinstance(model, str) else model_name(model)
+    return _counter(_family_of(name or ""), allow_download)
+
+
+def context_window_of(model: BaseLanguageModel[Any] | Runnable[Any, Any] | None) -> int | None:
+    """Return a chat model's context window in tokens, from its own `profile`.
+
+    Args:
+        model: A chat model, also inside bindings, retries, fallbacks or a sequence.
+
+    Returns:
+        `profile["max_input_tokens"]`, or None where the model does not say.
+    """
+    window = profile_of(model).get("max_input_tokens")
+    return window if isinstance(window, int) and window > 0 else None
+
+
+@functools.lru_cache(maxsize=256)
+def _family_of(name: str) -> _Family:
+    for family in _FAMILIES:
+        if re.search(f"{_START}(?:{family.names})", name.lower()):
+            return family
+    logger.warning(
+        "The vocabulary of model %r is not known: its tokens are estimated from o200k_base. "
+        "Pass counter= for exact numbers.",
+        name,
+    )
+    return _UNKNOWN
+
+
+@functools.cache
+def _counter(family: _Family, allow_download: bool) -> TokenCounter:  # noqa: FBT001  # cache key
+    encoding = find_encoding(family.encoding, allow_download=allow_download)
+    if encoding is None:
+        return EstimateCounter(
+            accuracy=max(family.accuracy, ESTIMATE_ACCURACY),
+            scale=family.scale,
+            image_rule=family.image_rule,
+        )
+    return TiktokenCounter(
+        encoding,
+        method="estimate" if family.accuracy else "exact",
+        accuracy=family.accuracy,
+        scale=family.scale,
+        image_rule=family.image_rule,
+    )
