@@ -1,0 +1,240 @@
+"""Planted literals in natural talk: how many are left after many summarizations.
+
+Used by the tests here and by the benchmark of the promise "7 of 8 survive 10 summarizations".
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
+
+KINDS = ("path", "uuid", "price", "date", "name", "version", "constraint", "error")
+
+_SENTENCES = {
+    "path": (
+        "The parser that keeps tripping us up lives in {}, next to the old one.",
+        "I moved the retry logic over to {} yesterday evening.",
+        "Have a look at {} before you change anything else.",
+    ),
+    "uuid": (
+        "The tenant that complained is {}, in case support asks again.",
+        "Their order shows up as {} in the back office.",
+        "Note that the run we compare against has the id {}.",
+    ),
+    "price": (
+        "Finance signed off on {} for the whole migration, not a cent more.",
+        "The vendor now asks for {} per seat, which is less than last year.",
+        "We ended up paying {} for the extra storage.",
+    ),
+    "date": (
+        "The contract with the hosting company runs out on {}.",
+        "We promised the customer a working demo by {}.",
+        "The outage that started all this happened on {}, in the middle of a release.",
+    ),
+    "name": (
+        "It was {} who wrote the first version, so ask there when in doubt.",
+        "Our contact at the bank is {}, usually reachable in the morning.",
+        "I talked to {} about the rollout and there were no objections.",
+    ),
+    "version": (
+        "Production is still on {} of the broker, staging is ahead of it.",
+        "We have to stay with {} until the driver is patched.",
+        "The regression came in with {}, as far as I can tell.",
+    ),
+    "constraint": (
+        "One more thing: {}, the auditors look at that first.",
+        "Whatever else you do, {}.",
+        "Please remember that from now on: {}.",
+    ),
+    "error": (
+        "The job died with {} again after about an hour.",
+        "Users on the old client see {} when they log in.",
+        "What I get back from the gateway is {}, without any details.",
+    ),
+}
+_CONSTRAINTS = (
+    "never deploy to {} on a Friday",
+    "do not send e-mails to the {} list",
+    "do not touch the {} schema",
+    "never restart the {} service during office hours",
+    "no new dependencies in the {} module",
+    "the {} backups must not leave the building",
+)
+_FIRST = ("Priya", "Tomasz", "Ingrid", "Mateo", "Yuki", "Oluwaseun", "Chloe", "Dmitri", "Leila")
+_LAST = ("Raman", "Kowalski", "Lindqvist", "Fernandez", "Tanaka", "Adeyemi", "Martin", "Volkov")
+_AREAS = ("billing", "payroll", "search", "inventory", "ledger", "archive", "checkout", "reporting")
+_SMALL = (
+    "Hi there, hope the week is treating you well!",
+    "Thanks a lot, that was helpful.",
+    "Good morning! Back at it again.",
+    "Great, sounds good.",
+)
+_TALK = (
+    "I was wondering how the other team usually approaches this kind of question.",
+    "The whole thing feels slower than it did when we began, honestly.",
+    "It would be nice to have a clearer picture of what happens behind the scenes.",
+    "My colleague thinks that the layout could be simpler, but I am not convinced.",
+    "We talked about it over lunch and everybody had a different opinion.",
+    "Could you walk me through the general idea again, in plain words?",
+    "I guess the main point is that people find the current screens confusing.",
+    "There was a long discussion in the meeting about how to name these things.",
+    "The weather made half of the office stay at home, so progress was modest.",
+)
+_ANSWERS = (
+    "The general idea is that each request passes through a queue before anything is stored.",
+    "There are several ways to look at it, and the simplest is usually the most robust one.",
+    "I would start with a small experiment and compare the results after {n} runs.",
+    "A cache helps here because the same values are asked for about {n} times per minute.",
+    "In most systems of this kind the bottleneck is the network and rarely the processor.",
+    "You can think of it as a pipeline with {n} stages that hand work to each other.",
+)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A conversation with eight literals in it.
+
+    Attributes:
+        rounds: The messages of each summarization.
+        literals: What must survive, by kind.
+        constraint: Constraint that must survive, verbatim.
+    """
+
+    rounds: list[list[BaseMessage]]
+    literals: dict[str, str]
+
+
+@dataclass
+class Survival:
+    """How many planted literals were left, by kind, over all seeds."""
+
+    alive: dict[str, list[bool]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+
+    @property
+    def totals(self) -> list[int]:
+        return [sum(seed) for seed in zip(*self.alive.values(), strict=True)]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.totals) / len(self.totals)
+
+    def table(self) -> str:
+        rows = [f"{kind:<12}{sum(hits) / len(hits):>7.0%}" for kind, hits in self.alive.items()]
+        return "\n".join([*rows, f"mean {self.mean:.2f} of 8, worst seed {min(self.totals)} of 8"])
+
+
+def make_literals(rng: random.Random) -> dict[str, str]:
+    """Return one new literal of each kind."""
+    area, other = rng.sample(_AREAS, 2)
+    day, month = rng.randint(1, 28), rng.randint(1, 12)
+    month_name = ("March", "April", "June", "July", "October", "December")[month % 6]
+    amount = rng.randint(1_000, 99_999)
+    return {
+        "path": rng.choice(
+            (f"src/{area}/{other}_worker.py", f"/etc/{area}/{other}.yaml", f"{area}/{other}.ts")
+        ),
+        "uuid": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+        "price": rng.choice(
+            (f"${amount:,}.50", f"€{amount:,}", f"{amount} EUR", f"£{amount / 100}")
+        ),
+        "date": rng.choice(
+            (f"2025-{month:02}-{day:02}", f"{day} {month_name} 2025", f"{month_name} {day}, 2025")
+        ),
+        "name": f"{rng.choice(_FIRST)} {rng.choice(_LAST)}",
+        "version": f"v{rng.randint(1, 9)}.{rng.randint(0, 30)}.{rng.randint(0, 9)}",
+        "constraint": rng.choice(_CONSTRAINTS).format(area),
+        "error": rng.choice(
+            (f"E{rng.randint(1000, 9999)}", f"ERR_{other.upper()}_LOCKED", "HTTP 507", "ORA-01555")
+        ),
+    }
+
+
+def plant(seed: int, *, rounds: int = 10, turns: int = 6, noise: bool = True) -> Planted:
+    """Make a conversation with one literal of each kind at a random place of its first half.
+
+    Args:
+        seed: Decides everything.
+        rounds: How many summarizations it is cut into.
+        turns: Turns of each.
+        noise: Whether tool calls with long logs and identifiers of their own are mixed in.
+    """
+    rng = random.Random(seed)
+    literals = make_literals(rng)
+    batches = [_turns(rng, turns, noise=noise) for _ in range(rounds)]
+    for kind, literal in literals.items():
+        batch = batches[rng.randrange(max(1, rounds // 2))]
+        by_user = kind == "constraint" or rng.random() < 0.7
+        role = HumanMessage if by_user else AIMessage
+        places = [i for i, message in enumerate(batch) if type(message) is role and message.content]
+        at = rng.choice(places)
+        sentences = str(batch[at].content).split("\n")
+        sentences.insert(
+            rng.randint(0, len(sentences)), rng.choice(_SENTENCES[kind]).format(literal)
+        )
+        batch[at] = role("\n".join(sentences).replace("\n", " "))
+    return Planted(batches, literals)
+
+
+def _turns(rng: random.Random, turns: int, *, noise: bool) -> list[BaseMessage]:
+    messages: list[BaseMessage] = []
+    for turn in range(turns):
+        said = [*rng.sample(_SMALL, 1), *rng.sample(_TALK, rng.randint(1, 4))]
+        messages.append(HumanMessage("\n".join(said)))
+        if noise and rng.random() < 0.5:
+            call_id = f"call_{rng.getrandbits(32):08x}"
+            args = {"command": f"grep -rn {rng.choice(_AREAS)} . | head -{rng.randint(5, 90)}"}
+            call = {"id": call_id, "name": "bash", "args": args, "type": "tool_call"}
+            messages.append(AIMessage("", tool_calls=[call]))
+            log = "\n".join(
+                f"2025-02-{rng.randint(1, 28):02} 10:{rng.randint(10, 59)}:07 INFO worker-"
+                f"{rng.getrandbits(40):010x} handled {rng.randint(1, 9999)} rows in {turn} ms"
+                for _ in range(rng.randint(3, 40))
+            )
+            messages.append(ToolMessage(log, tool_call_id=call_id))
+        said = [
+            line.format(n=rng.randint(2, 90)) for line in rng.sample(_ANSWERS, rng.randint(1, 4))
+        ]
+        messages.append(AIMessage("\n".join(said)))
+    return messages
+
+
+def roll(
+    summarizer: Summarizer,
+    batches: Sequence[Sequence[BaseMessage]],
+    *,
+    max_tokens: int,
+    count_text: Callable[[str], int],
+) -> list[str]:
+    """Return the running summary after each batch."""
+    summaries: list[str] = []
+    for batch in batches:
+        prior = summaries[-1] if summaries else None
+        request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count_text, prior=prior)
+        summaries.append(summarizer.summarize(request))
+    return summaries
+
+
+def measure(
+    summarizer: Summarizer,
+    *,
+    seeds: Sequence[int],
+    max_tokens: int,
+    count_text: Callable[[str], int],
+    rounds: int = 10,
+    noise: bool = True,
+    planted_by: Callable[..., Planted] = plant,
+) -> Survival:
+    """Count which planted literals are left after the last round, for each seed."""
+    survival = Survival()
+    for seed in seeds:
+        planted = planted_by(seed, rounds=rounds, noise=noise)
+        last = roll(summarizer, planted.rounds, max_tokens=max_tokens, count_text=count_text)[-1]
+        for kind, literal in planted.literals.items():
+            survival.alive[kind].append(literal in last)
+    return survival
