@@ -53,25 +53,28 @@ bench: $(TESTS_ENV) ## Run every benchmark
 	done
 
 docs: $(DOCS_ENV) ## Build the documentation into site/
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Debian's Python may lack ensurepip; then the pip that is there puts one into the environment.
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
-	$(INSTALL) --editable '.[dev]'
+	@echo "Installing into $(VENV), once: this takes a minute or two"
+	@$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 $(DEMO_ENV): pyproject.toml | $(BIN)/python
-	$(INSTALL) --editable '.[offline,cli]'
+	@echo "Installing into $(VENV), once: this takes a minute or two"
+	@$(INSTALL) --editable '.[offline,cli]'
 	@touch $@
 
 $(DOCS_ENV): pyproject.toml | $(BIN)/python
-	$(INSTALL) --editable '.[docs]'
+	@echo "Installing into $(VENV), once: this takes a minute or two"
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@

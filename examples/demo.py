@@ -12,20 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
 from langchain_tokenmem.cli.conversations import Conversation, load_conversations
 from langchain_tokenmem.cli.outside import outside_counter
 from langchain_tokenmem.cli.replay import replay_conversation
 from langchain_tokenmem.cli.report import summary_table, totals
-
-try:
-    from rich.console import Console
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-except ModuleNotFoundError:
-    sys.exit("The demo needs rich: pip install 'langchain-tokenmem[cli]', or run `make demo`.")
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
@@ -112,9 +108,10 @@ def show_questions(
         "\nNo model answers here: the literal of each answer is looked up in the very view that a"
         "\nmodel would be sent with the question, and in the transcript where the view lacks it.\n"
     )
-    table = Table(box=None, padding=(0, 2, 1, 0))
-    for name in ("question", "held by", "the line", "view"):
-        table.add_column(name, overflow="fold", justify="right" if name == "view" else "left")
+    table = Table(box=None, padding=(0, 2, 1, 0), expand=True)
+    for name, ratio in (("question", 3), ("held by", 2), ("the line", 6)):
+        table.add_column(name, ratio=ratio)
+    table.add_column("view", justify="right", no_wrap=True)
     for number, question in enumerate(QUESTIONS, 1):
         asked = [*conversation.messages, HumanMessage(question.ask, id=f"question-{number}")]
         now = memory.compact(asked, state, tools=conversation.tools)

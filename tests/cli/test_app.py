@@ -26,7 +26,7 @@ def turns(count):
             {"role": "user", "content": f"What stands in file {turn}?"},
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"c{turn}", "content": f"line {turn}\n" * 60},
-            {"role": "assistant", "content": f"File {turn} has sixty lines."},
+            {"role": "assistant", "content": f"File {turn} is long. " + "Words. " * 60},
         ]
     return said
 

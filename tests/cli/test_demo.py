@@ -1,0 +1,56 @@
+"""The demo keeps its word: on the bundled recording, without a model and without the network."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.conversations import load_conversations
+from langchain_tokenmem.cli.outside import outside_counter
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return runpy.run_path(str(EXAMPLES / "demo.py"))
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return load_conversations(EXAMPLES / "recorded_agent.jsonl")[0]
+
+
+def test_the_recording_is_a_real_stretch_of_work(recording):
+    assert len(recording.messages) >= 40
+    assert sum(isinstance(message, HumanMessage) for message in recording.messages) >= 6
+    assert outside_counter().messages(recording.messages) >= 15_000
+    said = "\n".join(message.text for message in recording.messages)
+    assert "Error: no such file or folder" in said
+    assert "Traceback" in said
+
+
+def test_the_recording_names_no_folder_of_the_machine_that_made_it():
+    text = (EXAMPLES / "recorded_agent.jsonl").read_text("utf-8")
+    assert not any(folder in text for folder in ("/work/", "/root/", "/home/"))
+
+
+def test_the_demo_shows_the_numbers_and_finds_every_answer_in_the_view(demo, capsys):
+    assert demo["main"]() == 0
+    printed = capsys.readouterr().out
+    assert "Window 4,000 tokens" in printed
+    assert "transcript only" not in printed
+    assert "nowhere" not in printed
+    assert "<conversation_summary>" in printed
+
+
+def test_what_the_view_lacks_is_looked_up_in_the_transcript(demo, recording):
+    memory = TokenMemory(TokenBudget(context_window=4_000))
+    view = memory.view([recording.messages[1]])
+    found = demo["find"]("MIN_CONTEXT_WINDOW = ", view, recording.messages)
+    assert found.where.startswith("transcript only (m")
+    assert demo["find"]("never said by anyone", view, recording.messages).where == "nowhere"
