@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.view import View
     from langchain_tokenmem.memory import TokenMemory
-    from langchain_tokenmem.storage.transcripts import TranscriptRow, TranscriptStore
+    from langchain_tokenmem.storage.message_rows import TranscriptRow
+    from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 _ATTEMPTS = 8
 """Tries to commit a new state before giving up; each failure means that somebody else's won."""
@@ -128,7 +129,7 @@ class Session:
         raise self._busy()
 
     def _load(self, request: Request) -> Loaded:
-        stored, rows = self.store.conversation(self.session_id)
+        stored, rows = self.store.conversation(self.session_id, user_id=self.user_id)
         return Loaded(
             messages=[*map(stamped, rows), *request.incoming],
             state=stored.state or new_state(),

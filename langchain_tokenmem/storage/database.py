@@ -1,0 +1,237 @@
+"""The engine: opening, transactions, and errors in our own words."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    CorruptStoreError,
+    StoreError,
+    TokenMemoryError,
+)
+from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
+
+_BUSY_SECONDS = 30
+"""How long a writer waits for another one before it gives up."""
+
+_DAMAGE_CODES = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
+_DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
+_WRITES = "tokenmem_writes"
+_SETUP_LOCK = 0x746F6B6D
+
+
+class Database:
+    """A SQLite file or a PostgreSQL database, opened on first use.
+
+    Safe to share between threads. SQLite runs in WAL mode; a writer takes the write lock when its
+    transaction begins, so that writers queue up instead of failing halfway.
+
+    Args:
+        url: An SQLAlchemy URL.
+        pool_size: Most connections at a time.
+
+    Raises:
+        ConfigurationError: When the URL names no database that is supported here.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        self._url = _parsed(url)
+        self._is_sqlite = self._url.get_backend_name() == "sqlite"
+        self._pool_size = 1 if self._is_memory else pool_size
+        self._engine: Engine | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def _is_memory(self) -> bool:
+        return self._is_sqlite and self._url.database in {None, "", ":memory:"}
+
+    @contextmanager
+    def reading(self, about: str) -> Iterator[Connection]:
+        """Give a connection with one consistent picture of the data.
+
+        Args:
+            about: What is read, for the words of an error.
+        """
+        with self._said(about), self._opened().connect() as connection, connection.begin():
+            try:
+                yield connection
+            except TokenMemoryError:
+                raise
+            except (TypeError, ValueError, LookupError) as error:
+                raise CorruptStoreError(
+                    f"{about}: a stored value cannot be read ({error}). Nothing was returned; "
+                    f"restore a backup."
+                ) from error
+
+    @contextmanager
+    def writing(self, about: str) -> Iterator[Connection]:
+        """Give a connection whose changes are all made, or none."""
+        with self._said(about):
+            engine = self._opened().execution_options(**{_WRITES: True})
+            with engine.begin() as connection:
+                yield connection
+
+    def close(self) -> None:
+        """Close every connection; the next use opens the database again."""
+        with self._opening:
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+    def _opened(self) -> Engine:
+        with self._opening:
+            if self._engine is None:
+                engine = self._made()
+                try:
+                    self._set_up(engine)
+                except BaseException:
+                    engine.dispose()
+                    raise
+                self._engine = engine
+            return self._engine
+
+    def _made(self) -> Engine:
+        options: dict[str, Any] = {
+            "poolclass": QueuePool,
+            "pool_size": self._pool_size,
+            "max_overflow": 0,
+        }
+        if not self._is_sqlite:
+            return create_engine(self._url, pool_pre_ping=True, **options)
+        arguments = {"check_same_thread": False, "timeout": _BUSY_SECONDS}
+        engine = create_engine(self._url, connect_args=arguments, **options)
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _set_up(self, engine: Engine) -> None:
+        with engine.execution_options(**{_WRITES: True}).begin() as connection:
+            if self._is_sqlite:
+                _set_up_sqlite(connection, str(self._url.database))
+            else:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SETUP_LOCK})
+                if not inspect(connection).has_table(facts.name):
+                    _create(connection)
+            found = connection.execute(
+                select(facts.c.number).where(facts.c.name == "schema_version")
+            ).scalar()
+        _check_version(found)
+
+    @contextmanager
+    def _said(self, about: str) -> Iterator[None]:
+        """Raise what a database says in our own words."""
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            if _is_damage(cause):
+                raise CorruptStoreError(
+                    f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
+                    f"backup."
+                ) from error
+            raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise ConfigurationError(
+            f"{url!r} is no database URL that works here ({error}). Use sqlite:///file.db, or "
+            f"postgresql+psycopg://... with pip install 'langchain-tokenmem[postgres]'."
+        ) from error
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise ConfigurationError(
+            f"{parsed.get_backend_name()} is not supported; use SQLite or PostgreSQL."
+        )
+    return parsed
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode = WAL",
+        # A power cut must not take back what was acknowledged; NORMAL would.
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        # Deleted text must not stay readable in the file.
+        "secure_delete = ON",
+        # A tampered schema must not run code.
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
+
+
+def _set_up_sqlite(connection: Connection, path: str) -> None:
+    """Create the tables in a new file; anything else must be ours already.
+
+    Tables that are missing in a file that is not new mean damage: made anew, they would turn it
+    into silently empty histories.
+    """
+    owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
+    pages = connection.exec_driver_sql("PRAGMA page_count").scalar() or 0
+    names = set(inspect(connection).get_table_names())
+    if owner == 0 and not names and pages <= 1:
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        _create(connection)
+    elif owner != APPLICATION_ID:
+        raise CorruptStoreError(
+            f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the memory "
+            f"a file of its own, or restore a backup."
+        )
+    elif not names.issuperset(metadata.tables):
+        missing = ", ".join(sorted(set(metadata.tables) - names))
+        raise CorruptStoreError(f"{path} lacks the tables {missing}; restore a backup.")
+
+
+def _create(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(
+        insert(facts),
+        [{"name": "schema_version", "number": SCHEMA_VERSION}, {"name": "sessions", "number": 0}],
+    )
+
+
+def _check_version(found: Any) -> None:
+    if found != SCHEMA_VERSION:
+        raise CorruptStoreError(
+            f"The database has schema version {found!r}, this package reads {SCHEMA_VERSION}. "
+            f"Upgrade langchain-tokenmem, or restore a backup."
+        )
+
+
+def _is_damage(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorname", "") or ""
+    if any(code.startswith(known) for known in _DAMAGE_CODES):
+        return True
+    words = str(error).lower()
+    return isinstance(error, UnicodeDecodeError) or any(word in words for word in _DAMAGE_WORDS)
+
+
+def is_writer(connection: Connection) -> bool:
+    """Return whether the connection is in a transaction that writes."""
+    return bool(connection.get_execution_options().get(_WRITES))
+
+
+def upsert_nothing(connection: Connection, table: Any, row: dict[str, Any]) -> None:
+    """Insert a row unless its key is there; on PostgreSQL without a race."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())
+    else:
+        connection.execute(insert(table).values(row))

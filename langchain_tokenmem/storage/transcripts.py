@@ -1,0 +1,277 @@
+"""Transcripts: every message ever added to a session, in order, and its memory's state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import delete, select
+from typing_extensions import Self
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.message_rows import (
+    TranscriptRow,
+    append,
+    lacks_call,
+    read_from,
+    read_named,
+)
+from langchain_tokenmem.storage.rows import escaped, to_json, unescaped
+from langchain_tokenmem.storage.schema import messages, sessions
+from langchain_tokenmem.storage.sessions import (
+    SessionRow,
+    budget_json,
+    checked_id,
+    find,
+    find_or_make,
+    save,
+)
+
+_LOOK_BACK = 16
+"""Rows read at a time to find the call of a result."""
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """The memory of a session.
+
+    Attributes:
+        state: The state; None before the first decision.
+        version: What a commit has to name (compare-and-swap).
+        budget: The session's own budget, if it has one.
+    """
+
+    state: MemoryState | None
+    version: int
+    budget: TokenBudget | None
+
+
+class TranscriptStore:
+    """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
+
+    One store may be shared between threads and event loops; several processes may use one
+    database. Async methods run their sync twin in a thread, whatever the driver. Every row has a
+    checksum and every session knows how many messages it has: damage is an error, never a
+    shorter history.
+
+    Args:
+        url: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql+psycopg://...`. Default:
+            the file `tokenmem.db` in the working directory.
+        pool_size: Most connections at a time.
+
+    Raises:
+        ConfigurationError: When the URL is not supported.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> with TranscriptStore("sqlite://") as store:
+        ...     _ = store.add("s1", [HumanMessage("hi")])
+        ...     [message.content for message in store.messages("s1")]
+        ['hi']
+    """
+
+    def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
+        self._database = Database(url, pool_size=pool_size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+    async def aclose(self) -> None:
+        """Close every connection without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def add(
+        self,
+        session_id: str,
+        new: Sequence[BaseMessage],
+        *,
+        user_id: str | None = None,
+        now: datetime | None = None,
+    ) -> list[str]:
+        """Append messages in one transaction, and return the ids of those that were new.
+
+        A message whose id is there already is not new. A batch that begins with what the
+        transcript ends with is a resend, and only what follows is new; messages without an id
+        count as the same when they say the same, provided that one of the overlap has an id that
+        is known, or that the overlap is the whole transcript of two messages or more. So a list
+        that is sent in full at every turn is stored once, and a second "yes" is stored again.
+
+        Args:
+            session_id: Names the conversation.
+            new: The messages, oldest first. Chunks are stored as whole messages.
+            user_id: Who owns the session; the first one to say so owns it.
+            now: Time of messages that bring none; default: the current time.
+
+        Raises:
+            ScopeError: When the id is empty or the session belongs to another user.
+            ConfigurationError: When a message cannot be stored.
+        """
+        if any(role_of(message) == "remove" for message in new):
+            raise ConfigurationError(
+                f"Session {session_id!r}: a transcript only grows, RemoveMessage has no place in "
+                f"it. Use clear() to delete a session."
+            )
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find_or_make(connection, session_id, user_id)
+            added = append(connection, session, new, now or datetime.now(timezone.utc))
+            if added:
+                save(connection, replace(session, last_seq=session.last_seq + len(added)))
+        return added
+
+    async def aadd(
+        self,
+        session_id: str,
+        new: Sequence[BaseMessage],
+        *,
+        user_id: str | None = None,
+        now: datetime | None = None,
+    ) -> list[str]:
+        """Do the same as `add` without blocking the event loop."""
+        return await asyncio.to_thread(self.add, session_id, new, user_id=user_id, now=now)
+
+    def rows(self, session_id: str, *, user_id: str | None = None) -> list[TranscriptRow]:
+        """Return every message of a session with number and time, in order.
+
+        Raises:
+            CorruptStoreError: When one of them is damaged or missing.
+        """
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            return [] if session is None else read_from(connection, session, session.first_seq)
+
+    def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
+        """Return every message of a session, in order, as the application said it."""
+        return [row.message for row in self.rows(session_id, user_id=user_id)]
+
+    async def amessages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
+        """Do the same as `messages` without blocking the event loop."""
+        return await asyncio.to_thread(self.messages, session_id, user_id=user_id)
+
+    def conversation(
+        self, session_id: str, *, user_id: str | None = None
+    ) -> tuple[StoredState, list[TranscriptRow]]:
+        """Return the state, and the messages that a view under it needs, as of one moment.
+
+        These are the kept messages, the one that the summary's pointer names, and all after it;
+        no other row is read.
+        """
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            if session is None:
+                return StoredState(None, 0, None), []
+            stored = _stored(session)
+            state = stored.state
+            if state is None or state["summary"] is None:
+                return stored, read_from(connection, session, session.first_seq)
+            pointer = state["summary"]["covers_to"]
+            kept = read_named(connection, session, [*state["kept"], pointer])
+            start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
+            tail = read_from(connection, session, start)
+            return stored, [*(row for row in kept if row.seq < start), *tail]
+
+    def last(self, session_id: str, n: int) -> list[BaseMessage]:
+        """Return the newest `n` messages in order, and more where a result needs its call."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            if session is None or n < 1:
+                return []
+            start = max(session.first_seq, session.last_seq - n + 1)
+            found = read_from(connection, session, start)
+            while start > session.first_seq and lacks_call(found):
+                start = max(session.first_seq, start - _LOOK_BACK)
+                found = read_from(connection, session, start)
+            wanted = len(found)
+            while wanted > n and not lacks_call(found[len(found) - wanted + 1 :]):
+                wanted -= 1
+            return [row.message for row in found[len(found) - wanted :]]
+
+    def get(self, session_id: str, message_id: str) -> BaseMessage | None:
+        """Return one message in full; None when the session has no such id."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            found = [] if session is None else read_named(connection, session, [message_id])
+            return found[0].message if found else None
+
+    def count(self, session_id: str) -> int:
+        """Return how many messages a session has."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            return 0 if session is None else session.count
+
+    def sessions(self, *, user_id: str | None = None) -> list[str]:
+        """Return the ids of all sessions, or of one user's, in alphabetical order."""
+        query = select(sessions.c.session_id)
+        if user_id is not None:
+            query = query.where(sessions.c.user_id == escaped(checked_id(user_id, "user_id")))
+        with self._database.reading("The list of sessions") as connection:
+            return sorted(unescaped(name) for name in connection.execute(query).scalars())
+
+    def state(self, session_id: str) -> StoredState:
+        """Return the memory of a session."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            return StoredState(None, 0, None) if session is None else _stored(session)
+
+    def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
+        """Store a new state, if nobody stored one or cleared the session since `expected`.
+
+        Returns:
+            Whether it was stored.
+        """
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find_or_make(connection, session_id, None)
+            if session.version != expected:
+                return False
+            save(connection, replace(session, version=expected + 1, state=to_json(state)))
+            return True
+
+    def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
+        """Give a session a budget of its own; None takes it back."""
+        stored = budget_json(budget)
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find_or_make(connection, session_id, None)
+            save(connection, replace(session, budget=stored))
+
+    def clear(self, session_id: str) -> int:
+        """Delete the messages and the state of a session; return how many messages there were.
+
+        Owner and budget stay, and sequence numbers go on.
+        """
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            if session is None:
+                return 0
+            connection.execute(delete(messages).where(messages.c.session_key == session.key))
+            emptied = replace(
+                session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
+            )
+            save(connection, emptied)
+            return session.count
+
+    async def aclear(self, session_id: str) -> int:
+        """Do the same as `clear` without blocking the event loop."""
+        return await asyncio.to_thread(self.clear, session_id)
+
+
+def _stored(session: SessionRow) -> StoredState:
+    return StoredState(session.memory_state(), session.version, session.token_budget())
