@@ -30,7 +30,7 @@ from langchain_tokenmem.summarize.vocabulary import (
 
 _MIN_GREETING_TERMS = 2
 _MAX_GREETING = 120
-_NAMED_LIBRARY = frozenset({"version", "identifier"})
+_NAMED_LIBRARY = frozenset({"version"})
 _CALL = re.compile(r"\w+\(\)")
 _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 # `HAT097` may be a flight; these shapes are errors without a word beside them.

@@ -79,6 +79,7 @@ _SHORT_ENOUGH = 0.75
 _BEFORE, _AFTER = 34, 22
 _MIN_TERMS = 3
 _MAX_HEADING = 80
+_TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
@@ -107,7 +108,7 @@ def _says_nothing(
     if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
         return not (topic and CONSTRAINT.search(sentence))
     heads = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING
-    return heads and not any(literal.kind != "name" for literal in literals)
+    return heads and all(literal.kind in _TITLE_KINDS for literal in literals)
 
 
 def make_item(
@@ -218,6 +219,8 @@ def around_literals(text: str, literals: list[Literal], limit: int) -> str:
     parts = [text[left:right].strip(" ,;:") for left, right in windows]
     if windows[0][0] and not _CLAUSE.search(text, max(0, windows[0][0] - 3), windows[0][0]):
         parts[0] = f"… {parts[0]}"
+    if windows[-1][1] < len(text) - 1:
+        parts[-1] += " …"
     short = parts[0]
     for part in filter(None, parts[1:]):
         if len(short) + len(part) + 3 > limit:

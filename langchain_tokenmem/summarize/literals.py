@@ -30,7 +30,7 @@ class Literal:
     end: int
 
 
-# How much a literal is worth for each quarter dozen of bytes; only the relations matter. What
+# How much a literal is worth, for each four tokens of it; only the relations matter. What
 # cannot be guessed again (an id, an amount, a date) weighs most, what is likely noise least.
 KIND_WEIGHTS = MappingProxyType(
     {
@@ -50,6 +50,7 @@ KIND_WEIGHTS = MappingProxyType(
         "image": 1.0,
         "acronym": 0.4,
         "number": 0.4,
+        "word": 0.4,
     }
 )
 
@@ -58,12 +59,16 @@ _IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|\.\w|/.*/|/$|_|file$")
 _LONG_PAIR = 9
 _TRAILING = ".,;:!?)]}'’\""
 _TOO_MANY = 40
+# "3" alone says nothing; with its unit it is a measure.
+_MIN_NUMBER = 3
 
 
 def _clean(kind: str, text: str) -> tuple[str, str]:
     """Settle the kind of one match and drop the punctuation that only ends its sentence."""
     if kind == "code":
-        return ("path" if "/" in text and " " not in text else "identifier"), text
+        if "/" in text and " " not in text:
+            return "path", text
+        return ("word" if text.isalpha() and text.islower() else "identifier"), text
     if kind in ("url", "path", "number", "price", "version", "measure"):
         text = text.rstrip(_TRAILING)
     if kind == "path" and not _IS_PATH.search(text):
@@ -100,7 +105,7 @@ def find_literals(sentence: str, *, single_names: bool = True) -> list[Literal]:
         opens = not sentence[:start].strip("\"'“”„«([*_ ")
         if kind in ("name", "acronym") and (not single_names or (opens and kind == "name")):
             continue
-        if len(text) < (1 if kind == "number" else 2) or text in seen or ";" in text:
+        if len(text) < (_MIN_NUMBER if kind == "number" else 2) or text in seen or ";" in text:
             continue
         seen.add(text)
         found.append(Literal(kind, text, start, start + len(text)))

@@ -38,7 +38,7 @@ _DUPLICATE_SHARE = 0.75
 _REPEATED = 0.05
 # A bare number does not make a sentence new: "about 3 times", "about 40 times".
 _REPEATED_LITERALS = 0.2
-_WEAK = frozenset({"number", "measure", "acronym", "name"})
+_WEAK = frozenset({"number", "measure", "acronym", "name", "word"})
 _LEAST_STEP = 1
 _LONGEST = 30
 _MANY_OF_A_KIND = 8

@@ -187,7 +187,10 @@ def error_lines(text: str, *, strict: bool, failed: bool) -> list[str]:
     scanned = text if len(text) <= _MAX_SCAN else text[: _MAX_SCAN // 2] + text[-_MAX_SCAN // 2 :]
     lines = []
     for match in _ERROR_LINE.finditer(scanned):
-        line = one_line(prose(match[0]), MAX_FACT)
+        told = match[0]
+        if told.rstrip().endswith(":"):  # what it was stands below
+            told += scanned[match.end() : match.end() + MAX_FACT].lstrip("\n").partition("\n")[0]
+        line = one_line(prose(told), MAX_FACT)
         if line not in lines and not line.startswith("Traceback"):
             lines.append(line)
         if len(lines) > 40:  # noqa: PLR2004 - a test run of nothing but failures

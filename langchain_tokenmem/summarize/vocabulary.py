@@ -183,6 +183,6 @@ NOT_NAMES = _words(
     Maybe Haha Aw Good Nice Awesome Cool Glad Sounds Definitely Absolutely Sorry Been Being Got
     Every Each User AI Monday Tuesday Wednesday Thursday Friday Saturday Sunday Note Since Once
     Because However Sie Ich Wir Das Die Der Ein Eine Und Bitte Je Nous Vous Le La Les El Los Las
-    Un Una Yo
+    Un Una Yo ID IDs
     """
 )
