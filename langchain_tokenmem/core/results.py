@@ -49,7 +49,8 @@ def shortened(message: BaseMessage, cut: Cut) -> BaseMessage:
         text = f"{text}\n[... only text is shown; full content: message {message.id} ...]"
     update: dict[str, Any] = {"content": text}
     if isinstance(message, AIMessage):
-        message = _cut_calls(message, cut)
+        whole, message = message, _cut_calls(message, cut)
+        update["content"] = _with_call_marker(text, whole, message)
         update["usage_metadata"] = None
         update["additional_kwargs"] = {
             key: value
@@ -91,6 +92,16 @@ def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
         kept = [{**call, "args": _cut_args(call["args"], cut["args"])} for call in kept]
     invalid = () if "calls" in cut or "args" in cut else message.invalid_tool_calls
     return with_calls(message, kept, invalid)
+
+
+def _with_call_marker(text: str, whole: AIMessage, short: AIMessage) -> str:
+    """Return the text with a marker behind it where calls or their arguments are left out."""
+    if short.tool_calls == whole.tool_calls:
+        return text
+    gone = len(whole.tool_calls) - len(short.tool_calls)
+    what = f"{gone:,} tool calls" if gone else "arguments of tool calls"
+    marker = f"[... {what} left out; full text: message {whole.id} ...]"
+    return f"{text}\n{marker}" if text else marker
 
 
 def _cut_args(args: dict[str, Any], most: int) -> dict[str, Any]:
@@ -240,17 +251,10 @@ def shown_messages(
             form = shortened(message, cut)
             if role_of(message) == "ai" and "calls" in cut:
                 dropped.update(set(call_ids(message)) - set(call_ids(form)))
-                form = _with_call_marker(form, message, len(dropped))
             shown.append(form)
         else:
             shown.append(message)
     return tuple(shown)
-
-
-def _with_call_marker(form: BaseMessage, message: BaseMessage, dropped: int) -> BaseMessage:
-    marker = f"[... {dropped:,} tool calls left out; see message {message.id} ...]"
-    text = f"{form.content}\n{marker}" if form.content else marker
-    return form.model_copy(update={"content": text})
 
 
 def group_tokens(

@@ -1,0 +1,102 @@
+"""What a turn costs at the history door, as a ratio against LangChain's `trim_messages`.
+
+Run: python benchmarks/door_cost.py [--small 1000] [--large 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.tokens.encodings import find_encoding
+
+WINDOW = 8_000
+WORDS = "the order number is noted and the customer asks about the delivery on friday morning "
+
+
+def turn(number: int) -> list[BaseMessage]:
+    """Return one turn of about 120 tokens."""
+    return [
+        HumanMessage(f"{number}: {WORDS * 2}", id=f"h{number}"),
+        AIMessage(f"{number}: {WORDS * 4}", id=f"a{number}"),
+    ]
+
+
+def median_seconds(run: Callable[[], object], times: int) -> float:
+    """Return the median time of `times` runs, in seconds."""
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def grown(store: TranscriptStore, memory: TokenMemory, session: str, count: int) -> None:
+    """Fill a session turn by turn, as a chat would."""
+    for number in range(count // 2):
+        history = TokenMemoryChatHistory(session, memory=memory, store=store)
+        history.view()
+        history.add_messages(turn(number))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", type=int, default=1_000)
+    parser.add_argument("--large", type=int, default=10_000)
+    options = parser.parse_args()
+    memory = TokenMemory(TokenBudget(context_window=WINDOW))
+    costs = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        TranscriptStore(f"sqlite:///{Path(folder) / 'memory.db'}") as store,
+    ):
+        for count in (options.small, options.large):
+            session = f"s{count}"
+            grown(store, memory, session, count)
+            costs[count] = median_seconds(
+                lambda session=session: (
+                    TokenMemoryChatHistory(
+                        session, memory=TokenMemory(memory.budget), store=store
+                    ).messages
+                ),
+                50,
+            )
+        everything = store.messages(f"s{options.large}")
+    encoding = find_encoding("o200k_base")
+    if encoding is None:
+        raise SystemExit("pip install 'langchain-tokenmem[offline]'")
+
+    def exactly(messages: list[BaseMessage]) -> int:
+        return sum(4 + len(encoding.encode_ordinary(str(m.content))) for m in messages)
+
+    peers = {
+        name: median_seconds(
+            lambda counter=counter: trim_messages(
+                everything, max_tokens=WINDOW, token_counter=counter, strategy="last"
+            ),
+            3,
+        )
+        for name, counter in (("tiktoken", exactly), ("approximate", count_tokens_approximately))
+    }
+    small, large = costs[options.small], costs[options.large]
+    print(f"history door, fresh object, {options.small:,} messages: {small * 1e3:9.2f} ms")
+    print(f"history door, fresh object, {options.large:,} messages: {large * 1e3:9.2f} ms")
+    print(f"  ratio {large / small:.2f} (promised: at most 1.5)")
+    for name, seconds in peers.items():
+        print(f"trim_messages, {name} counter, {options.large:,}: {seconds * 1e3:9.2f} ms")
+        print(f"  {seconds / large:.1f} times the door's cost")
+    print("  (promised: at least 20 times with tiktoken, at least 1 with the approximate counter)")
+
+
+if __name__ == "__main__":
+    main()

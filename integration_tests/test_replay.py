@@ -1,0 +1,81 @@
+"""Real agent transcripts through the memory: never over, never illegal, prefixes kept."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import pytest
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.conversations import load_conversations
+from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.replay import replay_conversation
+from langchain_tokenmem.cli.report import totals
+
+DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+FILE = DATA / "transcripts_dev.jsonl.gz"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": f"tool_{number}",
+            "description": "Looks something up in the records of the company.",
+            "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+        },
+    }
+    for number in range(4)
+]
+
+
+@functools.cache
+def conversations():
+    if not FILE.exists():
+        pytest.skip(f"the recordings are kept outside of the project, {FILE} is not there")
+    return load_conversations(FILE)
+
+
+@functools.cache
+def counter():
+    return outside_counter()
+
+
+def played(window, tools=None):
+    memory = TokenMemory(TokenBudget(context_window=window))
+    return [
+        replay_conversation(
+            conversation.messages,
+            memory=memory,
+            counter=counter(),
+            tools=tools,
+            name=conversation.name,
+        )
+        for conversation in conversations()
+    ]
+
+
+@pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 32_000])
+def test_every_request_of_the_recordings_is_within_the_limit_and_legal(window):
+    reports = played(window)
+    found = totals(reports)
+    refused = [report for report in reports if report.budget_exceeded]
+    assert all(report.fixed_tokens > window for report in refused)
+    assert found.calls > 1_300
+    assert [report.faults for report in reports if report.faults] == []
+    assert max(call.tokens for report in reports for call in report.calls) <= window
+    assert all(call.keeps_prefix or call.declared for r in reports for call in r.calls[1:])
+    assert [r.name for r in reports if r.prefix_changes > r.allowance] == []
+    fills = sorted(
+        next((call.fill for call in report.calls if call.fill is not None), 1.0)
+        for report in reports
+        if any(call.summarized for call in report.calls)
+    )
+    assert fills[len(fills) // 2] >= 0.9 * 0.8
+    assert not any(call.warnings for report in reports for call in report.calls)
+
+
+def test_tools_are_inside_the_limit():
+    reports = played(4_000, TOOLS)
+    assert [report.faults for report in reports if report.faults] == []
+    assert totals(reports).calls > 1_300
