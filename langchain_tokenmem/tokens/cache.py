@@ -63,14 +63,17 @@ class CountCache:
         return len(self._young) + len(self._old)
 
 
-def message_key(message: BaseMessage) -> Hashable:
-    """Return what a message's count depends on, as a cache key; the id is not part of it."""
+def plain_key(message: BaseMessage) -> Hashable:
+    """Return the key of a message that is only text, None for any other."""
     fields = message.__dict__
     content = fields.get("content")
-    if type(content) is not str or fields.get("additional_kwargs"):
-        return _structured_key(fields)
-    if fields.get("tool_calls") or fields.get("usage_metadata") or fields.get("invalid_tool_calls"):
-        return _structured_key(fields)
+    if (
+        type(content) is not str
+        or fields.get("tool_calls")
+        or fields.get("invalid_tool_calls")
+        or fields.get("additional_kwargs")
+    ):
+        return None
     kind = fields.get("role") or fields.get("type")
     if len(content) > _LONGEST_KEPT:
         return kind, text_key(content), fields.get("name"), fields.get("tool_call_id")
@@ -87,18 +90,27 @@ def text_key(text: str) -> Hashable:
     return len(text), hash(text), text[:16], text[-16:]
 
 
-_COUNTED = ("role", "type", "name", "tool_call_id", "tool_calls", "invalid_tool_calls")
-_COUNTED_EXTRAS = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
+_COUNTED = ("content", "role", "type", "name", "tool_call_id", "tool_calls", "invalid_tool_calls")
+_COUNTED_EXTRAS = [
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "refusal",
+    "audio",
+]
 
 
-def _structured_key(fields: dict[str, Any]) -> Hashable:
+def structured_key(message: BaseMessage) -> Hashable:
+    """Return the key of a message with blocks, tool calls or extras."""
+    fields = message.__dict__
+    counted = [fields.get(key) for key in _COUNTED]
     usage = fields.get("usage_metadata")
     details = usage.get("output_token_details") if isinstance(usage, dict) else None
-    extra = fields.get("additional_kwargs")
-    counted = [fields.get("content"), [fields.get(key) for key in _COUNTED]]
     counted.append(details.get("reasoning") if isinstance(details, dict) else None)
-    if isinstance(extra, dict):
-        counted.append([extra.get(key) for key in (*_COUNTED_EXTRAS, "audio")])
+    extra = fields.get("additional_kwargs")
+    if isinstance(extra, dict) and extra:
+        counted += [extra.get(key) for key in _COUNTED_EXTRAS]
     written = dumped(counted)
     return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))
 

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 
 from langchain_tokenmem.tokens.base import Method, TokenCount
-from langchain_tokenmem.tokens.cache import CountCache, dumped, message_key
+from langchain_tokenmem.tokens.cache import CountCache, dumped, plain_key, structured_key
 from langchain_tokenmem.tokens.content import MESSAGE_FRAME, REPLY_PRIMING, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
@@ -83,14 +83,21 @@ class _Counter:
         return self._message(message)[0]
 
     def _message(self, message: BaseMessage) -> tuple[int, bool]:
-        # Anything can stand in a content block, so building the key may fail like counting itself.
-        key = _never_raise(lambda: message_key(message), lambda: None)
-        tokens = self._messages.get(key) if key is not None else None
+        """Return the tokens of a message, and whether they were known."""
+        try:
+            key = plain_key(message)
+            tokens = self._messages.get(key)
+        except (AttributeError, TypeError):  # no message, or unhashable where a str should be
+            key = tokens = None
+        if tokens is None and key is None:
+            # Anything can stand in a block: building the key may fail like counting itself.
+            key = _never_raise(lambda: structured_key(message), lambda: None)
+            tokens = self._messages.get(key) if key is not None else None
         if tokens is not None:
             return tokens, True
         tokens = _never_raise(
             lambda: message_tokens(message, self.text, self._image_rule),
-            lambda: MESSAGE_FRAME + estimate_tokens(repr(vars(message))[:_GUESS_CHARACTERS]),
+            lambda: MESSAGE_FRAME + self.text(repr(vars(message))[:_GUESS_CHARACTERS]),
         )
         if key is not None:
             self._messages.put(key, tokens)
@@ -131,16 +138,10 @@ class _Counter:
         """
         started = time.perf_counter()
         total, cached = REPLY_PRIMING + self.tools(tools), True
-        find = self._messages.get
         for message in messages:
-            try:
-                tokens = find(message_key(message))
-            except (AttributeError, TypeError):
-                tokens = None
-            if tokens is None:
-                tokens, known = self._message(message)
-                cached = cached and known
+            tokens, known = self._message(message)
             total += tokens
+            cached = cached and known
         latency = time.perf_counter() - started
         return TokenCount(total, self._method, self._accuracy, cached, latency)
 

@@ -189,7 +189,7 @@ def _build(name: str, vocabulary: _Vocabulary, data: bytes) -> tiktoken.Encoding
 # (tiktoken issues 15, 195, 245). Runs are therefore cut every _RUN characters: at most one token
 # of error per cut. Letters are what is neither blank, digit nor punctuation, so that combining
 # marks (Thai, Devanagari) do not break a run as they would with \w.
-_RUN = 500
+_RUN = 512
 _PUNCTUATION = r"_!-/:-@\[-^`{-~\u2000-\u206f\u3000-\u303f\uff01-\uff20"
 _CLASSES = (rf"[^\s\d{_PUNCTUATION}]", r"[^\w\s]|_", r"\s")
 _WHOLE_BLOCK = re.compile("|".join(rf"(?:{chars}){{{_RUN}}}" for chars in _CLASSES))
@@ -204,7 +204,7 @@ _LONG_RUN = re.compile(
 def count_tokens(encoding: tiktoken.Encoding, text: str) -> int:
     """Return the number of tokens of a text; text of special tokens counts as ordinary text.
 
-    Exact, except that runs of more than 1,000 letters, marks or blanks without a break are cut, so
+    Exact, except that runs of more than 1,024 letters, marks or blanks without a break are cut, so
     that a megabyte of one character takes no longer than a megabyte of prose.
 
     Args:

@@ -37,6 +37,8 @@ _ASCII_PIECES = re.compile(f"{_ASCII_WORD}|{_REST}")
 _PIECES = re.compile(f"{_ACCENTED_WORD}|{_ASCII_WORD}|{_OTHER_WORD}|{_REST}")
 _ASCII_PIECES_OR_BLOBS = re.compile(f"{_BLOB}|{_ASCII_PIECES.pattern}")
 _PIECES_OR_BLOBS = re.compile(f"{_BLOB}|{_PIECES.pattern}")
+_CYRILLIC = re.compile("[\u0400-\u052f]")
+_RUSSIAN = re.compile("[ыэЫЭ]")  # letters that no other large language uses
 _ACCENTED = re.compile(f"[{_LATIN_EXTRA}]")
 # Indonesian, Dutch, Italian, German, Spanish and Portuguese; none is an English word.
 _FUNCTION_WORD = re.compile(
@@ -49,12 +51,12 @@ _SCRIPTS = (
     (0x0000, 0.55, 0.30),  # Latin with accents, IPA
     (0x0300, 0.00, 1.00),  # combining marks
     (0x0370, 0.30, 0.42),  # Greek
-    (0x0400, 0.60, 0.29),  # Cyrillic
+    (0x0400, 0.55, 0.20),  # Cyrillic: Russian
     (0x0530, 0.90, 0.28),  # Armenian
     (0x0590, 0.40, 0.45),  # Hebrew
-    (0x0600, 0.45, 0.34),  # Arabic
+    (0x0600, 0.55, 0.25),  # Arabic
     (0x0700, 0.50, 1.50),  # Syriac, Thaana, N'Ko
-    (0x0900, 0.25, 0.40),  # Devanagari
+    (0x0900, 0.25, 0.38),  # Devanagari
     (0x0980, 0.15, 0.44),  # Bengali
     (0x0A00, 0.00, 0.75),  # Gurmukhi
     (0x0A80, 0.10, 0.48),  # Gujarati
@@ -98,6 +100,9 @@ _STARTS = [start for start, _, _ in _SCRIPTS]
 _SAFETY = 1.04
 _BASE64_TOKENS_PER_CHARACTER = 0.76
 _HEX_TOKENS_PER_CHARACTER = 0.66
+# Ukrainian, Bulgarian and Serbian words are in more pieces than Russian ones.
+_OTHER_CYRILLIC_TOKENS_PER_CHARACTER = 0.10
+_RUSSIAN_LETTERS = 0.008
 # A text counts as another language in Latin letters than English by its share of accented
 # characters, or by its share of function words of languages that do without accents.
 _ACCENTS_FROM, _ACCENTS_FULL = 0.003, 0.013
@@ -121,11 +126,21 @@ def estimate_tokens(text: str) -> int:
         return 0
     pieces = (_ASCII_PIECES_OR_BLOBS if text.isascii() else _PIECES_OR_BLOBS).findall(text)
     english = sum(map(_english_cost, pieces))
+    if not text.isascii():
+        english += _cyrillic_surcharge(text)
     foreign = _foreignness(text)
     if not foreign:
         return math.ceil(_SAFETY * english)
-    others = sum(map(_foreign_cost, pieces))
-    return math.ceil(_SAFETY * (english + foreign * (others - english)))
+    dearer = sum(map(_foreign_cost, pieces)) - sum(map(_english_cost, pieces))
+    return math.ceil(_SAFETY * (english + foreign * dearer))
+
+
+def _cyrillic_surcharge(text: str) -> float:
+    cyrillic = len(_CYRILLIC.findall(text))
+    if not cyrillic:
+        return 0.0
+    russian = min(1.0, len(_RUSSIAN.findall(text)) / cyrillic / _RUSSIAN_LETTERS)
+    return (1 - russian) * cyrillic * _OTHER_CYRILLIC_TOKENS_PER_CHARACTER
 
 
 def _foreignness(text: str) -> float:

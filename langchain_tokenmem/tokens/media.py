@@ -49,8 +49,11 @@ TEXT_BYTES_PER_TOKEN = 3
 # A long encoded string in a block of unknown type counts as a picture of unknown size.
 UNKNOWN_DATA_TOKENS = 765
 
+_HEADER_BYTES = 64
 # EXIF data may stand before a JPEG's size: 64 kB is the largest such segment.
-_HEADER_BYTES = 98_304
+_JPEG_HEADER_BYTES = 98_304
+# No provider takes larger pictures: a header that says so is damaged.
+_LONGEST_SIDE = 65_535
 
 
 def image_tokens(size: tuple[int, int] | None, rule: ImageRule, *, low_detail: bool = False) -> int:
@@ -144,16 +147,17 @@ def file_tokens(data: str | bytes | None, mime_type: str = "") -> int:
 def byte_length(data: str | bytes) -> int:
     """Return how many bytes base64 text, a data URL or raw bytes stand for, without decoding."""
     if isinstance(data, str):
-        return (len(data) - _payload_start(data)) * 3 // 4
+        padding = 2 if data.endswith("==") else int(data.endswith("="))
+        return max(0, (len(data) - _payload_start(data)) * 3 // 4 - padding)
     return len(data)
 
 
-def leading_bytes(data: str | bytes) -> bytes:
+def leading_bytes(data: str | bytes, most: int = _HEADER_BYTES) -> bytes:
     """Return the first bytes of base64 text, a data URL or raw bytes; empty where undecodable."""
-    if isinstance(data, bytes | bytearray):
-        return bytes(data[:_HEADER_BYTES])
+    if isinstance(data, bytes):
+        return data[:most]
     start = _payload_start(data)
-    encoded = data[start : start + _HEADER_BYTES * 4 // 3].translate(_TO_STANDARD_BASE64)
+    encoded = data[start : start + most * 4 // 3].translate(_TO_STANDARD_BASE64)
     try:
         return base64.b64decode(encoded[: len(encoded) // 4 * 4])
     except (binascii.Error, ValueError):
@@ -179,14 +183,15 @@ def image_size(data: str | bytes) -> tuple[int, int] | None:
         Width and height in pixels.
     """
     head = leading_bytes(data)
-    for magic, read in _READERS:
-        if head.startswith(magic):
-            try:
-                width, height = read(head)
-            except (struct.error, IndexError, ValueError):
-                return None
-            return (width, height) if width > 0 and height > 0 else None
-    return None
+    read = next((read for magic, read in _READERS if head.startswith(magic)), None)
+    if read is None:
+        return None
+    try:
+        width, height = read(leading_bytes(data, _JPEG_HEADER_BYTES) if read is _jpeg else head)
+    except (struct.error, ValueError):
+        return None
+    plausible = 0 < width <= _LONGEST_SIDE and 0 < height <= _LONGEST_SIDE
+    return (width, height) if plausible else None
 
 
 def _png(head: bytes) -> tuple[int, ...]:

@@ -44,9 +44,9 @@ class _Family:
 
 # First match wins. OpenAI's vocabularies: tiktoken/model.py (gpt-oss's o200k_harmony has o200k's
 # ranks, other special tokens). The factors of the others are on the safe side of published
-# comparisons: Claude has 16 % more tokens than GPT-4o for English and 30 % for Python ("Hidden costs
-# in AI deployment", VentureBeat, May 2025); Llama 3, Qwen, DeepSeek and Mistral
-# have vocabularies of 128k to 152k entries, about cl100k's, coarser outside English.
+# comparisons: Claude has 16 % more tokens than GPT-4o for English and 30 % for Python (VentureBeat,
+# "Hidden costs in AI deployment", May 2025); Llama 3, Qwen, DeepSeek and Mistral have vocabularies
+# of 128k to 152k entries, about cl100k's, and are coarser outside English.
 _FAMILIES = (
     _Family(r"(?:chat)?gpt-4o|gpt-4\.[15]|gpt-5|o[134]\b|codex", image_rule="openai"),
     _Family(r"gpt-oss"),

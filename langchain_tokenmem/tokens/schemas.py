@@ -75,7 +75,10 @@ def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
 
 def compact_json(value: Any) -> str:
     """Return JSON without blanks; what JSON does not know is written as its `str`."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no strings, cycles, depth
+        return str(value)
 
 
 def _sentence(description: Any) -> str:

@@ -1,0 +1,152 @@
+"""The shapes of content blocks: which kind a block is, and where its data stands.
+
+OpenAI (chat and responses), Anthropic, Bedrock, Gemini and LangChain's own standard blocks name the
+same things differently; these functions know the names, `content` knows the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# A string longer than this of nothing but base64 characters is data, in a block of unknown type.
+_SHORTEST_DATA = 256
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\-\r\n]{256}")
+
+TEXT = frozenset(
+    ["text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text"]
+)
+REASONING = frozenset(
+    ["reasoning", "thinking", "redacted_thinking", "reasoning_content", "thought"]
+)
+CALLS = frozenset(
+    [
+        "tool_use",
+        "tool_call",
+        "tool_call_chunk",
+        "invalid_tool_call",
+        "function_call",
+        "custom_tool_call",
+        "input_json_delta",
+    ]
+)
+RESULTS = frozenset(
+    ["tool_result", "server_tool_result", "function_call_output", "custom_tool_call_output"]
+)
+IMAGES = frozenset(["image", "image_url", "input_image"])
+AUDIO = frozenset(["audio", "input_audio", "audio_url"])
+VIDEO = frozenset(["video", "video_url", "input_video"])
+FILES = frozenset(["file", "document", "input_file", "file_url"])
+# Never shown to the model as text: bookkeeping, signatures and ciphertext.
+UNSEEN = frozenset(
+    [
+        "type",
+        "index",
+        "status",
+        "signature",
+        "thoughtSignature",
+        "thought_signature",
+        "encrypted_content",
+        "encrypted_index",
+        "encrypted_stdout",
+        "extras",
+        "annotations",
+        "citations",
+        "cache_control",
+        "cachePoint",
+    ]
+)
+
+
+def kind_of(block: Mapping[str, Any]) -> str | None:
+    """Return the type of a block; a name for the shapes that come without one."""
+    kind = block.get("type")
+    if kind in ("media", "image_url", "file", "document") or kind is None:
+        major = mime_type_of(block).partition("/")[0]
+        if major in ("image", "audio", "video"):
+            return major
+        if kind == "media":
+            return "file"
+    if isinstance(kind, str):
+        return kind
+    # Bedrock's Converse API and Gemini's parts name the block by its only key.
+    for key, name in _UNTYPED.items():
+        if key in block:
+            return name
+    return None
+
+
+_UNTYPED = {
+    "text": "text",
+    "image": "image",
+    "image_url": "image",
+    "document": "document",
+    "video": "video",
+    "audio": "audio",
+    "toolUse": "tool_use",
+    "reasoning_content": "reasoning",
+    "reasoningContent": "reasoning",
+    "inline_data": "file",
+    "inlineData": "file",
+    "file_data": "file",
+}
+
+
+def mime_type_of(block: Mapping[str, Any]) -> str:
+    """Return the MIME type that a block states, in any of its usual places."""
+    for place in _places(block):
+        kind = first_of(place, "mime_type", "media_type", "mimeType")
+        if isinstance(kind, str):
+            return kind
+    data = inline_data(block)
+    if isinstance(data, str) and data.startswith("data:"):
+        return data[5:105].partition(",")[0].partition(";")[0]
+    return ""
+
+
+def inline_data(block: Mapping[str, Any]) -> str | bytes | None:
+    """Return the inline data of a block; None where it only names a place."""
+    for place in _places(block):
+        for key in ("data", "base64", "bytes", "file_data", "b64_json", *_URLS):
+            value = place.get(key)
+            if isinstance(value, bytes | bytearray):
+                return bytes(value)
+            if isinstance(value, str) and (key not in _URLS or value.startswith("data:")):
+                return value
+    return None
+
+
+_URLS = ("url", "image_url", "file_url", "audio_url", "video_url")
+_NESTS = ("source", "inline_data", "inlineData", "image_url", "input_audio", "audio_url", "file")
+_MORE_NESTS = ("image", "document", "video", "video_url", "audio", "file_url")
+
+
+def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    places = [block]
+    for key in (*_NESTS, *_MORE_NESTS):
+        if isinstance(nested := block.get(key), Mapping):
+            places.append(nested)
+            if isinstance(source := nested.get("source"), Mapping):
+                places.append(source)
+    return places
+
+
+def is_data(text: str) -> bool:
+    """Tell whether a string is encoded data rather than text."""
+    return text[:5] == "data:" or (len(text) > _SHORTEST_DATA and _BASE64.match(text) is not None)
+
+
+def first_of(block: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first value under one of the keys that is not None."""
+    return next((block[key] for key in keys if block.get(key) is not None), None)
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a value that is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list or tuple as a list, else an empty one."""
+    return list(value) if isinstance(value, list | tuple) else []

@@ -1,0 +1,340 @@
+"""C4, C5, C12, C15 and the rule per message."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from langchain_tokenmem.tokens.counters import EstimateCounter
+from langchain_tokenmem.tokens.resolve import counter_for
+
+COUNTER = counter_for("gpt-4o")
+BLOB = "gAAAAAB" + "aB3dE5gH1jK7mN9pQ2rS4tU6vW8x" * 400  # 11 kB, as OpenAI's encrypted reasoning
+CALL = {"name": "get_weather", "args": {"city": "Paris"}, "id": "call_1", "type": "tool_call"}
+
+
+def extra(message: AIMessage | HumanMessage) -> int:
+    return COUNTER.message(message) - COUNTER.message(type(message)(""))
+
+
+def test_the_rule_per_message():
+    text = COUNTER.text
+    assert COUNTER.message(HumanMessage("hi")) == 3 + text("user") + text("hi")
+    assert COUNTER.message(SystemMessage("hi")) == 3 + text("system") + text("hi")
+    assert COUNTER.message(HumanMessage("hi", name="Ann")) == 3 + 1 + 1 + 1 + text("Ann")
+    assert COUNTER.message(ChatMessage("hi", role="critic")) == 3 + text("critic") + 1
+    assert COUNTER.message(ToolMessage("ok", tool_call_id="call_1")) == (
+        3 + text("tool") + text("ok") + text("call_1")
+    )
+    assert COUNTER.message(AIMessage("", tool_calls=[CALL])) == (
+        3 + text("assistant") + 3 + text("get_weather") + text('{"city":"Paris"}') + text("call_1")
+    )
+    assert COUNTER.count([HumanMessage("hi")]).tokens == 3 + COUNTER.message(HumanMessage("hi"))
+
+
+def test_ids_of_messages_do_not_count():
+    assert COUNTER.message(HumanMessage("hi", id="a" * 500)) == COUNTER.message(HumanMessage("hi"))
+
+
+def test_chunks_count_like_messages():
+    assert COUNTER.message(AIMessageChunk("hello")) == COUNTER.message(AIMessage("hello"))
+
+
+SAME_CALL = {
+    "only tool_calls": AIMessage("", tool_calls=[CALL]),
+    "anthropic": AIMessage(
+        [{"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"city": "Paris"}}],
+        tool_calls=[CALL],
+    ),
+    "openai chat": AIMessage(
+        "",
+        tool_calls=[CALL],
+        additional_kwargs={
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'},
+                }
+            ]
+        },
+    ),
+    "openai responses": AIMessage(
+        [
+            {
+                "type": "function_call",
+                "id": "fc_9",
+                "call_id": "call_1",
+                "name": "get_weather",
+                "arguments": '{"city":"Paris"}',
+            }
+        ],
+        tool_calls=[CALL],
+    ),
+    "v1": AIMessage([CALL], tool_calls=[CALL]),
+    "bedrock": AIMessage(
+        [{"toolUse": {"toolUseId": "call_1", "name": "get_weather", "input": {}}}],
+        tool_calls=[CALL],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SAME_CALL)
+def test_a_tool_call_counts_once_wherever_it_stands(shape):
+    assert COUNTER.message(SAME_CALL[shape]) == COUNTER.message(SAME_CALL["only tool_calls"])
+
+
+def test_a_tool_call_counts_where_only_the_raw_form_is_there():
+    raw = SAME_CALL["openai chat"].additional_kwargs
+    message = AIMessage.model_construct(content="", additional_kwargs=raw, tool_calls=[])
+    assert COUNTER.message(message) == COUNTER.message(SAME_CALL["only tool_calls"])
+    function = {"function_call": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
+    assert extra(AIMessage("", additional_kwargs=function)) > 8
+
+
+def test_invalid_tool_calls_count():
+    broken = {"name": "get_weather", "args": '{"city": "Par', "id": "call_1", "error": "EOF"}
+    assert extra(AIMessage("", invalid_tool_calls=[broken])) > 10
+
+
+def test_server_tool_calls_count():
+    block = {
+        "type": "server_tool_use",
+        "id": "srv_1",
+        "name": "web_search",
+        "input": {"query": "weather in Paris tomorrow"},
+    }
+    assert extra(AIMessage([block])) > 10
+
+
+def test_tool_results_count_as_text_even_where_they_look_like_data():
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": BLOB}
+    assert extra(HumanMessage([block])) >= COUNTER.text(BLOB)
+    assert COUNTER.message(ToolMessage(BLOB, tool_call_id="t1")) >= COUNTER.text(BLOB)
+
+
+REASONING = {
+    "openai responses": {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": BLOB,
+    },
+    "anthropic": {"type": "thinking", "thinking": "Let me think about it.", "signature": BLOB},
+    "anthropic redacted": {"type": "redacted_thinking", "data": BLOB},
+    "v1": {"type": "reasoning", "reasoning": "Let me think.", "extras": {"signature": BLOB}},
+    "bedrock": {
+        "type": "reasoning_content",
+        "reasoning_content": {"text": "Let me think.", "signature": BLOB},
+    },
+    "non standard": {"type": "non_standard", "value": {"type": "thinking", "signature": BLOB}},
+}
+
+
+@pytest.mark.parametrize("shape", REASONING)
+def test_C4_reasoning_counts_what_the_provider_reported(shape):
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 700,
+        "total_tokens": 710,
+        "output_token_details": {"reasoning": 640},
+    }
+    message = AIMessage([REASONING[shape], REASONING[shape]], usage_metadata=usage)
+    wrapper = 1 if shape == "non standard" else 0
+    assert extra(message) == 640 + 2 * wrapper
+
+
+@pytest.mark.parametrize("shape", REASONING)
+def test_C4_blobs_are_never_text_and_hidden_reasoning_is_not_free(shape):
+    tokens = extra(AIMessage([REASONING[shape]]))
+    assert 0 < tokens <= 1_025 < COUNTER.text(BLOB)
+
+
+def test_C4_visible_reasoning_counts_as_text():
+    thought = "The user wants the weather, so I call the tool. " * 30
+    text = COUNTER.text(thought)
+    assert extra(AIMessage([{"type": "thinking", "thinking": thought, "signature": BLOB}])) == text
+    summary = [{"type": "summary_text", "text": thought}]
+    assert extra(AIMessage([{"type": "reasoning", "summary": summary}])) == text
+    assert extra(AIMessage("", additional_kwargs={"reasoning_content": thought})) == text
+
+
+def test_C4_gemini_signatures_are_not_text():
+    signed = {"type": "text", "text": "Hello.", "extras": {"signature": BLOB}}
+    assert extra(AIMessage([signed])) == COUNTER.text("Hello.")
+    assert extra(AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}])) == COUNTER.text(
+        "Hello."
+    )
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_C12_usage_of_a_plain_reply_changes_nothing(incoming, reasoning):
+    usage = {
+        "input_tokens": incoming,
+        "output_tokens": 5,
+        "total_tokens": incoming + 5,
+        "output_token_details": {"reasoning": reasoning},
+    }
+    said = AIMessage("Hello.", usage_metadata=usage)
+    assert COUNTER.message(said) == COUNTER.message(AIMessage("Hello."))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [SystemMessage("Be brief.")],
+        [HumanMessage("")],
+        [AIMessage([])],
+        [RemoveMessage(id="x")],
+    ],
+)
+def test_C15_empty_histories_and_contents(messages):
+    assert COUNTER.count(messages).tokens >= 3
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=30),
+    st.binary(max_size=30),
+)
+KEYS = st.sampled_from(
+    [
+        "type",
+        "text",
+        "data",
+        "source",
+        "image_url",
+        "url",
+        "base64",
+        "input_audio",
+        "file",
+        "name",
+        "id",
+        "call_id",
+        "input",
+        "arguments",
+        "thinking",
+        "reasoning",
+        "summary",
+        "content",
+        "value",
+        "toolUse",
+        "signature",
+        "encrypted_content",
+        "detail",
+        "mime_type",
+        "media_type",
+        "transcript",
+        "function",
+        "file_data",
+        "bytes",
+        "title",
+    ]
+)
+TYPES = st.sampled_from(
+    [
+        "text",
+        "image_url",
+        "image",
+        "input_image",
+        "audio",
+        "input_audio",
+        "video",
+        "file",
+        "document",
+        "media",
+        "thinking",
+        "redacted_thinking",
+        "reasoning",
+        "tool_use",
+        "tool_call",
+        "tool_call_chunk",
+        "function_call",
+        "tool_result",
+        "server_tool_use",
+        "non_standard",
+        "text-plain",
+        "refusal",
+        "input_json_delta",
+        "martian",
+    ]
+)
+GARBAGE = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(KEYS, inner, max_size=4),
+        st.dictionaries(st.one_of(KEYS, st.integers(), st.none()), inner, max_size=3),
+        st.builds(lambda kind, rest: {**rest, "type": kind}, TYPES, st.dictionaries(KEYS, inner)),
+    ),
+    max_leaves=15,
+)
+KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, FunctionMessage])
+
+
+@given(
+    kind=KINDS,
+    content=GARBAGE,
+    rest=st.dictionaries(
+        st.sampled_from(
+            [
+                *("name", "role", "type", "tool_calls", "invalid_tool_calls", "tool_call_id"),
+                *("additional_kwargs", "usage_metadata"),
+            ]
+        ),
+        GARBAGE,
+    ),
+)
+@pytest.mark.parametrize("counter", [COUNTER, EstimateCounter()], ids=["exact", "estimate"])
+def test_C5_counting_never_raises(counter, kind, content, rest):
+    message = kind.model_construct(content=content, **rest)
+    first = counter.message(message)
+    assert isinstance(first, int)
+    assert first >= 1
+    assert counter.message(message) == first
+    assert counter.count([message]).tokens == 3 + first
+
+
+class Hostile:
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+    __str__ = __repr__
+    __hash__ = None
+
+
+def test_C5_objects_that_refuse_everything():
+    message = HumanMessage.model_construct(
+        content=[{"type": "text", "text": Hostile()}], name=Hostile()
+    )
+    assert COUNTER.message(message) >= 1
+    assert COUNTER.count([message, HumanMessage("hi")]).tokens >= 3
+
+
+def test_C5_cycles_and_depth_end():
+    cycle: dict = {"type": "martian", "text": "x"}
+    cycle["self"] = cycle
+    deep: list = []
+    for _ in range(sys.getrecursionlimit() * 2):
+        deep = [deep]
+    assert COUNTER.message(HumanMessage.model_construct(content=[cycle])) >= 1
+    assert COUNTER.message(HumanMessage.model_construct(content=deep)) >= 1
+    calls = [{"name": "f", "args": cycle, "id": "1"}]
+    assert COUNTER.message(AIMessage.model_construct(content="", tool_calls=calls)) >= 1

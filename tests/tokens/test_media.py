@@ -1,0 +1,205 @@
+"""C1, C2, C3: pictures, sound, film and files count by rules, never by their characters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_tokenmem.tokens import media
+from langchain_tokenmem.tokens.resolve import counter_for
+from tests.tokens import pictures
+from tests.tokens.pictures import data_url, encoded
+
+MEGABYTE = bytes(1_000_000)
+PICTURE = pictures.png(1024, 1024)
+BIG_PICTURE = PICTURE + MEGABYTE
+
+IMAGE_SHAPES = {
+    "openai chat": lambda d: {"type": "image_url", "image_url": {"url": data_url(d)}},
+    "openai chat, bare url": lambda d: {"type": "image_url", "image_url": data_url(d)},
+    "openai responses": lambda d: {"type": "input_image", "image_url": data_url(d)},
+    "anthropic": lambda d: {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": encoded(d)},
+    },
+    "v1": lambda d: {"type": "image", "base64": encoded(d), "mime_type": "image/png"},
+    "v0": lambda d: {"type": "image", "source_type": "base64", "data": encoded(d)},
+    "gemini media": lambda d: {"type": "media", "mime_type": "image/png", "data": d},
+    "gemini part": lambda d: {"inline_data": {"mime_type": "image/png", "data": encoded(d)}},
+    "bedrock": lambda d: {"image": {"format": "png", "source": {"bytes": d}}},
+    "file of a picture": lambda d: {"type": "file", "mime_type": "image/png", "base64": encoded(d)},
+    "anthropic tool result": lambda d: {
+        "type": "tool_result",
+        "tool_use_id": "",
+        "content": [IMAGE_SHAPES["anthropic"](d)],
+    },
+    "non standard": lambda d: {"type": "non_standard", "value": IMAGE_SHAPES["anthropic"](d)},
+}
+
+
+def part(block: dict, model: str = "gpt-4o") -> int:
+    """Tokens of a block, without its message's frame."""
+    counter = counter_for(model)
+    return counter.message(HumanMessage([block])) - counter.message(HumanMessage(""))
+
+
+@pytest.mark.parametrize("shape", IMAGE_SHAPES)
+def test_C1_a_megabyte_of_picture_counts_by_its_size_in_every_shape(shape):
+    assert part(IMAGE_SHAPES[shape](BIG_PICTURE)) in (765, 766)  # a leaf of an unknown block: +1
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((1024, 1024), 765),  # OpenAI's own examples
+        ((2048, 4096), 1105),
+        ((512, 512), 255),
+        ((4096, 2048), 1105),
+        ((1, 1), 255),
+        ((10_000, 10), 85 + 4 * 170),
+    ],
+)
+def test_C2_openai_tiles(size, expected):
+    assert media.image_tokens(size, "openai") == expected
+    assert part(IMAGE_SHAPES["openai chat"](pictures.png(*size))) == expected
+
+
+def test_C2_other_formulas():
+    assert media.image_tokens((1000, 1000), "anthropic") == 1334  # Anthropic's documentation
+    assert media.image_tokens((200, 200), "anthropic") == 54
+    assert media.image_tokens((3000, 3000), "anthropic") == media.image_tokens(
+        (1568, 1568), "anthropic"
+    )
+    assert media.image_tokens((384, 384), "gemini") == 258
+    assert media.image_tokens((960, 540), "gemini") == 258 * 6  # Google's example
+    assert media.image_tokens((1000, 1000), "largest") == 1334
+    assert media.image_tokens((512, 512), "largest") == 350
+    assert part(IMAGE_SHAPES["anthropic"](PICTURE), "claude-sonnet-4-5") == 1399
+
+
+def test_C2_low_detail_is_the_base_price():
+    block = {"type": "image_url", "image_url": {"url": data_url(PICTURE), "detail": "low"}}
+    assert part(block) == 85
+    assert part({"type": "input_image", "image_url": data_url(PICTURE), "detail": "low"}) == 85
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        *(pictures.png, pictures.gif, pictures.bmp, pictures.jpeg),
+        *(pictures.webp_lossy, pictures.webp_lossless, pictures.webp_extended),
+    ],
+)
+@pytest.mark.parametrize("size", [(640, 480), (1, 1), (3000, 2000)])
+def test_C2_sizes_are_read_from_headers(picture, size):
+    data = picture(*size)
+    assert media.image_size(data) == size
+    assert media.image_size(data_url(data)) == size
+    assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == size
+
+
+@pytest.mark.parametrize(
+    "data", ["", "data:", "data:image/png;base64,", "!!!", "é" * 300, b"", b"\xff\xd8\xff", "iVBOR"]
+)
+def test_C2_damaged_headers_have_no_size(data):
+    assert media.image_size(data) is None
+
+
+def test_C2_absurd_size_is_unknown():
+    assert media.image_size(pictures.png(2**31, 1)) is None
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF8", b"RIFF", b"BM"]),
+)
+def test_C2_any_bytes_are_safe(tail, magic):
+    size = media.image_size(magic + tail)
+    assert size is None or (size[0] > 0 and size[1] > 0)
+    assert media.audio_tokens(magic + tail) >= 0
+
+
+def test_C1_a_picture_by_reference_counts_the_default_and_is_not_fetched():
+    # Sockets are blocked in all tests: a fetch would raise inside and be logged as a guess.
+    assert part({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}) == 765
+    assert part({"type": "image", "file_id": "file-1"}) == 765
+    assert part({"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}) == 765
+
+
+AUDIO_SHAPES = {
+    "openai": lambda d: {
+        "type": "input_audio",
+        "input_audio": {"data": encoded(d), "format": "wav"},
+    },
+    "v1": lambda d: {"type": "audio", "base64": encoded(d), "mime_type": "audio/wav"},
+    "gemini": lambda d: {"type": "media", "mime_type": "audio/wav", "data": encoded(d)},
+}
+
+
+@pytest.mark.parametrize("shape", AUDIO_SHAPES)
+def test_C3_sound_counts_by_its_seconds(shape):
+    assert part(AUDIO_SHAPES[shape](pictures.wav(30))) == pytest.approx(30 * 32, abs=2)
+
+
+def test_C3_sound_without_a_header_and_by_reference():
+    assert part({"type": "audio", "base64": encoded(MEGABYTE)}) == pytest.approx(2_000, abs=2)
+    assert part({"type": "audio", "url": "https://example.com/a.mp3"}) == 60 * 32
+
+
+def test_C3_a_spoken_reply_counts_by_its_words():
+    said = AIMessage("", additional_kwargs={"audio": {"data": "A" * 9_000, "transcript": "Hello."}})
+    counter = counter_for("gpt-4o")
+    assert counter.message(said) == counter.message(AIMessage("Hello."))
+
+
+def test_C3_film_counts_by_its_seconds():
+    block = {"type": "video", "base64": encoded(MEGABYTE), "mime_type": "video/mp4"}
+    assert part(block) == pytest.approx(8 * 295, abs=2)
+    assert part({"type": "video", "url": "https://example.com/a.mp4"}) == 60 * 295
+
+
+FILE_SHAPES = {
+    "openai chat": lambda d: {
+        "type": "file",
+        "file": {"file_data": data_url(d, "application/pdf")},
+    },
+    "openai responses": lambda d: {
+        "type": "input_file",
+        "file_data": data_url(d, "application/pdf"),
+    },
+    "anthropic": lambda d: {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": encoded(d)},
+    },
+    "v1": lambda d: {"type": "file", "base64": encoded(d), "mime_type": "application/pdf"},
+    "gemini": lambda d: {"type": "media", "mime_type": "application/pdf", "data": d},
+    "bedrock": lambda d: {"document": {"format": "pdf", "source": {"bytes": d}}},
+}
+
+
+@pytest.mark.parametrize("shape", FILE_SHAPES)
+def test_C3_documents_count_by_pages(shape):
+    assert part(FILE_SHAPES[shape](MEGABYTE)) == 10 * 3_000
+
+
+def test_C3_documents_of_text_count_as_text():
+    prose = "The quick brown fox jumps over the lazy dog. " * 20
+    text = counter_for("gpt-4o").text(prose)
+    source = {"type": "text", "media_type": "text/plain", "data": prose}
+    assert part({"type": "document", "source": source}) == text
+    content = {"type": "content", "content": [{"type": "text", "text": prose}]}
+    assert part({"type": "document", "source": content}) == text
+    assert part({"type": "text-plain", "text": prose, "mime_type": "text/plain"}) == text
+    encoded_prose = {"type": "text-plain", "base64": encoded(prose.encode())}
+    assert text <= part(encoded_prose) <= 2 * text
+    assert part({"type": "file", "file_id": "file-1"}) == 3 * 3_000
+
+
+def test_C3_unknown_blocks_never_count_data():
+    block = {"type": "hologram", "payload": encoded(bytes(range(256)) * 4_000), "caption": "a cat"}
+    assert part(block) < 1_000
+    assert part({"type": "hologram", "blob": MEGABYTE}) < 1_000
+    assert part({"type": "hologram", "url": data_url(MEGABYTE)}) < 1_000
+    assert part(block) > part({**block, "payload": ""})

@@ -1,0 +1,154 @@
+"""C6: any model, any name; context windows from the model's own profile."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
+
+from langchain_tokenmem.tokens import base
+from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
+from langchain_tokenmem.tokens.resolve import _family_of, context_window_of, counter_for
+
+O200K = [
+    *(
+        "gpt-4o",
+        "gpt-4o-mini-2024-07-18",
+        "chatgpt-4o-latest",
+        "gpt-4.1-nano",
+        "gpt-5",
+        "gpt-5.2-pro",
+    ),
+    *(
+        "o1",
+        "o1-preview",
+        "o3-mini",
+        "o4-mini",
+        "gpt-4.5-preview",
+        "openai:gpt-4o",
+        "openai/gpt-4.1",
+    ),
+    *("azure/gpt-4o", "ft:gpt-4o-mini:acme::id", "GPT-4o", "gpt-oss-120b"),
+    "openai/gpt-oss-20b",
+]
+CL100K = [
+    "gpt-4",
+    "gpt-4-turbo",
+    "gpt-4-0613",
+    "gpt-3.5-turbo",
+    "gpt-35-turbo-16k",
+    "azure/gpt-4-32k",
+]
+OTHERS = [
+    *("claude-sonnet-4-5", "anthropic:claude-3-haiku", "us.anthropic.claude-opus-4-1-v1:0"),
+    *("gemini-2.5-pro", "models/gemini-3-flash", "google_genai:gemini-2.0-flash", "gemma-3-27b"),
+    *(
+        "mistral-large-latest",
+        "meta-llama/Llama-3.3-70B",
+        "llama3.2:8b",
+        "qwen3:32b",
+        "deepseek-chat",
+    ),
+    *("grok-4", "command-r-plus", "us.meta.llama3-70b-instruct-v1:0", "kimi-k2"),
+]
+
+
+@pytest.mark.parametrize("name", O200K)
+def test_C6_o200k_models_are_exact(name):
+    counter = counter_for(name)
+    assert counter.method == "exact"
+    assert counter.id.startswith("o200k_base/")
+
+
+@pytest.mark.parametrize("name", CL100K)
+def test_C6_cl100k_models_are_exact(name):
+    counter = counter_for(name)
+    assert counter.method == "exact"
+    assert counter.id.startswith("cl100k_base/")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_C6_models_of_other_vendors_are_estimates_on_the_safe_side(name, caplog):
+    counter = counter_for(name)
+    said = "Yesterday we discussed the architecture of the new system. " * 20
+    assert counter.method == "estimate"
+    assert counter.count([HumanMessage(said)]).accuracy > 0
+    assert counter.text(said) >= 1.1 * counter_for(None).text(said)
+    assert caplog.records == []
+
+
+def test_C6_unknown_names_work_with_one_warning(caplog):
+    caplog.set_level(logging.WARNING)
+    _family_of.cache_clear()
+    for _ in range(3):
+        assert counter_for("my-company-model-7").count([HumanMessage("hi")]).tokens > 3
+    assert counter_for("my-company-model-7").method == "estimate"
+    assert [("my-company-model-7" in record.message) for record in caplog.records] == [True]
+
+
+@given(st.text(max_size=60))
+def test_C6_any_name_works(name):
+    assert counter_for(name).count([HumanMessage("hi")]).tokens > 3
+
+
+def test_no_model_is_exact_o200k():
+    counter = counter_for(None)
+    assert counter is counter_for(None)
+    assert counter.method == "exact"
+    assert counter.count([HumanMessage("hi")]).accuracy == 0.0
+    assert int(counter.count([HumanMessage("hi")])) == 8
+
+
+class NamedModel(FakeListChatModel):
+    model_name: str = "gpt-4o"
+
+
+def wrappings(model):
+    plain = {"itself": model, "bind": model.bind(stop=["x"]), "retry": model.with_retry()}
+    fallback = model.with_fallbacks([FakeListChatModel(responses=["b"])])
+    chain = ChatPromptTemplate.from_messages([("user", "{q}")]) | model
+    deep = chain.with_retry().with_config(tags=["x"])
+    return {**plain, "fallbacks": fallback, "chain": chain, "deep": deep}
+
+
+@pytest.mark.parametrize("wrapping", ["itself", "bind", "retry", "fallbacks", "chain", "deep"])
+def test_C6_models_are_found_inside_wrappers(wrapping):
+    model = NamedModel(responses=["a"], profile={"max_input_tokens": 123_456})
+    wrapped = wrappings(model)[wrapping]
+    assert counter_for(wrapped) is counter_for("gpt-4o")
+    assert context_window_of(wrapped) == 123_456
+
+
+@pytest.mark.parametrize("profile", [None, {}, {"max_input_tokens": 0}])
+def test_a_model_that_does_not_say_has_no_window(profile):
+    assert context_window_of(FakeListChatModel(responses=["a"], profile=profile)) is None
+    assert context_window_of(None) is None
+
+
+def test_both_counters_keep_the_protocol():
+    counters: list[TokenCounter] = [counter_for("gpt-4o"), EstimateCounter()]
+    assert isinstance(counters[0], TiktokenCounter)
+    for counter in counters:
+        count = counter.count([HumanMessage("hi")])
+        assert isinstance(count, base.TokenCount)
+        assert count.method == counter.method
+        assert counter.count([]).tokens == 3
+    assert len({counter.id for counter in counters}) == 2
+
+
+def test_the_page_about_counting_names_every_rule():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "counting.md").read_text(encoding="utf-8")
+    for module in ("content", "media", "schemas"):
+        source = (root / "langchain_tokenmem" / "tokens" / f"{module}.py").read_text("utf-8")
+        for names, values in re.findall(r"^([A-Z][A-Z_, ]+) = ([^\n]+)$", source, re.MULTILINE):
+            for name in names.split(", "):
+                assert f"`{name}`" in page, f"{name} = {values} is not documented"

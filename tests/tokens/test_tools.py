@@ -1,0 +1,176 @@
+"""C16: tool schemas count, nested ones too."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import StructuredTool, tool
+from pydantic import BaseModel, Field
+
+from langchain_tokenmem.tokens.resolve import counter_for
+
+COUNTER = counter_for("gpt-4o")
+
+
+@tool
+def get_weather(city: str, unit: str = "celsius") -> str:
+    """Return the weather of a city."""
+    return f"{city} {unit}"
+
+
+def schema(parameters: dict, name: str = "f", description: str = "Do it") -> dict:
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def test_C16_the_cookbook_example():
+    # OpenAI cookbook, "How to count tokens with tiktoken", part 7: 101 tokens in gpt-4o.
+    weather = schema(
+        {
+            "type": "object",
+            "properties": {
+                "location": {
+                    "type": "string",
+                    "description": "The city and state, e.g. San Francisco, CA",
+                },
+                "unit": {
+                    "type": "string",
+                    "description": "The unit of temperature to return",
+                    "enum": ["celsius", "fahrenheit"],
+                },
+            },
+            "required": ["location"],
+        },
+        name="get_current_weather",
+        description="Get the current weather in a given location",
+    )
+    messages = [
+        ("system", "You are a helpful assistant that can answer to questions about the weather."),
+        ("user", "What's the weather like in San Francisco?"),
+    ]
+    text = COUNTER.text
+    cookbook = 3 + sum(3 + text(role) + text(said) for role, said in messages)
+    assert cookbook + COUNTER.tools([weather]) == 101
+
+
+def test_C16_tools_are_part_of_the_count():
+    messages = [HumanMessage("hi")]
+    bare = COUNTER.count(messages).tokens
+    one = COUNTER.count(messages, tools=[get_weather]).tokens
+    two = COUNTER.count(messages, tools=[get_weather, schema({})]).tokens
+    assert bare < one < two
+    assert one - bare == COUNTER.tools([get_weather])
+    assert COUNTER.tools([]) == COUNTER.tools(None) == 0
+
+
+class Place(BaseModel):
+    """A place on earth."""
+
+    latitude: float = Field(description="Degrees north of the equator, negative in the south")
+    tags: list[str] = Field(default_factory=list, description="Words that describe the place")
+
+
+class Trip(BaseModel):
+    """Plan a trip."""
+
+    stops: list[Place] = Field(description="Places in order")
+    budget: int | None = Field(default=None, description="Money to spend, in euros")
+
+
+def test_C16_every_form_of_a_tool():
+    def look(city: str) -> str:
+        """Look at a city."""
+        return city
+
+    anthropic = {"name": "look", "description": "Look", "input_schema": {"type": "object"}}
+    forms = [
+        *(get_weather, Trip, look, anthropic, schema({}), StructuredTool.from_function(look)),
+        *({"type": "web_search_preview"}, {"type": "bash_20250124", "name": "bash"}),
+        {"googleSearch": {}},
+    ]
+    for form in forms:
+        assert COUNTER.tools([form]) > 12 + 7, form
+
+
+PLACES = {
+    "properties": lambda s: {"type": "object", "properties": {"a": s}},
+    "nested": lambda s: {"properties": {"a": {"type": "object", "properties": {"b": s}}}},
+    "items": lambda s: {"properties": {"a": {"type": "array", "items": s}}},
+    "tuple": lambda s: {"properties": {"a": {"type": "array", "prefixItems": [s]}}},
+    "anyOf": lambda s: {"properties": {"a": {"anyOf": [{"type": "null"}, s]}}},
+    "allOf": lambda s: {"properties": {"a": {"allOf": [s]}}},
+    "map": lambda s: {"properties": {"a": {"type": "object", "additionalProperties": s}}},
+    "$defs": lambda s: {"$defs": {"A": s}, "properties": {"a": {"$ref": "#/$defs/A"}}},
+    "unknown keyword": lambda s: {"properties": {"a": {"if": s}}},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@given(words=st.integers(1, 200))
+def test_C16_no_description_is_free(place, words):
+    said = "Many careful words about it. " * words
+    bare = COUNTER.tools([schema(PLACES[place]({"type": "string"}))])
+    full = COUNTER.tools([schema(PLACES[place]({"type": "string", "description": said}))])
+    assert full - bare >= COUNTER.text(said) - 3
+
+
+def test_C16_pydantic_models_count_all_their_levels():
+    said = "Degrees north of the equator, negative in the south"
+    assert (
+        COUNTER.tools([Trip]) > COUNTER.text(said) + COUNTER.text("Money to spend, in euros") + 40
+    )
+
+
+def test_C16_changed_tools_are_counted_anew():
+    described = StructuredTool.from_function(lambda q: q, name="f", description="Short.")
+    before = COUNTER.tools([described])
+    described.description = "A much longer description of what this tool can do for you."
+    assert COUNTER.tools([described]) > before
+    raw = schema({}, description="Short")
+    before = COUNTER.tools([raw])
+    raw["function"]["description"] = "A much longer description of what this tool does."
+    assert COUNTER.tools([raw]) > before
+
+
+ODD = st.recursive(
+    st.one_of(st.none(), st.integers(), st.text(max_size=10)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "function",
+                    "name",
+                    "description",
+                    "parameters",
+                    "properties",
+                    "items",
+                    "enum",
+                    "anyOf",
+                    "$defs",
+                    "additionalProperties",
+                    "input_schema",
+                    "toolSpec",
+                    "title",
+                ]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(ODD, max_size=3))
+def test_C5_odd_tools_never_raise(tools):
+    assert COUNTER.tools(tools) >= 0
+
+
+def test_C5_endless_schemas_end():
+    endless: dict = {"type": "object", "description": "again"}
+    endless["properties"] = {"again": endless}
+    assert COUNTER.tools([schema(endless)]) > 19
