@@ -6,13 +6,13 @@ Nothing here changes a message that it is given; what differs is a copy.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-import orjson
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
 
 Role = Literal["system", "human", "ai", "tool", "remove"]
@@ -91,20 +91,8 @@ def digest_of(message: BaseMessage) -> str:
         getattr(message, "tool_calls", None),
         getattr(message, "tool_call_id", None),
     ]
-    plain = (
-        orjson.dumps(said, default=repr, option=orjson.OPT_NON_STR_KEYS)
-        if _is_plain(said)
-        else repr(said).encode("utf-8", "backslashreplace")
-    )
+    plain = json.dumps(said, default=repr, skipkeys=True).encode()
     return hashlib.blake2b(plain, digest_size=16).hexdigest()
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # lone surrogates, integers over 64 bits
-        return False
-    return True
 
 
 def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

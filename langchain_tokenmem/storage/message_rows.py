@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,8 @@ from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.rows import as_stored, checksum, from_body, key_of, to_body
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 """Ids in one query; old versions of SQLite take 999 variables."""
@@ -59,7 +62,11 @@ def read_from(connection: Connection, session: SessionRow, start: int) -> list[T
 def read_named(
     connection: Connection, session: SessionRow, ids: Sequence[str]
 ) -> list[TranscriptRow]:
-    """Return the messages with these ids that there are, in order."""
+    """Return the messages with these ids, in order.
+
+    An id that the index does not know is looked for in the whole session, for a damaged index
+    must not make a message disappear. Only unknown ids cost that much.
+    """
     found = [
         _checked(row, session)
         for keys in _chunks([key_of(name) for name in ids])
@@ -69,6 +76,10 @@ def read_named(
             )
         ).mappings()
     ]
+    if len(found) < len(set(ids)):
+        wanted = set(ids)
+        everything = read_from(connection, session, session.first_seq)
+        found = [row for row in everything if row.message.id in wanted]
     return sorted(found, key=lambda row: row.seq)
 
 
@@ -86,7 +97,11 @@ def _checked(row: RowMapping, session: SessionRow) -> TranscriptRow:
 def append(
     connection: Connection, session: SessionRow, new: Sequence[BaseMessage], now: datetime
 ) -> list[str]:
-    """Insert the messages that are new, and return their ids."""
+    """Insert the messages that are new, and return their ids.
+
+    Raises:
+        ConfigurationError: When one of them cannot be stored.
+    """
     fresh = new[_resent(connection, session, new) :]
     fresh = _without_known(connection, session, fresh)
     named = [(m if m.id else m.model_copy(update={"id": str(uuid4())}), bool(m.id)) for m in fresh]
@@ -134,21 +149,27 @@ def _without_known(
     """Return the messages whose id is not stored yet, each id once."""
     keys = [key_of(message.id) for message in new if message.id]
     known = {
-        key
+        key: digest
         for chunk in _chunks(keys)
-        for key in connection.execute(
-            select(messages.c.message_key).where(
+        for key, digest in connection.execute(
+            select(messages.c.message_key, messages.c.digest).where(
                 messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
             )
-        ).scalars()
+        ).all()
     }
     fresh = []
     for message in new:
-        key = key_of(message.id) if message.id else None
-        if key is None or key not in known:
+        key = key_of(message.id) if message.id else ""
+        if key not in known:
             fresh.append(message)
-        if key is not None:
-            known.add(key)
+        elif known[key] != digest_of(message):
+            logger.warning(
+                "Session %s: message %s is there with other words; the first ones stay.",
+                session.session_id,
+                message.id,
+            )
+        if key:
+            known.setdefault(key, digest_of(message))
     return fresh
 
 

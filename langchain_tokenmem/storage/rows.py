@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
 from langchain_core.messages import (
     BaseMessage,
+    BaseMessageChunk,
     message_to_dict,
     messages_from_dict,
 )
@@ -20,12 +20,14 @@ from langchain_core.messages.utils import message_chunk_to_message
 from pydantic import BaseModel
 
 from langchain_tokenmem.core.messages import MARKS, marks_of
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 
 logger = logging.getLogger(__name__)
 
 _VIEW_MARKS = frozenset({"created_at", "cut", "added"})
 """Marks that a view sets; they are no part of what the application said."""
+
+_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat"})
 
 _LONGEST_KEY = 400
 """Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
@@ -60,8 +62,19 @@ def checksum(values: Iterable[Any]) -> bytes:
 
 
 def as_stored(message: BaseMessage) -> BaseMessage:
-    """Return a message as the application said it: whole instead of a chunk, without view marks."""
-    whole = message_chunk_to_message(message) if "Chunk" in type(message).__name__ else message
+    """Return a message as the application said it: whole instead of a chunk, without view marks.
+
+    Raises:
+        ConfigurationError: When it is of a type that could not be read back.
+    """
+    whole = message
+    while isinstance(whole, BaseMessageChunk):
+        whole = message_chunk_to_message(whole)
+    if whole.type not in _TYPES:
+        raise ConfigurationError(
+            f"Message {message.id} is of the type {message.type!r}, which a transcript cannot "
+            f"hold. It holds {', '.join(sorted(_TYPES))} messages."
+        )
     marks = marks_of(whole)
     if not _VIEW_MARKS & marks.keys():
         return whole
@@ -90,19 +103,38 @@ def from_body(body: str) -> BaseMessage:
 
 
 def to_json(value: Any) -> str:
-    """Return plain JSON; lone surrogates and giant integers are written by the standard library."""
+    """Return JSON text that reads back exactly; what JSON cannot say is kept as text.
+
+    Written by the standard library: faster ones change integers over 64 bits and infinities.
+    """
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:
-        return json.dumps(value, default=_plain, ensure_ascii=True)
+        text = json.dumps(value, default=_plain, ensure_ascii=False)
+    except (TypeError, ValueError):  # keys that are no text, circles
+        text = json.dumps(_tree(value, ()), ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates, which no database takes
+        return json.dumps(json.loads(text))
+    return text
 
 
 def from_json(text: str) -> Any:
-    """Return what `to_json` was given; lone surrogates come back, too."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return json.loads(text)
+    """Return what `to_json` was given."""
+    return json.loads(text)
+
+
+def _tree(value: Any, above: tuple[int, ...]) -> Any:
+    """Return a copy made of plain data alone; a circle ends in a text."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if id(value) in above:
+        return "..."
+    inner = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {str(key): _tree(item, inner) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_tree(item, inner) for item in value]
+    return _tree(_plain(value), inner)
 
 
 def _plain(value: Any) -> Any:

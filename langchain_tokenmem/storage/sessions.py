@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, update
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.database import is_writer, upsert_nothing
+from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.rows import checksum, escaped, from_json, key_of, to_json, unescaped
 from langchain_tokenmem.storage.schema import facts, messages, sessions
 
@@ -110,29 +110,50 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     if found is None:
         _make_sure_of_absence(connection, key, session_id)
         return None
-    columns = dict(found)
-    row = None
-    if columns.pop("checksum") == checksum(columns.values()) and columns["session_key"] == key:
-        row = SessionRow(
-            **{
-                k: v
-                for k, v in columns.items()
-                if k not in {"session_key", "user_id", "session_id"}
-            },
-            key=key,
-            session_id=session_id,
-            user_id=None if columns["user_id"] is None else unescaped(columns["user_id"]),
-        )
-    if row is None:
-        raise CorruptStoreError(
-            f"Session {session_id!r}: its row is damaged. Nothing was returned; restore a backup."
-        )
+    row = _checked(dict(found), session_id)
     if user_id is not None and row.user_id not in {None, checked_id(user_id, "user_id")}:
         raise ScopeError(
             f"Session {session_id!r} belongs to another user than {user_id!r}; use a session id "
             f"of this user's own."
         )
     return row
+
+
+def _checked(columns: dict[str, Any], session_id: str) -> SessionRow:
+    if columns.pop("checksum") != checksum(columns.values()):
+        raise CorruptStoreError(
+            f"Session {session_id!r}: its row is damaged. Nothing was returned; restore a backup."
+        )
+    owner = columns["user_id"]
+    return SessionRow(
+        key=columns["session_key"],
+        session_id=unescaped(columns["session_id"]),
+        user_id=None if owner is None else unescaped(owner),
+        first_seq=columns["first_seq"],
+        last_seq=columns["last_seq"],
+        version=columns["version"],
+        state=columns["state"],
+        budget=columns["budget"],
+    )
+
+
+def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
+    """Return the ids of all sessions, or of one user's, in alphabetical order.
+
+    Raises:
+        CorruptStoreError: When a row is damaged, or one is missing from the list of all.
+    """
+    query = select(sessions)
+    if user_id is not None:
+        query = query.where(sessions.c.user_id == escaped(checked_id(user_id, "user_id")))
+    rows = [_checked(dict(row), "?") for row in connection.execute(query).mappings()]
+    known, _ = counts(connection)
+    if user_id is None and known != len(rows):
+        raise CorruptStoreError(
+            f"{known} sessions should be there, {len(rows)} were found. Nothing was returned; "
+            f"restore a backup."
+        )
+    return sorted(row.session_id for row in rows)
 
 
 def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> None:
@@ -144,8 +165,7 @@ def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> 
     orphan = connection.execute(
         select(messages.c.seq).where(messages.c.session_key == key).limit(1)
     ).first()
-    known = connection.execute(select(facts.c.number).where(facts.c.name == "sessions")).scalar()
-    there = connection.execute(select(func.count(sessions.c.session_key))).scalar()
+    known, there = counts(connection)
     if orphan is not None or known != there:
         raise CorruptStoreError(
             f"Session {session_id!r}: rows of the session table are missing ({there} of {known}). "
@@ -153,17 +173,23 @@ def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> 
         )
 
 
+def counts(connection: Connection) -> tuple[int, int]:
+    """Return how many sessions were ever made, and how many rows there are, as of one moment."""
+    known = select(facts.c.number).where(facts.c.name == "sessions").scalar_subquery()
+    there = select(func.count(sessions.c.session_key)).scalar_subquery()
+    row = connection.execute(select(known, there)).one()
+    return row[0], row[1]
+
+
 def find_or_make(connection: Connection, session_id: str, user_id: str | None) -> SessionRow:
     """Return the row of a session; make it if there is none, and give it to the user."""
     row = find(connection, session_id, user_id)
     if row is None:
         row = SessionRow(key_of(session_id), session_id, user_id)
-        upsert_nothing(connection, sessions, row.values())
-        connection.execute(
-            update(facts)
-            .where(facts.c.name == "sessions")
-            .values(number=select(func.count(sessions.c.session_key)).scalar_subquery())
-        )
+        if insert_unless_there(connection, sessions, row.values()):
+            connection.execute(
+                update(facts).where(facts.c.name == "sessions").values(number=facts.c.number + 1)
+            )
         row = find(connection, session_id, user_id) or row
     if user_id is not None and row.user_id is None:
         row = replace(row, user_id=user_id)
