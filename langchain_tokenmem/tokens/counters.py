@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
-from langchain_core.tools import BaseTool
 
 from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import CountCache, dumped, plain_key, structured_key
@@ -212,6 +211,9 @@ class EstimateCounter(_Counter):
 
 
 def _tool_key(tool: Any) -> Hashable:
+    # Half a second of tracing clients, already there for whoever has tools.
+    from langchain_core.tools import BaseTool  # noqa: PLC0415
+
     if isinstance(tool, dict):
         written = dumped(tool)
         return len(written), hash(written)

@@ -54,7 +54,7 @@ _SCRIPTS = (
     (0x0400, 0.55, 0.20),  # Cyrillic: Russian
     (0x0530, 0.90, 0.28),  # Armenian
     (0x0590, 0.40, 0.45),  # Hebrew
-    (0x0600, 0.55, 0.25),  # Arabic
+    (0x0600, 0.55, 0.27),  # Arabic
     (0x0700, 0.50, 1.50),  # Syriac, Thaana, N'Ko
     (0x0900, 0.25, 0.38),  # Devanagari
     (0x0980, 0.15, 0.44),  # Bengali
