@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -49,10 +48,11 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 8) -> None:
         self._url = _parsed(url)
+        if pool_size < 1:
+            raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._pool_size = 1 if self._is_memory else pool_size
         self._engine: Engine | None = None
-        self._process = os.getpid()
         self._opening = threading.Lock()
 
     @property
@@ -66,9 +66,7 @@ class Database:
         Args:
             about: What is read, for the words of an error.
         """
-        options = {} if self._is_sqlite else {"isolation_level": "REPEATABLE READ"}
-        engine = self._opened().execution_options(**options)
-        with self._said(about), engine.connect() as connection, connection.begin():
+        with self._said(about), self._reader().connect() as connection, connection.begin():
             try:
                 yield connection
             except TokenMemoryError:
@@ -94,21 +92,16 @@ class Database:
                 self._engine.dispose()
                 self._engine = None
 
-    def forget_deleted(self) -> None:
-        """Make sure that deleted text does not stay readable in SQLite's log."""
-        if self._is_sqlite and not self._is_memory:
-            with self._said("Cleaning the log"), self._opened().connect() as connection:
-                # Outside of a transaction, and harmless where a reader is in the way.
-                driver = connection.connection.driver_connection
-                if isinstance(driver, sqlite3.Connection):
-                    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def _reader(self) -> Engine:
+        engine = self._opened()
+        if self._is_sqlite:
+            return engine
+        # By default each statement would see what others committed meanwhile: a session's row
+        # and its messages would not belong together.
+        return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def _opened(self) -> Engine:
         with self._opening:
-            if self._engine is not None and self._process != os.getpid():
-                # A forked child must not use its parent's connections, nor close them.
-                self._engine.dispose(close=False)
-                self._engine = None
             if self._engine is None:
                 engine = self._made()
                 try:
@@ -116,7 +109,7 @@ class Database:
                 except BaseException:
                     engine.dispose()
                     raise
-                self._engine, self._process = engine, os.getpid()
+                self._engine = engine
             return self._engine
 
     def _made(self) -> Engine:
@@ -141,7 +134,9 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SETUP_LOCK})
                 if not inspect(connection).has_table(facts.name):
                     _create(connection)
-            found = _fact(connection, "schema_version")
+            found = connection.execute(
+                select(facts.c.number).where(facts.c.name == "schema_version")
+            ).scalar()
         _check_version(found)
 
     @contextmanager
@@ -159,13 +154,18 @@ class Database:
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
 
 
+def _without_password(url: object) -> str:
+    return re.sub(r"(?<=:)[^:@/]+(?=@)", "***", str(url))
+
+
 def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise ConfigurationError(
-            f"{url!r} is no database URL that works here ({error}). Use sqlite:///file.db, or "
+            f"{_without_password(url)!r} is no database URL that works here ({error}). Use "
+            f"sqlite:///file.db, or "
             f"postgresql+psycopg://... with pip install 'langchain-tokenmem[postgres]'."
         ) from error
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
@@ -177,13 +177,21 @@ def _parsed(url: str) -> URL:
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
+    owner, pages = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "page_count")
+    )
+    if owner == APPLICATION_ID or pages == 0:
+        # It stays with the file, and the file of another program is none of ours to change.
+        connection.execute("PRAGMA journal_mode = WAL")
     for pragma in (
-        "journal_mode = WAL",
         # A power cut must not take back what was acknowledged; NORMAL would.
         "synchronous = FULL",
         "foreign_keys = ON",
         # Deleted text must not stay readable in the file.
         "secure_delete = ON",
+        # Damage inside a page is noticed when the page is read.
+        "cell_size_check = ON",
         # A tampered schema must not run code.
         "trusted_schema = OFF",
     ):
@@ -214,31 +222,13 @@ def _set_up_sqlite(connection: Connection, path: str) -> None:
     elif not names.issuperset(metadata.tables):
         missing = ", ".join(sorted(set(metadata.tables) - names))
         raise CorruptStoreError(f"{path} lacks the tables {missing}; restore a backup.")
-    elif _fact(connection, "shape") != _shape(connection):
-        raise CorruptStoreError(f"{path}: the table definitions are damaged; restore a backup.")
-
-
-def _shape(connection: Connection) -> int:
-    """Return a number that stands for encoding and table definitions of a SQLite file."""
-    encoding = connection.exec_driver_sql("PRAGMA encoding").scalar()
-    rows = connection.exec_driver_sql(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
-    ).all()
-    said = repr((encoding, [tuple(row) for row in rows])).encode("utf-8", "backslashreplace")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=7).digest(), "big")
-
-
-def _fact(connection: Connection, name: str) -> Any:
-    return connection.execute(select(facts.c.number).where(facts.c.name == name)).scalar()
 
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
-    numbers = {"schema_version": SCHEMA_VERSION, "sessions": 0}
-    if connection.dialect.name == "sqlite":
-        numbers["shape"] = _shape(connection)
     connection.execute(
-        insert(facts), [{"name": name, "number": number} for name, number in numbers.items()]
+        insert(facts),
+        [{"name": "schema_version", "number": SCHEMA_VERSION}],
     )
 
 
@@ -263,10 +253,9 @@ def is_writer(connection: Connection) -> bool:
     return bool(connection.get_execution_options().get(_WRITES))
 
 
-def insert_unless_there(connection: Connection, table: Any, row: dict[str, Any]) -> bool:
-    """Insert a row unless its key is there, and return whether it was inserted."""
+def upsert_nothing(connection: Connection, table: Any, row: dict[str, Any]) -> None:
+    """Insert a row unless its key is there; on PostgreSQL without a race."""
     if connection.dialect.name == "postgresql":
-        result = connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())
+        connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())
     else:
-        result = connection.execute(insert(table).values(row))
-    return result.rowcount > 0
+        connection.execute(insert(table).values(row))

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, insert, select
 
-from langchain_tokenmem.core.messages import call_ids, digest_of, marks_of, result_id
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.rows import as_stored, checksum, from_body, key_of, to_body
+from langchain_tokenmem.core.messages import digest_of, groups, role_of
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.rows import (
+    as_stored,
+    checksum,
+    from_body,
+    key_of,
+    said_at,
+    to_body,
+)
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow
 
-logger = logging.getLogger(__name__)
-
 _AT_ONCE = 500
 """Ids in one query; old versions of SQLite take 999 variables."""
+
+_LOOK_BACK = 16
+"""Rows read in front of the last ones, for the call of a result."""
+
+_COLUMNS = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
 
 
 @dataclass(frozen=True)
@@ -45,178 +55,193 @@ def read_from(connection: Connection, session: SessionRow, start: int) -> list[T
     Raises:
         CorruptStoreError: When one of them is damaged or missing.
     """
+    found = _columns_from(connection, session, start)
+    if len({row["message_key"] for row in found}) != len(found):
+        raise _incomplete(session, "an id is there twice")
+    return [_row(columns) for columns in found]
+
+
+def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
+    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+    size = n + _LOOK_BACK
+    while True:
+        start = max(session.first_seq, session.last_seq - size + 1)
+        found = read_from(connection, session, start)
+        if start == session.first_seq or _shows_groups(found, n):
+            break
+        size *= 4
+    wanted = 0
+    for group in reversed(groups([row.message for row in found])):
+        if wanted >= n:
+            break
+        wanted += len(group.messages)
+    return found[len(found) - wanted :]
+
+
+def _shows_groups(rows: Sequence[TranscriptRow], n: int) -> bool:
+    """Return whether the groups of the last `n` rows are plain without what stands before.
+
+    They are from the first AI message on that follows another role: no later result belongs to
+    a call before it.
+    """
+    roles = [role_of(row.message) for row in rows[: len(rows) - n + 1]]
+    return any(one != "ai" and two == "ai" for one, two in pairwise(roles))
+
+
+def read_named(
+    connection: Connection, session: SessionRow, ids: Sequence[str]
+) -> list[TranscriptRow]:
+    """Return the messages with these ids that there are, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged, or is there and not found by its id.
+    """
+    keys = {key_of(name) for name in ids}
+    found = [
+        _row(_checked(row, session))
+        for chunk in _chunks(sorted(keys))
+        for row in connection.execute(
+            select(messages).where(
+                messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
+            )
+        ).mappings()
+    ]
+    if len(found) < len(keys):
+        _make_sure_of_absence(connection, session, keys, len(found))
+    return sorted(found, key=lambda row: row.seq)
+
+
+def _make_sure_of_absence(
+    connection: Connection, session: SessionRow, keys: set[str], found: int
+) -> None:
+    """Look through the whole session: the index of ids may be the damaged part."""
+    rows = connection.execute(
+        select(messages.c.seq, messages.c.message_key)
+        .where(messages.c.session_key == session.key, messages.c.seq >= session.first_seq)
+        .order_by(messages.c.seq)
+    ).all()
+    if [row.seq for row in rows] != list(range(session.first_seq, session.last_seq + 1)):
+        raise _incomplete(session, f"{len(rows)} of {session.count} messages were found")
+    if sum(row.message_key in keys for row in rows) != found:
+        raise _incomplete(session, "the index of its ids lacks one")
+
+
+def _columns_from(connection: Connection, session: SessionRow, start: int) -> list[dict[str, Any]]:
+    """Return the checked columns of every row from number `start` on; none may be missing."""
     query = (
         select(messages)
         .where(messages.c.session_key == session.key, messages.c.seq >= start)
         .order_by(messages.c.seq)
     )
     found = [_checked(row, session) for row in connection.execute(query).mappings()]
-    if [row.seq for row in found] != list(range(start, session.last_seq + 1)):
-        raise CorruptStoreError(
-            f"Session {session.session_id!r}: messages {start} to {session.last_seq} should be "
-            f"there, {len(found)} were found. Nothing was returned; restore a backup."
+    if [row["seq"] for row in found] != list(range(start, session.last_seq + 1)):
+        raise _incomplete(
+            session,
+            f"messages {start} to {session.last_seq} should be there, {len(found)} were found",
         )
     return found
 
 
-def read_named(
-    connection: Connection, session: SessionRow, ids: Sequence[str]
-) -> list[TranscriptRow]:
-    """Return the messages with these ids, in order.
-
-    An id that the index does not know is looked for in the whole session, for a damaged index
-    must not make a message disappear. Only unknown ids cost that much.
-    """
-    found = [
-        _checked(row, session)
-        for keys in _chunks([key_of(name) for name in ids])
-        for row in connection.execute(
-            select(messages).where(
-                messages.c.session_key == session.key, messages.c.message_key.in_(keys)
-            )
-        ).mappings()
-    ]
-    if len(found) < len(set(ids)):
-        wanted = set(ids)
-        everything = read_from(connection, session, session.first_seq)
-        found = [row for row in everything if row.message.id in wanted]
-    return sorted(found, key=lambda row: row.seq)
+def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:
+    columns = {name: row[name] for name in _COLUMNS}
+    if checksum(columns.values()) != row["checksum"]:
+        raise _incomplete(session, f"the row of message {columns['seq']} is damaged")
+    if columns["session_key"] != session.key or columns["seq"] < session.first_seq:
+        raise _incomplete(session, f"message {columns['seq']} has no place in it")
+    return columns
 
 
-def _checked(row: RowMapping, session: SessionRow) -> TranscriptRow:
-    columns = dict(row)
-    if columns.pop("checksum") != checksum(columns.values()):
-        raise CorruptStoreError(
-            f"Session {session.session_id!r}: the row of message {columns['seq']} is damaged. "
-            f"Nothing was returned; restore a backup."
-        )
-    message = from_body(columns["body"])
-    return TranscriptRow(columns["seq"], message, datetime.fromisoformat(columns["created_at"]))
+def _row(columns: Mapping[str, Any]) -> TranscriptRow:
+    return TranscriptRow(
+        columns["seq"], from_body(columns["body"]), datetime.fromisoformat(columns["created_at"])
+    )
+
+
+def _incomplete(session: SessionRow, what: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Session {session.session_id!r}: {what}. Nothing was returned; restore a backup."
+    )
 
 
 def append(
     connection: Connection, session: SessionRow, new: Sequence[BaseMessage], now: datetime
 ) -> list[str]:
-    """Insert the messages that are new, and return their ids.
-
-    Raises:
-        ConfigurationError: When one of them cannot be stored.
-    """
-    fresh = new[_resent(connection, session, new) :]
-    fresh = _without_known(connection, session, fresh)
-    named = [(m if m.id else m.model_copy(update={"id": str(uuid4())}), bool(m.id)) for m in fresh]
-    rows = [
-        _columns(session.key, seq, message, was_named=was_named, now=now)
-        for seq, (message, was_named) in enumerate(named, session.last_seq + 1)
-    ]
+    """Insert the messages that are new, and return their ids."""
+    said = [as_stored(message) for message in new]
+    resent = _resent(connection, session, said)
+    fresh = _without_known(connection, session, range(resent, len(said)), said)
+    rows = []
+    for seq, index in enumerate(fresh, session.last_seq + 1):
+        message = said[index]
+        was_named = bool(message.id)
+        if not was_named:
+            message = message.model_copy(update={"id": str(uuid4())})
+        columns = {
+            "session_key": session.key,
+            "seq": seq,
+            "message_key": key_of(message.id or ""),
+            "was_named": int(was_named),
+            "digest": digest_of(message),
+            # The mark that tells the time is no part of what is stored: ask the original.
+            "created_at": said_at(new[index], now).isoformat(),
+            "body": to_body(message),
+        }
+        rows.append(({**columns, "checksum": checksum(columns.values())}, message.id or ""))
     if rows:
-        connection.execute(insert(messages), rows)
-    return [message.id or "" for message, _ in named]
-
-
-def _columns(
-    key: str, seq: int, message: BaseMessage, *, was_named: bool, now: datetime
-) -> dict[str, Any]:
-    stored = as_stored(message)
-    columns = {
-        "session_key": key,
-        "seq": seq,
-        "message_key": key_of(stored.id or ""),
-        "was_named": was_named,
-        "digest": digest_of(stored),
-        "created_at": _moment(message, now).isoformat(),
-        "body": to_body(stored),
-    }
-    return {**columns, "checksum": checksum(columns.values())}
-
-
-def _moment(message: BaseMessage, now: datetime) -> datetime:
-    told = marks_of(message).get("created_at")
-    if told is None:
-        return now
-    try:
-        return datetime.fromisoformat(told)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"Message {message.id}: created_at is {told!r}; it is a time in ISO 8601, such as "
-            f'"2026-01-31T12:00:00+00:00".'
-        ) from error
+        connection.execute(insert(messages), [row for row, _ in rows])
+    return [name for _, name in rows]
 
 
 def _without_known(
-    connection: Connection, session: SessionRow, new: Sequence[BaseMessage]
-) -> list[BaseMessage]:
-    """Return the messages whose id is not stored yet, each id once."""
-    keys = [key_of(message.id) for message in new if message.id]
+    connection: Connection, session: SessionRow, places: range, said: Sequence[BaseMessage]
+) -> list[int]:
+    """Return the places of the messages whose id is not stored yet, each id once."""
+    keys = {index: key_of(name) for index in places if (name := said[index].id)}
     known = {
-        key: digest
-        for chunk in _chunks(keys)
-        for key, digest in connection.execute(
-            select(messages.c.message_key, messages.c.digest).where(
+        key
+        for chunk in _chunks(list(keys.values()))
+        for key in connection.execute(
+            select(messages.c.message_key).where(
                 messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
             )
-        ).all()
+        ).scalars()
     }
     fresh = []
-    for message in new:
-        key = key_of(message.id) if message.id else ""
-        if key not in known:
-            fresh.append(message)
-        elif known[key] != digest_of(message):
-            logger.warning(
-                "Session %s: message %s is there with other words; the first ones stay.",
-                session.session_id,
-                message.id,
-            )
-        if key:
-            known.setdefault(key, digest_of(message))
+    for index in places:
+        key = keys.get(index)
+        if key is None or key not in known:
+            fresh.append(index)
+        if key is not None:
+            known.add(key)
     return fresh
 
 
-def _resent(connection: Connection, session: SessionRow, new: Sequence[BaseMessage]) -> int:
+def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMessage]) -> int:
     """Return how many of the first messages are what the transcript ends with, said again.
 
     Only messages without an id need this; those with one are known by it.
     """
-    if session.count == 0 or all(message.id for message in new):
+    if session.count == 0 or all(message.id for message in said):
         return 0
-    most = min(len(new), session.count)
-    stored = list(
-        reversed(
-            connection.execute(
-                select(messages.c.message_key, messages.c.was_named, messages.c.digest)
-                .where(messages.c.session_key == session.key)
-                .order_by(messages.c.seq.desc())
-                .limit(most)
-            ).all()
-        )
-    )
-    said = [
-        (key_of(message.id), True, "") if message.id else ("", False, digest_of(as_stored(message)))
-        for message in new[:most]
-    ]
-    for size in range(most, 0, -1):
-        pairs = list(zip(said[:size], stored[-size:], strict=True))
-        same = all(
-            mine[0] == theirs[0] if mine[1] else (not theirs[1] and mine[2] == theirs[2])
-            for mine, theirs in pairs
-        )
-        is_known = any(mine[1] for mine, _ in pairs)
-        if same and (is_known or (size == session.count and size > 1)):
+    most = min(len(said), session.count)
+    stored = _columns_from(connection, session, session.last_seq - most + 1)
+    sizes = {session.count} if 1 < session.count <= most else set()
+    # An id stands in one place only, so the first one that is said leaves one size possible.
+    first = next((index for index, message in enumerate(said) if message.id), None)
+    if first is not None:
+        key = key_of(said[first].id or "")
+        sizes |= {first + most - at for at, row in enumerate(stored) if row["message_key"] == key}
+    for size in sorted(sizes, reverse=True):
+        if size <= most and all(map(_is_same, said[:size], stored[most - size :])):
             return size
     return 0
 
 
+def _is_same(message: BaseMessage, row: Mapping[str, Any]) -> bool:
+    if message.id:
+        return bool(key_of(message.id) == row["message_key"])
+    return not row["was_named"] and digest_of(message) == row["digest"]
+
+
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
-
-
-def lacks_call(rows: Sequence[TranscriptRow]) -> bool:
-    """Return whether a result stands in the rows without its call."""
-    calls: set[str] = set()
-    for row in rows:
-        calls.update(call_ids(row.message))
-        answered = result_id(row.message)
-        if answered is not None and answered not in calls:
-            return True
-    return False

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import hashlib
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import datetime, timezone
 from typing import Any
 
 from langchain_core.messages import (
+    AIMessage,
     BaseMessage,
     BaseMessageChunk,
-    message_to_dict,
-    messages_from_dict,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
 )
 from langchain_core.messages.utils import message_chunk_to_message
-from pydantic import BaseModel
 
-from langchain_tokenmem.core.messages import MARKS, marks_of
+from langchain_tokenmem.core.messages import MARKS, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.plain import from_json, to_json
 
 logger = logging.getLogger(__name__)
 
+# Reading makes messages of these types and of no other, whatever a row says.
+_TYPES: dict[str, type[BaseMessage]] = {
+    "human": HumanMessage,
+    "ai": AIMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+    "function": FunctionMessage,
+    "chat": ChatMessage,
+}
+
 _VIEW_MARKS = frozenset({"created_at", "cut", "added"})
 """Marks that a view sets; they are no part of what the application said."""
-
-_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat"})
 
 _LONGEST_KEY = 400
 """Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
 
 
 def key_of(name: str) -> str:
-    """Return an id as a column can hold it: ASCII, short, and never the same for two ids."""
-    escaped = name.encode("unicode_escape", "surrogatepass").decode("ascii")
-    if len(escaped) <= _LONGEST_KEY:
-        return f"={escaped}"
-    return f"#{hashlib.sha256(escaped.encode()).hexdigest()}"
+    """Return an id as a column can hold it: ASCII, short, and never the same for two ids.
+
+    The sign in front keeps an id such as `1e3` from ever being taken for a number.
+    """
+    plain = escaped(name)
+    if len(plain) <= _LONGEST_KEY:
+        return f"={plain}"
+    return f"#{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def escaped(name: str) -> str:
@@ -51,43 +64,80 @@ def unescaped(text: str) -> str:
     return text.encode("ascii").decode("unicode_escape")
 
 
-def checksum(values: Iterable[Any]) -> bytes:
-    """Return 16 bytes (BLAKE2b) over the columns of a row, their types included."""
+def checksum(values: Iterable[Any]) -> str:
+    """Return 32 hex digits (BLAKE2b) over the columns of a row, their types included."""
     digest = hashlib.blake2b(digest_size=16)
     for value in values:
-        plain = repr(value).encode("utf-8", "backslashreplace")
-        digest.update(len(plain).to_bytes(8, "big"))
+        plain = str(value).encode("utf-8", "backslashreplace")
+        digest.update(b"%s:%d:" % (type(value).__name__.encode(), len(plain)))
         digest.update(plain)
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def as_stored(message: BaseMessage) -> BaseMessage:
     """Return a message as the application said it: whole instead of a chunk, without view marks.
 
     Raises:
-        ConfigurationError: When it is of a type that could not be read back.
+        ConfigurationError: When it is no message that a transcript holds.
     """
-    whole = message
-    while isinstance(whole, BaseMessageChunk):
-        whole = message_chunk_to_message(whole)
-    if whole.type not in _TYPES:
+    if not isinstance(message, BaseMessage):
         raise ConfigurationError(
-            f"Message {message.id} is of the type {message.type!r}, which a transcript cannot "
-            f"hold. It holds {', '.join(sorted(_TYPES))} messages."
+            f"A transcript holds messages, not {type(message).__name__}; convert it first, with "
+            f"langchain_core.messages.convert_to_messages."
         )
-    marks = marks_of(whole)
+    if role_of(message) == "remove":
+        raise ConfigurationError(
+            "A transcript only grows, RemoveMessage has no place in it. Use clear() to delete a "
+            "session."
+        )
+    while isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
+    if message.type not in _TYPES:
+        raise ConfigurationError(
+            f"Messages of type {message.type!r} cannot be stored, those of type "
+            f"{', '.join(_TYPES)} can: ChatMessage(role={message.type!r}) says it, too."
+        )
+    marks = marks_of(message)
     if not _VIEW_MARKS & marks.keys():
-        return whole
-    metadata = {key: value for key, value in whole.response_metadata.items() if key != MARKS}
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
     kept = {key: value for key, value in marks.items() if key not in _VIEW_MARKS}
     if kept:
         metadata[MARKS] = kept
-    return whole.model_copy(update={"response_metadata": metadata})
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def said_at(message: BaseMessage, now: datetime) -> datetime:
+    """Return when a message was said, in UTC: as it tells itself, else `now`.
+
+    Raises:
+        ConfigurationError: When what it tells is no time.
+    """
+    told = marks_of(message).get("created_at")
+    try:
+        moment = now if told is None else datetime.fromisoformat(told.replace("Z", "+00:00"))
+        # A time without a zone is taken for UTC, wherever this runs.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(
+            timezone.utc
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"Message {message.id}: created_at is {told!r}; it is a time in ISO 8601, such as "
+            f'"2026-01-31T12:00:00+00:00".'
+        ) from error
 
 
 def to_body(message: BaseMessage) -> str:
     """Return a message as JSON text; what JSON cannot say is kept as text, with one warning."""
-    return to_json(message_to_dict(message))
+    data = {**message.__dict__, **(message.model_extra or {})}
+    text, described = to_json({"type": message.type, "data": data})
+    if described:
+        logger.warning(
+            "Message %s holds %s, which is no plain data: only its text form is stored.",
+            message.id,
+            ", ".join(sorted(described)),
+        )
+    return text
 
 
 def from_body(body: str) -> BaseMessage:
@@ -97,58 +147,10 @@ def from_body(body: str) -> BaseMessage:
         CorruptStoreError: When the text is no message of a known type.
     """
     try:
-        return messages_from_dict([dict(from_json(body))])[0]
-    except (ValueError, TypeError, KeyError) as error:
-        raise CorruptStoreError(f"A stored message cannot be read: {error}") from error
-
-
-def to_json(value: Any) -> str:
-    """Return JSON text that reads back exactly; what JSON cannot say is kept as text.
-
-    Written by the standard library: faster ones change integers over 64 bits and infinities.
-    """
-    try:
-        text = json.dumps(value, default=_plain, ensure_ascii=False)
-    except (TypeError, ValueError):  # keys that are no text, circles
-        text = json.dumps(_tree(value, ()), ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates, which no database takes
-        return json.dumps(json.loads(text))
-    return text
-
-
-def from_json(text: str) -> Any:
-    """Return what `to_json` was given."""
-    return json.loads(text)
-
-
-def _tree(value: Any, above: tuple[int, ...]) -> Any:
-    """Return a copy made of plain data alone; a circle ends in a text."""
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if id(value) in above:
-        return "..."
-    inner = (*above, id(value))
-    if isinstance(value, Mapping):
-        return {str(key): _tree(item, inner) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_tree(item, inner) for item in value]
-    return _tree(_plain(value), inner)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, (bytes, bytearray)):
-        return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    logger.warning(
-        "A %s inside a message is no plain data; its text form is stored.", type(value).__name__
-    )
-    return repr(value)
+        record = from_json(body)
+        return _TYPES[record["type"]](**record["data"])
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise CorruptStoreError(
+            f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
+            f"backup."
+        ) from error

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
-    Index,
-    LargeBinary,
+    Integer,
     MetaData,
     PrimaryKeyConstraint,
-    String,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 SCHEMA_VERSION = 1
@@ -25,24 +23,26 @@ metadata = MetaData()
 facts = Table(
     "tokenmem_facts",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
-"""`schema_version`; and `sessions`, how many session rows there must be."""
+"""`schema_version`."""
 
 sessions = Table(
     "tokenmem_sessions",
     metadata,
     Column("session_key", Text, primary_key=True),
+    # A second index over the same rows: one damaged page cannot hide a session from both.
+    Column("fingerprint", Text, nullable=False),
     Column("session_id", Text, nullable=False),
     Column("user_id", Text),
     Column("first_seq", BigInteger, nullable=False),
     Column("last_seq", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
-    Column("state", Text),
+    Column("checksum", Text, nullable=False),
     Column("budget", Text),
-    Column("checksum", LargeBinary, nullable=False),
-    Index("tokenmem_sessions_by_user", "user_id"),
+    Column("state", Text),
+    UniqueConstraint("fingerprint"),
 )
 """One row a session: its messages are those from `first_seq` to `last_seq`, without a gap."""
 
@@ -52,13 +52,13 @@ messages = Table(
     Column("session_key", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("message_key", Text, nullable=False),
-    Column("was_named", Boolean, nullable=False),
-    Column("digest", String(32), nullable=False),
-    Column("created_at", String(40), nullable=False),
+    Column("was_named", Integer, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+    # Last, so that a look at the other columns never reads the pages of a long text.
     Column("body", Text, nullable=False),
-    Column("checksum", LargeBinary, nullable=False),
     PrimaryKeyConstraint("session_key", "seq"),
-    Index("tokenmem_messages_by_id", "session_key", "message_key", unique=True),
-    sqlite_with_rowid=False,
+    UniqueConstraint("session_key", "message_key"),
 )
 """One row a message; rows are added and, by `clear`, deleted, never changed."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, exists, select, update
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.rows import checksum, escaped, from_json, key_of, to_json, unescaped
-from langchain_tokenmem.storage.schema import facts, messages, sessions
+from langchain_tokenmem.storage.database import is_writer, upsert_nothing
+from langchain_tokenmem.storage.plain import from_json, to_json
+from langchain_tokenmem.storage.rows import checksum, escaped, key_of, unescaped
+from langchain_tokenmem.storage.schema import messages, sessions
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,14 @@ class SessionRow:
         """Return the columns, checksum included."""
         columns = {
             "session_key": self.key,
+            "fingerprint": _fingerprint(self.session_id),
             "session_id": escaped(self.session_id),
             "user_id": None if self.user_id is None else escaped(self.user_id),
             "first_seq": self.first_seq,
             "last_seq": self.last_seq,
             "version": self.version,
-            "state": self.state,
             "budget": self.budget,
+            "state": self.state,
         }
         return {**columns, "checksum": checksum(columns.values())}
 
@@ -68,13 +72,17 @@ class SessionRow:
         return None if self.budget is None else TokenBudget(**from_json(self.budget))
 
 
+def _fingerprint(session_id: str) -> str:
+    return hashlib.blake2b(escaped(session_id).encode(), digest_size=16).hexdigest()
+
+
 def checked_id(session_id: Any, what: str = "session_id") -> str:
     """Return the id.
 
     Raises:
-        ScopeError: When it is empty or no text.
+        ScopeError: When it is blank or no text; 1 and "1" would be one session.
     """
-    if not isinstance(session_id, str) or not session_id:
+    if not isinstance(session_id, str) or not session_id.strip():
         raise ScopeError(
             f"{what} is {session_id!r}; every conversation needs a text that names it, "
             f'such as "user-7/chat-1".'
@@ -92,17 +100,19 @@ def budget_json(budget: TokenBudget | None) -> str | None:
         return None
     if not isinstance(budget, TokenBudget):
         raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-    return to_json(dataclasses.asdict(budget))
+    return to_json(dataclasses.asdict(budget))[0]
 
 
 def find(connection: Connection, session_id: str, user_id: str | None) -> SessionRow | None:
     """Return the row of a session, checked; None when there never was one.
 
     Raises:
-        CorruptStoreError: When the row is damaged, or gone while its messages are there.
+        CorruptStoreError: When the row is damaged, or cannot be found and must be there.
         ScopeError: When it belongs to another user.
     """
     key = key_of(checked_id(session_id))
+    if user_id is not None:
+        checked_id(user_id, "user_id")
     query = select(sessions).where(sessions.c.session_key == key)
     if is_writer(connection):
         query = query.with_for_update()
@@ -110,8 +120,10 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     if found is None:
         _make_sure_of_absence(connection, key, session_id)
         return None
-    row = _checked(dict(found), session_id)
-    if user_id is not None and row.user_id not in {None, checked_id(user_id, "user_id")}:
+    row = checked_row(found)
+    if row.session_id != session_id:
+        raise _damaged(session_id)
+    if user_id is not None and row.user_id not in {None, user_id}:
         raise ScopeError(
             f"Session {session_id!r} belongs to another user than {user_id!r}; use a session id "
             f"of this user's own."
@@ -119,78 +131,75 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     return row
 
 
-def _checked(columns: dict[str, Any], session_id: str) -> SessionRow:
-    if columns.pop("checksum") != checksum(columns.values()):
-        raise CorruptStoreError(
-            f"Session {session_id!r}: its row is damaged. Nothing was returned; restore a backup."
-        )
+def checked_row(found: Mapping[Any, Any]) -> SessionRow:
+    """Return a stored row.
+
+    Raises:
+        CorruptStoreError: When its checksum does not match.
+    """
+    columns = {name: found[name] for name in _COLUMNS}
+    if checksum(columns.values()) != found["checksum"]:
+        raise _damaged(str(columns["session_id"]))
     owner = columns["user_id"]
     return SessionRow(
         key=columns["session_key"],
         session_id=unescaped(columns["session_id"]),
         user_id=None if owner is None else unescaped(owner),
-        first_seq=columns["first_seq"],
-        last_seq=columns["last_seq"],
-        version=columns["version"],
-        state=columns["state"],
-        budget=columns["budget"],
+        **{name: columns[name] for name in _AS_THEY_ARE},
     )
 
 
-def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
-    """Return the ids of all sessions, or of one user's, in alphabetical order.
+_COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checksum")
+_AS_THEY_ARE = ("first_seq", "last_seq", "version", "budget", "state")
+
+
+def all_rows(connection: Connection) -> list[SessionRow]:
+    """Return the rows of all sessions.
 
     Raises:
-        CorruptStoreError: When a row is damaged, or one is missing from the list of all.
+        CorruptStoreError: When one is damaged, or when table and index do not name the same ones.
     """
-    query = select(sessions)
-    if user_id is not None:
-        query = query.where(sessions.c.user_id == escaped(checked_id(user_id, "user_id")))
-    rows = [_checked(dict(row), "?") for row in connection.execute(query).mappings()]
-    known, _ = counts(connection)
-    if user_id is None and known != len(rows):
+    rows = [checked_row(row) for row in connection.execute(select(sessions)).mappings()]
+    # This query is answered from the index alone, so a page missing from either is noticed.
+    keys = sorted(connection.execute(select(sessions.c.session_key)).scalars())
+    if keys != sorted(row.key for row in rows):
         raise CorruptStoreError(
-            f"{known} sessions should be there, {len(rows)} were found. Nothing was returned; "
-            f"restore a backup."
+            f"The list of sessions: {len(rows)} rows, {len(keys)} entries in their index. Nothing "
+            f"was returned; restore a backup."
         )
-    return sorted(row.session_id for row in rows)
+    return rows
 
 
 def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> None:
-    """Raise if a session that was not found must have been there.
+    """Raise if a session that was not found must be there.
 
-    A damaged page can hide rows. Messages without a session row, or fewer session rows than were
-    ever made, show it; this is looked at only on the first contact with a session.
+    One damaged page can hide its row from one index, not from the other one and from its
+    messages. One statement asks, so that a writer at the same time is no alarm.
     """
-    orphan = connection.execute(
-        select(messages.c.seq).where(messages.c.session_key == key).limit(1)
-    ).first()
-    known, there = counts(connection)
-    if orphan is not None or known != there:
-        raise CorruptStoreError(
-            f"Session {session_id!r}: rows of the session table are missing ({there} of {known}). "
-            f"Nothing was returned; restore a backup."
+    is_known, is_named, has_messages = connection.execute(
+        select(
+            exists().where(sessions.c.session_key == key),
+            exists().where(sessions.c.fingerprint == _fingerprint(session_id)),
+            exists().where(messages.c.session_key == key),
         )
+    ).one()
+    if not is_known and (is_named or has_messages):
+        raise _damaged(session_id)
 
 
-def counts(connection: Connection) -> tuple[int, int]:
-    """Return how many sessions were ever made, and how many rows there are, as of one moment."""
-    known = select(facts.c.number).where(facts.c.name == "sessions").scalar_subquery()
-    there = select(func.count(sessions.c.session_key)).scalar_subquery()
-    row = connection.execute(select(known, there)).one()
-    return row[0], row[1]
+def _damaged(session_id: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Session {session_id!r}: its row is damaged. Nothing was returned; restore a backup."
+    )
 
 
 def find_or_make(connection: Connection, session_id: str, user_id: str | None) -> SessionRow:
     """Return the row of a session; make it if there is none, and give it to the user."""
     row = find(connection, session_id, user_id)
     if row is None:
-        row = SessionRow(key_of(session_id), session_id, user_id)
-        if insert_unless_there(connection, sessions, row.values()):
-            connection.execute(
-                update(facts).where(facts.c.name == "sessions").values(number=facts.c.number + 1)
-            )
-        row = find(connection, session_id, user_id) or row
+        new = SessionRow(key_of(session_id), session_id, user_id)
+        upsert_nothing(connection, sessions, new.values())
+        row = find(connection, session_id, user_id) or new
     if user_id is not None and row.user_id is None:
         row = replace(row, user_id=user_id)
         save(connection, row)

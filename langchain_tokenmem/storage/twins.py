@@ -18,7 +18,7 @@ def in_thread(
 ) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
     """Return the async twin of a method: the same work in a thread, off the event loop."""
 
-    async def twin(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
     twin.__name__ = f"a{method.__name__}"

@@ -1,0 +1,52 @@
+"""States, budgets and turns that the tests of the store share."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem.state import MemoryState
+
+
+def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
+    """A state whose summary covers everything up to one message."""
+    return {
+        "version": 1,
+        "summary": {
+            "text": text,
+            "covers_to": covers_to,
+            "covered": 1,
+            "tokens": 2,
+            "model": "extractive",
+            "prompt_version": "1",
+            "reason": "limit",
+            "created_at": "2026-11-21T12:00:00+00:00",
+        },
+        "kept": list(kept),
+        "cuts": {"x": {"head": 1, "tail": 2}},
+    }
+
+
+def turn(number: int | str, results: int = 0) -> list[BaseMessage]:
+    """A turn whose messages have ids: a question, a call with its results, an answer."""
+    calls = [
+        {"name": "look", "args": {"n": i}, "id": f"c{number}-{i}", "type": "tool_call"}
+        for i in range(results)
+    ]
+    middle: list[BaseMessage] = []
+    if calls:
+        middle = [
+            AIMessage("", tool_calls=calls, id=f"k{number}"),
+            *(
+                ToolMessage(f"r{i}", tool_call_id=call["id"], id=f"t{number}-{i}")
+                for i, call in enumerate(calls)
+            ),
+        ]
+    return [
+        HumanMessage(f"question {number}", id=f"h{number}"),
+        *middle,
+        AIMessage(f"answer {number}", id=f"a{number}"),
+    ]
+
+
+def texts(messages: list[BaseMessage]) -> list[object]:
+    return [message.content for message in messages]
