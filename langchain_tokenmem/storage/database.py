@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import sqlite3
 import threading
@@ -53,6 +55,7 @@ class Database:
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._pool_size = 1 if self._is_memory else pool_size
         self._engine: Engine | None = None
+        self._process = os.getpid()
         self._opening = threading.Lock()
 
     @property
@@ -92,6 +95,15 @@ class Database:
                 self._engine.dispose()
                 self._engine = None
 
+    def forget_deleted(self) -> None:
+        """Make sure that deleted text does not stay readable in SQLite's log."""
+        if self._is_sqlite and not self._is_memory:
+            with self._said("Cleaning the log"), self._opened().connect() as connection:
+                # Outside of a transaction, and harmless where a reader is in the way.
+                driver = connection.connection.driver_connection
+                if isinstance(driver, sqlite3.Connection):
+                    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _reader(self) -> Engine:
         engine = self._opened()
         if self._is_sqlite:
@@ -102,6 +114,10 @@ class Database:
 
     def _opened(self) -> Engine:
         with self._opening:
+            if self._engine is not None and self._process != os.getpid():
+                # A forked child must not use its parent's connections, nor close them.
+                self._engine.dispose(close=False)
+                self._engine = None
             if self._engine is None:
                 engine = self._made()
                 try:
@@ -109,7 +125,7 @@ class Database:
                 except BaseException:
                     engine.dispose()
                     raise
-                self._engine = engine
+                self._engine, self._process = engine, os.getpid()
             return self._engine
 
     def _made(self) -> Engine:
@@ -134,9 +150,7 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SETUP_LOCK})
                 if not inspect(connection).has_table(facts.name):
                     _create(connection)
-            found = connection.execute(
-                select(facts.c.number).where(facts.c.name == "schema_version")
-            ).scalar()
+            found = _fact(connection, "schema_version")
         _check_version(found)
 
     @contextmanager
@@ -222,13 +236,35 @@ def _set_up_sqlite(connection: Connection, path: str) -> None:
     elif not names.issuperset(metadata.tables):
         missing = ", ".join(sorted(set(metadata.tables) - names))
         raise CorruptStoreError(f"{path} lacks the tables {missing}; restore a backup.")
+    elif _fact(connection, "shape") != _shape(connection):
+        raise CorruptStoreError(f"{path}: the table definitions are damaged; restore a backup.")
+
+
+def _shape(connection: Connection) -> int:
+    """Return a number that stands for encoding and table definitions of a SQLite file.
+
+    Only the tables of this schema count: `ANALYZE` and others may add their own.
+    """
+    encoding = connection.exec_driver_sql("PRAGMA encoding").scalar()
+    rows = connection.exec_driver_sql(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    ).all()
+    ours = [tuple(row) for row in rows if row.tbl_name in metadata.tables]
+    said = repr((encoding, ours)).encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=7).digest(), "big")
+
+
+def _fact(connection: Connection, name: str) -> Any:
+    return connection.execute(select(facts.c.number).where(facts.c.name == name)).scalar()
 
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
+    numbers = {"schema_version": SCHEMA_VERSION}
+    if connection.dialect.name == "sqlite":
+        numbers["shape"] = _shape(connection)
     connection.execute(
-        insert(facts),
-        [{"name": "schema_version", "number": SCHEMA_VERSION}],
+        insert(facts), [{"name": name, "number": number} for name, number in numbers.items()]
     )
 
 
@@ -253,7 +289,7 @@ def is_writer(connection: Connection) -> bool:
     return bool(connection.get_execution_options().get(_WRITES))
 
 
-def upsert_nothing(connection: Connection, table: Any, row: dict[str, Any]) -> None:
+def insert_unless_there(connection: Connection, table: Any, row: dict[str, Any]) -> None:
     """Insert a row unless its key is there; on PostgreSQL without a race."""
     if connection.dialect.name == "postgresql":
         connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,8 @@ from langchain_tokenmem.storage.rows import (
 )
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 """Ids in one query; old versions of SQLite take 999 variables."""
@@ -166,7 +169,11 @@ def _incomplete(session: SessionRow, what: str) -> CorruptStoreError:
 def append(
     connection: Connection, session: SessionRow, new: Sequence[BaseMessage], now: datetime
 ) -> list[str]:
-    """Insert the messages that are new, and return their ids."""
+    """Insert the messages that are new, and return their ids.
+
+    Raises:
+        ConfigurationError: When one of them cannot be stored.
+    """
     said = [as_stored(message) for message in new]
     resent = _resent(connection, session, said)
     fresh = _without_known(connection, session, range(resent, len(said)), said)
@@ -198,21 +205,27 @@ def _without_known(
     """Return the places of the messages whose id is not stored yet, each id once."""
     keys = {index: key_of(name) for index in places if (name := said[index].id)}
     known = {
-        key
+        key: digest
         for chunk in _chunks(list(keys.values()))
-        for key in connection.execute(
-            select(messages.c.message_key).where(
+        for key, digest in connection.execute(
+            select(messages.c.message_key, messages.c.digest).where(
                 messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
             )
-        ).scalars()
+        ).all()
     }
     fresh = []
     for index in places:
-        key = keys.get(index)
-        if key is None or key not in known:
+        key = keys.get(index, "")
+        if key not in known:
             fresh.append(index)
-        if key is not None:
-            known.add(key)
+        elif known[key] != digest_of(said[index]):
+            logger.warning(
+                "Session %s: message %s is there with other words; the first ones stay.",
+                session.session_id,
+                said[index].id,
+            )
+        if key:
+            known.setdefault(key, digest_of(said[index]))
     return fresh
 
 

@@ -26,7 +26,7 @@ facts = Table(
     Column("name", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
-"""`schema_version`."""
+"""`schema_version`; in a SQLite file also `shape`, a digest of the table definitions."""
 
 sessions = Table(
     "tokenmem_sessions",

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, exists, select, update
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.database import is_writer, upsert_nothing
+from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.plain import from_json, to_json
 from langchain_tokenmem.storage.rows import checksum, escaped, key_of, unescaped
 from langchain_tokenmem.storage.schema import messages, sessions
@@ -153,12 +153,16 @@ _COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checks
 _AS_THEY_ARE = ("first_seq", "last_seq", "version", "budget", "state")
 
 
-def all_rows(connection: Connection) -> list[SessionRow]:
-    """Return the rows of all sessions.
+def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
+    """Return the ids of all sessions, or of one user's, in alphabetical order.
+
+    Every row is read and checked, so that a damaged owner never shortens a user's list.
 
     Raises:
-        CorruptStoreError: When one is damaged, or when table and index do not name the same ones.
+        CorruptStoreError: When a row is damaged, or when table and index differ.
     """
+    if user_id is not None:
+        checked_id(user_id, "user_id")
     rows = [checked_row(row) for row in connection.execute(select(sessions)).mappings()]
     # This query is answered from the index alone, so a page missing from either is noticed.
     keys = sorted(connection.execute(select(sessions.c.session_key)).scalars())
@@ -167,7 +171,7 @@ def all_rows(connection: Connection) -> list[SessionRow]:
             f"The list of sessions: {len(rows)} rows, {len(keys)} entries in their index. Nothing "
             f"was returned; restore a backup."
         )
-    return rows
+    return sorted(row.session_id for row in rows if user_id in {None, row.user_id})
 
 
 def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> None:
@@ -198,7 +202,7 @@ def find_or_make(connection: Connection, session_id: str, user_id: str | None) -
     row = find(connection, session_id, user_id)
     if row is None:
         new = SessionRow(key_of(session_id), session_id, user_id)
-        upsert_nothing(connection, sessions, new.values())
+        insert_unless_there(connection, sessions, new.values())
         row = find(connection, session_id, user_id) or new
     if user_id is not None and row.user_id is None:
         row = replace(row, user_id=user_id)

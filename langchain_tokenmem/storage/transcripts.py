@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -25,13 +24,14 @@ from langchain_tokenmem.storage.plain import to_json
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import (
     SessionRow,
-    all_rows,
     budget_json,
     checked_id,
     find,
     find_or_make,
+    list_sessions,
     save,
 )
+from langchain_tokenmem.storage.twins import in_thread
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ class TranscriptStore:
         """Close every connection."""
         self._database.close()
 
-    async def aclose(self) -> None:
-        """Close every connection without blocking the event loop."""
-        await asyncio.to_thread(self.close)
+    aclose = in_thread(close)
 
     def add(
         self,
@@ -122,6 +120,9 @@ class TranscriptStore:
             ScopeError: When the id is empty or the session belongs to another user.
             ConfigurationError: When a message cannot be stored.
         """
+        if not new:
+            checked_id(session_id)
+            return []
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
             added = append(connection, session, new, now or datetime.now(timezone.utc))
@@ -129,16 +130,7 @@ class TranscriptStore:
                 save(connection, replace(session, last_seq=session.last_seq + len(added)))
         return added
 
-    async def aadd(
-        self,
-        session_id: str,
-        new: Sequence[BaseMessage],
-        *,
-        user_id: str | None = None,
-        now: datetime | None = None,
-    ) -> list[str]:
-        """Do the same as `add` without blocking the event loop."""
-        return await asyncio.to_thread(self.add, session_id, new, user_id=user_id, now=now)
+    aadd = in_thread(add)
 
     def rows(self, session_id: str, *, user_id: str | None = None) -> list[TranscriptRow]:
         """Return every message of a session with number and time, in order.
@@ -150,13 +142,13 @@ class TranscriptStore:
             session = find(connection, session_id, user_id)
             return [] if session is None else read_from(connection, session, session.first_seq)
 
+    arows = in_thread(rows)
+
     def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return every message of a session, in order, as the application said it."""
         return [row.message for row in self.rows(session_id, user_id=user_id)]
 
-    async def amessages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Do the same as `messages` without blocking the event loop."""
-        return await asyncio.to_thread(self.messages, session_id, user_id=user_id)
+    amessages = in_thread(messages)
 
     def conversation(
         self, session_id: str, *, user_id: str | None = None
@@ -180,6 +172,8 @@ class TranscriptStore:
             tail = read_from(connection, session, start)
             return stored, [*(row for row in kept if row.seq < start), *tail]
 
+    aconversation = in_thread(conversation)
+
     def last(self, session_id: str, n: int) -> list[BaseMessage]:
         """Return the newest `n` messages in order, and more where they begin inside a group."""
         with self._database.reading(f"Session {session_id!r}") as connection:
@@ -188,6 +182,8 @@ class TranscriptStore:
                 return []
             return [row.message for row in read_last(connection, session, n)]
 
+    alast = in_thread(last)
+
     def get(self, session_id: str, message_id: str) -> BaseMessage | None:
         """Return one message in full; None when the session has no such id."""
         with self._database.reading(f"Session {session_id!r}") as connection:
@@ -195,28 +191,30 @@ class TranscriptStore:
             found = [] if session is None else read_named(connection, session, [message_id])
             return found[0].message if found else None
 
+    aget = in_thread(get)
+
     def count(self, session_id: str) -> int:
         """Return how many messages a session has."""
         with self._database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             return 0 if session is None else session.count
 
+    acount = in_thread(count)
+
     def sessions(self, *, user_id: str | None = None) -> list[str]:
         """Return the ids of all sessions, or of one user's, in alphabetical order."""
-        if user_id is not None:
-            checked_id(user_id, "user_id")
         with self._database.reading("The list of sessions") as connection:
-            return sorted(
-                row.session_id
-                for row in all_rows(connection)
-                if user_id is None or row.user_id == user_id
-            )
+            return list_sessions(connection, user_id)
+
+    asessions = in_thread(sessions)
 
     def state(self, session_id: str) -> StoredState:
         """Return the memory of a session."""
         with self._database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             return StoredState(None, 0, None) if session is None else _stored(session)
+
+    astate = in_thread(state)
 
     def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
         """Store a new state, if nobody stored one or cleared the session since `expected`.
@@ -225,14 +223,14 @@ class TranscriptStore:
             Whether it was stored.
         """
         with self._database.writing(f"Session {session_id!r}") as connection:
-            found = find(connection, session_id, None)
-            if (found.version if found else 0) != expected:
+            known = find(connection, session_id, None)
+            if (known.version if known else 0) != expected:
                 return False
-            session = found or find_or_make(connection, session_id, None)
-            if session.version != expected:
-                return False  # made and changed by another process just now
+            session = known or find_or_make(connection, session_id, None)
             save(connection, replace(session, version=expected + 1, state=to_json(state)[0]))
             return True
+
+    asave_state = in_thread(save_state)
 
     def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
         """Give a session a budget of its own; None takes it back."""
@@ -240,6 +238,8 @@ class TranscriptStore:
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, None)
             save(connection, replace(session, budget=stored))
+
+    aset_budget = in_thread(set_budget)
 
     def clear(self, session_id: str) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
@@ -255,11 +255,10 @@ class TranscriptStore:
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
             )
             save(connection, emptied)
-            return session.count
+        self._database.forget_deleted()
+        return session.count
 
-    async def aclear(self, session_id: str) -> int:
-        """Do the same as `clear` without blocking the event loop."""
-        return await asyncio.to_thread(self.clear, session_id)
+    aclear = in_thread(clear)
 
 
 def _stored(session: SessionRow) -> StoredState:

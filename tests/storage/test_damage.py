@@ -91,7 +91,7 @@ def test_a_resend_never_trusts_a_damaged_row(filled):
 
 @pytest.mark.parametrize("version", [2, 99, 0])
 def test_another_schema_version_is_refused(filled, version):
-    sql(filled, f"UPDATE tokenmem_facts SET number = {version}")  # noqa: S608
+    sql(filled, f"UPDATE tokenmem_facts SET number = {version} WHERE name = 'schema_version'")  # noqa: S608
     with (
         TranscriptStore(f"sqlite:///{filled}") as store,
         pytest.raises(CorruptStoreError, match=f"version {version}.*Upgrade"),

@@ -110,7 +110,7 @@ def test_users_that_are_none_are_refused(store, bad):
 def test_a_session_belongs_to_the_first_user_who_says_so(store):
     store.add("s", [HumanMessage("a")])
     store.add("s", [HumanMessage("b")], user_id="ann")
-    store.add("t", [], user_id="bob")
+    store.add("t", turn(1), user_id="bob")
     for ask in (store.rows, store.messages, store.conversation):
         with pytest.raises(ScopeError, match="another user"):
             ask("s", user_id="bob")
