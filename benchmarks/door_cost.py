@@ -19,14 +19,15 @@ from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory,
 from langchain_tokenmem.tokens.encodings import find_encoding
 
 WINDOW = 8_000
+CYCLE = 60
 WORDS = "the order number is noted and the customer asks about the delivery on friday morning "
 
 
 def turn(number: int) -> list[BaseMessage]:
-    """Return one turn of about 120 tokens."""
+    """Return one turn of about 1.2 kB."""
     return [
-        HumanMessage(f"{number}: {WORDS * 2}", id=f"h{number}"),
-        AIMessage(f"{number}: {WORDS * 4}", id=f"a{number}"),
+        HumanMessage(f"{number}: {WORDS * 4}", id=f"h{number}"),
+        AIMessage(f"{number}: {WORDS * 10}", id=f"a{number}"),
     ]
 
 
@@ -40,12 +41,22 @@ def median_seconds(run: Callable[[], object], times: int) -> float:
     return statistics.median(taken)
 
 
-def grown(store: TranscriptStore, memory: TokenMemory, session: str, count: int) -> None:
-    """Fill a session turn by turn, as a chat would."""
-    for number in range(count // 2):
-        history = TokenMemoryChatHistory(session, memory=memory, store=store)
+def grow(store: TranscriptStore, memory: TokenMemory, marks: list[int]) -> dict[int, float]:
+    """Fill a session turn by turn; return what a view costs at each mark, in seconds.
+
+    It is the median of the last turns before the mark, which are more than one cycle between two
+    compactions, each read by a history object of its own as LangChain's wrapper does.
+    """
+    costs, taken = {}, []
+    for number in range(max(marks) // 2):
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        started = time.perf_counter()
         history.view()
+        taken.append(time.perf_counter() - started)
         history.add_messages(turn(number))
+        if 2 * (number + 1) in marks:
+            costs[2 * (number + 1)] = statistics.median(taken[-CYCLE:])
+    return costs
 
 
 def main() -> None:
@@ -55,23 +66,12 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=10_000)
     options = parser.parse_args()
     memory = TokenMemory(TokenBudget(context_window=WINDOW))
-    costs = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         TranscriptStore(f"sqlite:///{Path(folder) / 'memory.db'}") as store,
     ):
-        for count in (options.small, options.large):
-            session = f"s{count}"
-            grown(store, memory, session, count)
-            costs[count] = median_seconds(
-                lambda session=session: (
-                    TokenMemoryChatHistory(
-                        session, memory=TokenMemory(memory.budget), store=store
-                    ).messages
-                ),
-                50,
-            )
-        everything = store.messages(f"s{options.large}")
+        costs = grow(store, memory, [options.small, options.large])
+        everything = store.messages("s")
     encoding = find_encoding("o200k_base")
     if encoding is None:
         raise SystemExit("pip install 'langchain-tokenmem[offline]'")

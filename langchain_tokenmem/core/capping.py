@@ -16,6 +16,10 @@ FLOOR_SHARE = 0.125
 are: a short first request then stays verbatim beside a giant tool result."""
 
 
+_ROUNDS = 4
+"""Most tries to divide the room between required messages."""
+
+
 def tokens_of(scene: Scene, meter: Meter) -> int:
     """Return the tokens of the request that a scene shows."""
     return sum(scene.parts(meter).values())
@@ -85,14 +89,18 @@ def with_required_fitted(
         return scene
     required = [*reversed(scene.tail[-1:]), *reversed(scene.kept)]
     sizes = scene.sizes(required, meter)
-    share = int(budget.message_share * room_of(scene, budget, meter))
-    cuts = dict(scene.cuts)
-    for group, size, most in zip(
-        required, sizes, _divided(sizes, min(share, sum(sizes) - excess)), strict=True
-    ):
-        if size > most:
-            cuts.update(cut_group(group.messages, most, meter.message))
-    return replace(scene, cuts=cuts)
+    most = min(int(budget.message_share * room_of(scene, budget, meter)), sum(sizes) - excess)
+    for _ in range(_ROUNDS):
+        cuts = dict(scene.cuts)
+        for group, size, own in zip(required, sizes, _divided(sizes, most), strict=True):
+            if size > own:
+                cuts.update(cut_group(group.messages, own, meter.message))
+        fitted = replace(scene, cuts=cuts)
+        excess = tokens_of(fitted, meter) + aside - budget.limit
+        if excess <= 0:
+            break
+        most -= excess  # a marker alone may be more than a small share
+    return fitted
 
 
 def _divided(sizes: Sequence[int], most: int) -> list[int]:

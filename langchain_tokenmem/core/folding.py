@@ -42,7 +42,9 @@ class Folding:
         """Return the foldings of a scene whose own summary counts as a fixed part."""
         sizes = scene.sizes(scene.tail, meter)
         goes = [not scene.is_required(group) for group in scene.tail]
-        opening = 0 if scene.first_request else meter.message(OPENING)
+        first = (*scene.kept, *scene.tail)[:1]
+        opens_itself = any(m.id == scene.first_request for g in first for m in g.messages)
+        opening = 0 if opens_itself else meter.message(OPENING)
         return cls(
             fixed=tokens_of(replace(scene.folded(0), tail=()), meter) + opening,
             total=sum(sizes),

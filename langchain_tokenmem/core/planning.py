@@ -111,22 +111,26 @@ def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     scene = capped(scene, budget, meter)
     if tokens_of(scene, meter) <= budget.limit:
         return scene
-    marked = replace(recapped(scene, budget, meter), left_out=MARKER_COUNT)
-    folding = Folding.of(marked, meter)
+    whole = recapped(scene, budget, meter)
+    # The summary goes before a message that must be present does.
+    for candidate in (whole, replace(whole, summary=None)):
+        rest = _fitted_once(candidate, budget, meter)
+        parts = rest.parts(meter)
+        if sum(parts.values()) <= budget.limit:
+            return rest
+    raise BudgetExceededError(
+        parts, budget.limit, "Not even the capped newest messages fit: enlarge the window."
+    )
+
+
+def _fitted_once(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+    marked = replace(scene, left_out=MARKER_COUNT)
     newest = max(len(marked.tail) - 1, 0)
-    fold = folding.fewest(budget.limit, within=newest)
+    fold = Folding.of(marked, meter).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
     rest = with_required_fitted(marked.folded(fold), budget, meter)
-    gone = sum(
-        len(group.source.messages) for group in scene.tail[:fold] if not scene.is_required(group)
-    )
-    rest = replace(rest, left_out=gone)
-    parts = rest.parts(meter)
-    if sum(parts.values()) > budget.limit:
-        raise BudgetExceededError(
-            parts, budget.limit, "Not even the capped newest messages fit: enlarge the window."
-        )
-    return rest
+    gone = [group for group in scene.tail[:fold] if not scene.is_required(group)]
+    return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
 
 
 def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:

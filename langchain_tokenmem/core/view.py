@@ -34,9 +34,11 @@ def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
-    scene = fitted(scene, budget, meter)
+    whole, scene = scene, fitted(scene, budget, meter)
     front = scene.front()
     warnings = scene.notes
+    if whole.summary is not scene.summary:
+        warnings += ("The running summary did not fit beside the newest messages.",)
     if scene.left_out:
         said = f"{scene.left_out:,} messages did not fit and are left out"
         warnings += (f"{said}; compact() folds them into a summary.",)

@@ -66,6 +66,8 @@ class Selection:
     _kinds: Counter[str] = field(default_factory=Counter)
     _opened: Counter[str] = field(default_factory=Counter)
     _constraints: int = 0
+    _prose: list[int] = field(default_factory=list)
+    _compared: dict[int, int] = field(default_factory=dict)
 
     def fill(self, room: int) -> None:
         """Take the best steps until nothing more fits into `room` tokens."""
@@ -203,11 +205,17 @@ class Selection:
         topic = self.items[index].topic
         if not topic or any(literal.kind not in _WEAK for literal in own):
             return False
-        return any(
+        # Choosing only adds: each pair is compared once, until a step is taken back.
+        start = self._compared.get(index, 0)
+        if start < 0:
+            return True
+        found = any(
             len(topic & self.items[other].topic) >= _DUPLICATE_SHARE * len(topic)
-            for other, level in self.levels.items()
-            if other != index and level > BARE
+            for other in self._prose[start:]
+            if other != index
         )
+        self._compared[index] = -1 if found else len(self._prose)
+        return found
 
     def _cost(self, index: int, level: int, *, titled: bool = True) -> int:
         """Return the tokens that a form adds to what stands there now.
@@ -241,6 +249,11 @@ class Selection:
         before = self.levels.pop(index, 0)
         if before:
             self._opened.subtract(self._titles(index, before))
+        if level > BARE and before <= BARE:
+            self._prose.append(index)
+        elif before > BARE and level <= BARE:
+            self._prose.remove(index)
+            self._compared.clear()
         if level:
             self.levels[index] = level
             self._opened.update(self._titles(index, level))

@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.legality import problems
@@ -81,3 +81,16 @@ def test_B18_fixed_parts_over_the_limit_are_named():
     with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:
         memory.view([HumanMessage("hi")], system="rule " * 2_000)
     assert caught.value.limit == 880
+
+
+def test_room_is_kept_for_the_opening_where_the_assistant_speaks_first():
+    memory = memory_of(600)
+    messages = [
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="a"),
+        HumanMessage("word " * 250, id="h"),
+        HumanMessage("x" * 800, id="h2"),
+    ]
+    for size in range(200):
+        view = memory.view([*messages, HumanMessage("y" * size, id="h3")])
+        assert view.usage.input_tokens <= memory.budget.limit
+        assert problems(view.messages) == []
