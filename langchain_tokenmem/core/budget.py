@@ -251,7 +251,9 @@ def unwrapped(model: Any) -> Any:
         inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
         steps = getattr(model, "steps", None)
         if inner is None and isinstance(steps, list) and steps:
-            inner = steps[-1]
+            # A parser may follow the model, a prompt comes before it.
+            named = [step for step in steps if profile_of(step) or model_name(step)]
+            inner = named[-1] if named else steps[-1]
         if inner is None or getattr(model, "profile", None):
             return model
         model = inner

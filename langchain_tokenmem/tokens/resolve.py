@@ -61,7 +61,7 @@ _FAMILIES = (
     ),
 )
 _OWN = _Family("", image_rule="largest")
-_UNKNOWN = _Family("", accuracy=0.25, scale=1.15)
+_UNKNOWN = _Family("", accuracy=0.25)
 # Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
 _START = r"(?:^|[/:.])"
 
@@ -74,9 +74,9 @@ def counter_for(
     """Return the counter that fits a model.
 
     OpenAI's models are counted exactly with their own vocabulary. Models of other vendors are
-    counted with o200k_base times a factor on the safe side, method `estimate`; so is a name that
-    nobody knows, with one warning. Without a vocabulary on this machine every count is an estimate.
-    The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
+    counted with o200k_base times a factor on the safe side, method `estimate`; a name that nobody
+    knows with plain o200k_base and one warning. Without a vocabulary on this machine every count
+    is an estimate. The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
     equal names share one counter and its cache.
 
     Args:

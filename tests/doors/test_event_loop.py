@@ -1,0 +1,35 @@
+"""Async doors never block the event loop."""
+
+from __future__ import annotations
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langchain_core.language_models import FakeListChatModel
+
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+async def test_P4_a_chain_does_not_block_the_loop(store):
+    memory = TokenMemory(TokenBudget(context_window=1_000))
+    chain = with_token_memory(FakeListChatModel(responses=["An answer. " * 9]), memory, store)
+    config = {"configurable": {"session_id": "s"}}
+    with blockbuster_ctx():
+        for number in range(30):
+            await chain.ainvoke(f"Question {number} about order {4711 + number}.", config)
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        assert len(await history.afull_history()) == 60
+        assert (await history.ausage()).input_tokens <= memory.budget.limit
+        await history.acompact()
+    assert store.state("s").state["summary"]

