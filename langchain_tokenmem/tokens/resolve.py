@@ -76,8 +76,8 @@ def counter_for(
     OpenAI's models are counted exactly with their own vocabulary. Models of other vendors are
     counted with o200k_base times a factor on the safe side, method `estimate`; a name that nobody
     knows with plain o200k_base and one warning. Without a vocabulary on this machine every count
-    is an estimate. The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
-    equal names share one counter and its cache.
+    is an estimate. The first call reads the vocabulary (about half a second, blocking); later calls
+    are cheap, and equal names share one counter and its cache.
 
     Args:
         model: A chat model, also inside bindings, fallbacks or a sequence, or a model's name; None

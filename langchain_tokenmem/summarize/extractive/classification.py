@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from langchain_tokenmem.summarize.literals import Literal
-from langchain_tokenmem.summarize.sentences import terms
-from langchain_tokenmem.summarize.vocabulary import (
+from langchain_tokenmem.summarize.extractive.literals import Literal
+from langchain_tokenmem.summarize.extractive.sentences import terms
+from langchain_tokenmem.summarize.extractive.vocabulary import (
     BOILERPLATE,
     CONDITION,
     CONFIGURATION,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
-from langchain_tokenmem.summarize.literal_patterns import LITERAL
-from langchain_tokenmem.summarize.vocabulary import NOT_NAMES
+from langchain_tokenmem.summarize.extractive.literal_patterns import LITERAL
+from langchain_tokenmem.summarize.extractive.vocabulary import NOT_NAMES
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from langchain_tokenmem.summarize.classification import Section
+from langchain_tokenmem.summarize.extractive.classification import Section
 
 NOTHING = "Nothing to note yet."
 _USER = "User: "

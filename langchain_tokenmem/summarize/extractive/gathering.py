@@ -8,15 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.summarize.classification import Section, is_done
-from langchain_tokenmem.summarize.items import (
+from langchain_tokenmem.summarize.extractive.classification import Section, is_done
+from langchain_tokenmem.summarize.extractive.items import (
     Item,
     Source,
     make_item,
 )
-from langchain_tokenmem.summarize.literals import Literal, capitalises_nouns, find_literals
-from langchain_tokenmem.summarize.sections import parse_summary
-from langchain_tokenmem.summarize.sentences import (
+from langchain_tokenmem.summarize.extractive.literals import (
+    Literal,
+    capitalises_nouns,
+    find_literals,
+)
+from langchain_tokenmem.summarize.extractive.sections import parse_summary
+from langchain_tokenmem.summarize.extractive.sentences import (
     is_log_line,
     message_text,
     prose,
@@ -25,8 +29,8 @@ from langchain_tokenmem.summarize.sentences import (
     strip_bullet,
     terms,
 )
-from langchain_tokenmem.summarize.tool_facts import ToolLog, error_lines
-from langchain_tokenmem.summarize.vocabulary import STRONG_OPEN
+from langchain_tokenmem.summarize.extractive.tool_facts import ToolLog, error_lines
+from langchain_tokenmem.summarize.extractive.vocabulary import STRONG_OPEN
 
 _SHORT_FENCE = 3
 _MAX_FENCED = 200

@@ -8,15 +8,15 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from langchain_tokenmem.summarize.classification import (
+from langchain_tokenmem.summarize.extractive.classification import (
     Section,
     classify,
     is_order,
     is_small_talk,
 )
-from langchain_tokenmem.summarize.literals import Literal, find_literals
-from langchain_tokenmem.summarize.sentences import one_line, terms
-from langchain_tokenmem.summarize.vocabulary import BOILERPLATE, CONSTRAINT, FIX, REQUEST
+from langchain_tokenmem.summarize.extractive.literals import Literal, find_literals
+from langchain_tokenmem.summarize.extractive.sentences import one_line, terms
+from langchain_tokenmem.summarize.extractive.vocabulary import BOILERPLATE, CONSTRAINT, FIX, REQUEST
 
 
 class Source(Enum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-from langchain_tokenmem.summarize.items import Item
-from langchain_tokenmem.summarize.literals import KIND_WEIGHTS
-from langchain_tokenmem.summarize.sections import NOTHING, format_lines
-from langchain_tokenmem.summarize.selection import Selection
+from langchain_tokenmem.summarize.extractive.items import Item
+from langchain_tokenmem.summarize.extractive.literals import KIND_WEIGHTS
+from langchain_tokenmem.summarize.extractive.sections import NOTHING, format_lines
+from langchain_tokenmem.summarize.extractive.selection import Selection
 
 _CANDIDATES_PER_TOKEN = 2
 _MIN_CANDIDATES = 200

@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from langchain_tokenmem.summarize.classification import Section
-from langchain_tokenmem.summarize.items import (
+from langchain_tokenmem.summarize.extractive.classification import Section
+from langchain_tokenmem.summarize.extractive.items import (
     USER_CONSTRAINT_WORTH,
     Item,
     Source,
     shortened,
 )
-from langchain_tokenmem.summarize.literals import KIND_WEIGHTS, Literal
-from langchain_tokenmem.summarize.sections import (
+from langchain_tokenmem.summarize.extractive.literals import KIND_WEIGHTS, Literal
+from langchain_tokenmem.summarize.extractive.sections import (
     Line,
     bare_line,
     item_line,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.summarize.vocabulary import ABBREVIATION, STOP_WORDS
+from langchain_tokenmem.summarize.extractive.vocabulary import ABBREVIATION, STOP_WORDS
 
 MAX_SENTENCE = 600
 # Prose of one message beyond this is a pasted document: its two ends are read.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.fitting import best_text
-from langchain_tokenmem.summarize.gathering import Gathering
+from langchain_tokenmem.summarize.extractive.fitting import best_text
+from langchain_tokenmem.summarize.extractive.gathering import Gathering
 
 
 class ExtractiveSummarizer:

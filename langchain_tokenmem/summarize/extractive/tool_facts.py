@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.summarize.classification import Section
-from langchain_tokenmem.summarize.literals import find_literals
-from langchain_tokenmem.summarize.sentences import message_text, one_line, prose
+from langchain_tokenmem.summarize.extractive.classification import Section
+from langchain_tokenmem.summarize.extractive.literals import find_literals
+from langchain_tokenmem.summarize.extractive.sentences import message_text, one_line, prose
 
 MAX_CALL = 120
 MAX_FACT = 160
