@@ -1,0 +1,64 @@
+"""A PostgreSQL server of one's own, in a temporary directory, on a Unix socket."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+USER = "postgres"
+
+
+def server_binaries() -> Path | None:
+    """Return the directory of the newest server on this machine."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3])
+    )
+    on_path = shutil.which("initdb")
+    if found:
+        return found[-1].parent
+    return Path(on_path).parent if on_path else None
+
+
+@contextmanager
+def server(binaries: Path) -> Iterator[str]:
+    """Run a server and give its SQLAlchemy URL."""
+    folder = Path(tempfile.mkdtemp(prefix="tokenmem-pg-", dir="/tmp"))  # short socket path
+    data = folder / "data"
+    is_root = os.geteuid() == 0
+    if is_root:
+        owner = pwd.getpwnam(USER)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    # The server refuses to run as root.
+    before = ["runuser", "-u", USER, "--"] if is_root else []
+
+    def run(*command: str | Path) -> None:
+        done = subprocess.run(
+            [*before, *map(str, command)],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+
+    control = binaries / "pg_ctl"
+    try:
+        run(binaries / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
+        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        # A log of its own: the server must not hold the pipes of pg_ctl open.
+        run(control, "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
+        try:
+            yield f"postgresql+psycopg://{USER}@/postgres?host={quote(str(folder))}"
+        finally:
+            run(control, "-D", data, "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
