@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from typing_extensions import Self
 
+from langchain_tokenmem.compaction import Compaction, Order, compaction
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.capping import capped
 from langchain_tokenmem.core.legality import Dangling
 from langchain_tokenmem.core.planning import Plan, plan
 from langchain_tokenmem.core.scene import Meter, Scene, scene_of
+from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
-from langchain_tokenmem.state import MemoryState, RunningSummary, load_state, new_state
-from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
-from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.jobs import SummaryJobs
+from langchain_tokenmem.state import MemoryState, load_state, new_state
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = TokenBudget(16_384)
+DEFAULT_TRIGGER = Trigger()
 
 
 def _utc_now() -> datetime:
@@ -41,12 +47,21 @@ class TokenMemory:
 
     Args:
         budget: The window and its thresholds; default: 16,384 tokens.
-        summarizer: Writes running summaries; default: `ExtractiveSummarizer`, which needs no
-            model.
+        summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
+            runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
+            the extractive one, which needs no model.
         counter: Counts tokens; default: the one that fits `budget.model`.
+        trigger: When a summary is due; None turns automatic summaries off.
+        max_tail_messages: Most messages after the summary, beside the budget; the tail then moves
+            by ten at a time.
         pin_first: Keep the first human message in every view.
         dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
             `drop`.
+        callbacks: Are told of every compaction and summary.
+        background: At the doors over a store: make summaries beside the model call, and let a
+            call wait for one only at the hard limit.
+        max_wait_s: Seconds that a call waits at most.
+        summary_timeout_s: Seconds after which a summary in the background is given up.
         now: Gives the time of a summary, in UTC.
 
     Example:
@@ -61,20 +76,51 @@ class TokenMemory:
         self,
         budget: TokenBudget | None = None,
         *,
-        summarizer: Summarizer | None = None,
+        summarizer: AnySummarizer | None = None,
         counter: TokenCounter | None = None,
+        trigger: Trigger | None = DEFAULT_TRIGGER,
+        max_tail_messages: int | None = None,
         pin_first: bool = True,
         dangling: Dangling = "answer",
+        callbacks: Sequence[CompactCallbacks] = (),
+        background: bool = True,
+        max_wait_s: float = 30.0,
+        summary_timeout_s: float = 120.0,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.budget = budget or DEFAULT_BUDGET
-        self.summarizer = summarizer or ExtractiveSummarizer()
+        self.summarizer = as_summarizer(summarizer)
+        self.policy = Policy(trigger=trigger, max_tail_messages=max_tail_messages)
+        self.background = background and not self.summarizer.is_quick
+        self.max_wait_s = max_wait_s
+        self.jobs = SummaryJobs(summary_timeout_s, self._timed_out)
         self._counter = counter
         self._pin_first = pin_first
         self._dangling = dangling
+        self._callbacks = tuple(callbacks)
         self._now = now
         self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
         """Log a warning; the same one is logged once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
+
+    def close(self) -> None:
+        """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
+        self.jobs.wait()
+
+    async def aclose(self) -> None:
+        """Do the same as `close` without blocking the event loop."""
+        await asyncio.to_thread(self.close)
 
     def view(
         self,
@@ -105,6 +151,20 @@ class TokenMemory:
         scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
         return view_of(scene, budget, meter, exact=self.counter_of(budget).method == "exact")
 
+    def plan(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> Plan:
+        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
+        scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
+        return plan(scene, budget, meter, policy=self.policy)
+
     def compact(
         self,
         messages: Sequence[BaseMessage],
@@ -115,6 +175,7 @@ class TokenMemory:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
         force: bool = False,
+        summarize: bool = True,
         instruction: str | None = None,
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
@@ -127,16 +188,22 @@ class TokenMemory:
             overhead_tokens: Tokens around the conversation that are in neither of these.
             budget: Beats the memory's own for this call.
             force: Fold everything but the recent share, also below the thresholds.
+            summarize: Whether a summary may be made; without it only results are shortened.
             instruction: What this one summary should pay attention to.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
+            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
         scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        steps = self._compaction(scene, state, force=force, instruction=instruction)
+        steps = self._compaction(scene, state, force, summarize, instruction)
         step = _advance(steps, None)
         while isinstance(step, SummaryRequest):
-            step = _advance(steps, self.summarizer.summarize(step))
+            try:
+                answer: Summary | SummaryError = self.summarizer.summarize(step)
+            except SummaryError as error:
+                answer = error
+            step = _advance(steps, answer)
         return step
 
     async def acompact(
@@ -149,6 +216,7 @@ class TokenMemory:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
         force: bool = False,
+        summarize: bool = True,
         instruction: str | None = None,
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop.
@@ -158,10 +226,14 @@ class TokenMemory:
         scene = await asyncio.to_thread(
             self._scene, messages, state, system, tools, overhead_tokens, budget
         )
-        steps = self._compaction(scene, state, force=force, instruction=instruction)
+        steps = self._compaction(scene, state, force, summarize, instruction)
         step = await asyncio.to_thread(_advance, steps, None)
         while isinstance(step, SummaryRequest):
-            step = await asyncio.to_thread(_advance, steps, await self.summarizer.asummarize(step))
+            try:
+                answer: Summary | SummaryError = await self.summarizer.asummarize(step)
+            except SummaryError as error:
+                answer = error
+            step = await asyncio.to_thread(_advance, steps, answer)
         return step
 
     def count(
@@ -173,6 +245,11 @@ class TokenMemory:
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
         return self._counter or counter_for(budget.model)
+
+    def limit_of(self, around: Mapping[str, Any]) -> int:
+        """Return the limit of a call, in tokens, from its keywords for `view`."""
+        budget: TokenBudget = around.get("budget") or self.budget
+        return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
     def _scene(
         self,
@@ -199,66 +276,33 @@ class TokenMemory:
         self,
         taken_apart: tuple[Scene, TokenBudget, Meter],
         state: MemoryState | None,
-        *,
-        force: bool,
+        force: bool,  # noqa: FBT001  # three in a row, always given
+        summarize: bool,  # noqa: FBT001
         instruction: str | None,
     ) -> Compaction:
-        """Yield what the summarizer is asked, take its answer, return the new state."""
         scene, budget, meter = taken_apart
-        scene = capped(scene, budget, meter)
-        planned = plan(scene, budget, meter, force=force)
-        old = new_state() if state is None else state
-        if not planned.fold:
-            cuts = dict(planned.cuts)
-            return old if cuts == old["cuts"] else {**old, "cuts": cuts}
-        text = ""
-        if planned.summary_tokens:
-            text = yield SummaryRequest(
-                messages=_to_fold(scene, planned),
-                max_tokens=planned.summary_tokens,
-                count_text=self.counter_of(budget).text,
-                prior=scene.summary["text"] if scene.summary else None,
-                instruction=instruction,
-            )
-        return {
-            **old,
-            "summary": self._summary(scene, planned, text, self.counter_of(budget).text(text)),
-            "kept": [
-                message.id or ""
-                for group in scene.folded(planned.fold).kept
-                for message in group.source.messages
-            ],
-            "cuts": dict(planned.cuts),
-        }
+        order = Order(
+            policy=self.policy,
+            summarizer=self.summarizer,
+            callbacks=self._callbacks,
+            now=self._now,
+            count_text=self.counter_of(budget).text,
+            warn=self.warn_once,
+            force=force,
+            summarize=summarize,
+            instruction=instruction,
+        )
+        return compaction(scene, budget, meter, new_state() if state is None else state, order)
 
-    def _summary(self, scene: Scene, planned: Plan, text: str, tokens: int) -> RunningSummary:
-        folded = scene.tail[: planned.fold]
-        covered = sum(len(group.source.messages) for group in folded)
-        return {
-            "text": text,
-            "covers_to": folded[-1].source.last_id,
-            "covered": covered + (scene.summary["covered"] if scene.summary else 0),
-            "tokens": tokens,
-            "model": self.summarizer.name,
-            "prompt_version": self.summarizer.prompt_version,
-            "reason": planned.reason or "manual",
-            "created_at": self._now().isoformat(),
-        }
+    def _timed_out(self) -> None:
+        breaker = getattr(self.summarizer, "breaker", None)
+        if breaker is not None:
+            breaker.failed()
 
 
-def _to_fold(scene: Scene, planned: Plan) -> list[BaseMessage]:
-    """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
-    return [
-        message
-        for group in scene.tail[: planned.fold]
-        for message in scene.shown(group) or group.source.messages
-    ]
-
-
-Compaction = Generator[SummaryRequest, str, MemoryState]
-
-
-def _advance(steps: Compaction, answer: str | None) -> SummaryRequest | MemoryState:
+def _advance(
+    steps: Compaction, answer: Summary | SummaryError | None
+) -> SummaryRequest | MemoryState:
     """Hand an answer to a compaction; return its next request, or the state that it ends with."""
     try:
         return next(steps) if answer is None else steps.send(answer)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
@@ -60,6 +65,24 @@ class Loaded:
     around: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A summary that is being made.
+
+    Attributes:
+        future: Done when it is.
+        is_awaited: Whether the request does not fit without it.
+    """
+
+    future: Future[None]
+    is_awaited: bool
+
+    def wait(self, seconds: float) -> None:
+        """Wait for it, at most so long."""
+        with contextlib.suppress(FutureTimeoutError):
+            self.future.result(seconds)
+
+
 class Session:
     """A conversation in a store, seen through a memory.
 
@@ -83,24 +106,81 @@ class Session:
         self.user_id = user_id
 
     def view(self, request: Request) -> View:
-        """Compact where it is due, and return the view of the next model call."""
-        for _ in range(_ATTEMPTS):
-            loaded = self._load(request)
-            state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
-            if not _is_storable(state, loaded, request) or self._commit(state, loaded):
-                return self._served(loaded, state)
-        return self._served_uncommitted(loaded)
+        """Compact where it is due, and return the view of the next model call.
+
+        A summary that takes its time is made beside the call; at the hard limit the call waits
+        for it, for a while.
+        """
+        if self.memory.background:
+            job = self._started(request)
+            if job is not None and job.is_awaited:
+                job.wait(self.memory.max_wait_s)
+        return self._settled(request)
 
     async def aview(self, request: Request) -> View:
         """Do the same as `view` without blocking the event loop."""
+        if self.memory.background:
+            job = await asyncio.to_thread(self._started, request)
+            if job is not None and job.is_awaited:
+                await asyncio.to_thread(job.wait, self.memory.max_wait_s)
         for _ in range(_ATTEMPTS):
             loaded = await asyncio.to_thread(self._load, request)
-            state = await self.memory.acompact(loaded.messages, loaded.state, **loaded.around)
+            state = await self.memory.acompact(
+                loaded.messages,
+                loaded.state,
+                summarize=not self.memory.background,
+                **loaded.around,
+            )
             if not _is_storable(state, loaded, request) or await asyncio.to_thread(
                 self._commit, state, loaded
             ):
                 return self._served(loaded, state)
         return self._served_uncommitted(loaded)
+
+    def _settled(self, request: Request) -> View:
+        summarize = not self.memory.background
+        for _ in range(_ATTEMPTS):
+            loaded = self._load(request)
+            state = self.memory.compact(
+                loaded.messages, loaded.state, summarize=summarize, **loaded.around
+            )
+            if not _is_storable(state, loaded, request) or self._commit(state, loaded):
+                return self._served(loaded, state)
+        return self._served_uncommitted(loaded)
+
+    def _started(self, request: Request) -> _Job | None:
+        """Start the summary that is due in the background, if one is."""
+        loaded = self._load(request)
+        planned = self.memory.plan(loaded.messages, loaded.state, **loaded.around)
+        if not planned.fold:
+            return None
+        future = self.memory.jobs.start(
+            (id(self.store), self.session_id), lambda: self._summarize(request)
+        )
+        return _Job(future, is_awaited=planned.before > self.memory.limit_of(loaded.around))
+
+    def _summarize(self, request: Request) -> None:
+        """Make the summary that is due and commit it; for a thread of its own.
+
+        Messages of this turn are not stored yet: they only count, and are never covered.
+        """
+        owner = f"{os.getpid()}-{threading.get_ident()}"
+        lease = self.memory.jobs.timeout_s
+        if not self.store.lease(self.session_id, owner, lease):
+            return
+        try:
+            for _ in range(_ATTEMPTS):
+                loaded = self._load(self._stored_part(request))
+                state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
+                if state is loaded.state or self._commit(state, loaded):
+                    return
+        finally:
+            self.store.release(self.session_id, owner)
+
+    def _stored_part(self, request: Request) -> Request:
+        count = self.memory.counter_of(request.budget or self.memory.budget).message
+        weight = sum(map(count, request.incoming))
+        return replace(request, incoming=(), overhead_tokens=request.overhead_tokens + weight)
 
     def compact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
         """Fold everything but the recent share into the summary, whatever the thresholds say.

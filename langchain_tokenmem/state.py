@@ -26,8 +26,9 @@ class RunningSummary(TypedDict):
         tokens: Tokens of `text`.
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
-        reason: Why it was made: `summarize_at`, `limit` or `manual`.
+        reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`.
         created_at: When, as UTC in ISO 8601.
+        failures: Why attempts at it were refused; not empty where the fallback wrote it.
     """
 
     text: str
@@ -38,6 +39,27 @@ class RunningSummary(TypedDict):
     prompt_version: str
     reason: str
     created_at: str
+    failures: list[str]
+
+
+class Totals(TypedDict):
+    """What compaction has done and used for one conversation so far.
+
+    Attributes:
+        compactions: Changes that shortened tool results without a summary.
+        summaries: Summaries made.
+        calls: Model calls for them, failed ones included.
+        input_tokens: Tokens that the models reported as read.
+        output_tokens: Tokens that the models reported as written.
+        cost: Sum of the prices that models reported.
+    """
+
+    compactions: int
+    summaries: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
 
 
 class Cut(TypedDict):
@@ -65,17 +87,32 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible (pinned ones, and the newest human message
             of the moment), oldest first.
         cuts: Shortened forms of visible messages, by message id.
+        totals: What was done and used so far.
     """
 
     version: int
     summary: RunningSummary | None
     kept: list[str]
     cuts: dict[str, Cut]
+    totals: Totals
 
 
 def new_state() -> MemoryState:
     """Return the state of a conversation in which nothing was decided yet."""
-    return {"version": STATE_VERSION, "summary": None, "kept": [], "cuts": {}}
+    return {
+        "version": STATE_VERSION,
+        "summary": None,
+        "kept": [],
+        "cuts": {},
+        "totals": {
+            "compactions": 0,
+            "summaries": 0,
+            "calls": 0,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "cost": 0.0,
+        },
+    }
 
 
 def load_state(data: Any) -> MemoryState:

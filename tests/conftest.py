@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,3 +30,18 @@ def _no_network() -> Iterator[None]:
     disable_socket(allow_unix_socket=True)
     yield
     enable_socket()
+
+
+@pytest.fixture
+def snapshot_of(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file beside the test; write it with UPDATE_SNAPSHOTS=1."""
+    folder = request.path.parent / "snapshots"
+
+    def compare(name: str, text: str) -> None:
+        file = folder / f"{name}.txt"
+        if os.environ.get("UPDATE_SNAPSHOTS"):
+            folder.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.read_text(encoding="utf-8") == text
+
+    return compare

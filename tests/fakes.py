@@ -7,7 +7,7 @@ import math
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.tokens.base import TokenCount
 
 
@@ -41,13 +41,15 @@ class CharCounter:
 class ListSummarizer:
     """Keeps the first words of every message; remembers what it was asked."""
 
-    name = "list"
-    prompt_version = "list-1"
+    is_quick = True
 
     def __init__(self) -> None:
         self.requests: list[SummaryRequest] = []
 
-    def summarize(self, request: SummaryRequest) -> str:
+    def wants(self, messages) -> bool:
+        return True
+
+    def summarize(self, request: SummaryRequest) -> Summary:
         self.requests.append(request)
         lines = [
             *(request.prior or "").splitlines(),
@@ -56,7 +58,7 @@ class ListSummarizer:
         text = "\n".join(line for line in lines if line.strip()) or "nothing"
         while request.count_text(text) > request.max_tokens:
             text = text[: int(len(text) * 0.9)]
-        return text or "."
+        return Summary(text or ".", "list", "list-1")
 
-    async def asummarize(self, request: SummaryRequest) -> str:
+    async def asummarize(self, request: SummaryRequest) -> Summary:
         return self.summarize(request)

@@ -24,10 +24,13 @@ from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.results import old_result_cut, shortened
 from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.core.trigger import TAIL_BATCH, Policy
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut
 
-Reason = Literal["compact_at", "summarize_at", "limit", "manual"]
+Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
+
+DEFAULT_POLICY = Policy()
 
 MARKER_COUNT = 1_000_000
 """Number of left-out messages that room is kept for in the marker."""
@@ -56,7 +59,31 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
 
-def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False) -> Plan:
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Why groups are to be folded.
+
+    Attributes:
+        reason: Its name.
+        forced: Whether it is done even if it frees little.
+        to_recent: Whether everything but the recent share goes.
+        messages: How many messages go at the least.
+    """
+
+    reason: Reason
+    forced: bool = False
+    to_recent: bool = False
+    messages: int = 0
+
+
+def plan(
+    scene: Scene,
+    budget: TokenBudget,
+    meter: Meter,
+    *,
+    force: bool = False,
+    policy: Policy = DEFAULT_POLICY,
+) -> Plan:
     """Return what to do before the next model call.
 
     Args:
@@ -64,6 +91,7 @@ def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False
         budget: The thresholds.
         meter: How requests are counted.
         force: Fold whatever the recent share leaves, below the thresholds too.
+        policy: When a summary is due.
 
     Returns:
         The plan; without a reason when only a message that was never sent is cut, or nothing.
@@ -74,32 +102,52 @@ def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False
     scene = capped(scene, budget, meter)
     before = tokens_of(scene, meter)
     idle = Plan(None, scene.cuts, 0, before, before)
-    if before <= budget.compact_tokens and not force:
+    due = _due(scene, before, budget, policy, force=force)
+    if due is None and before <= budget.compact_tokens:
         return idle
-    return _change(scene, budget, meter, idle, force=force)
+    return _change(scene, budget, meter, idle, due)
 
 
-def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, *, force: bool) -> Plan:
+def _due(
+    scene: Scene, before: int, budget: TokenBudget, policy: Policy, *, force: bool
+) -> _Due | None:
+    """Return why groups are to be folded; None if no reason holds."""
+    messages = sum(len(group.source.messages) for group in scene.tail)
+    over = messages - (policy.max_tail_messages or messages)
+    trigger = policy.trigger
+    if force:
+        return _Due("manual", forced=True, to_recent=True)
+    if trigger is None:
+        return None
+    if before > budget.limit:
+        return _Due("limit", forced=True)
+    if over > 0:
+        return _Due("tail", forced=True, messages=over + TAIL_BATCH)
+    if trigger.is_due(before, messages, budget):
+        return _Due("summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default)
+    return None
+
+
+def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, due: _Due | None) -> Plan:
     """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
     before = idle.before
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
     recent = _recent_start(scene, budget, meter)
     compacted = _compact(scene, budget, meter, recent)
     after = tokens_of(compacted, meter)
-    if not force and before - after >= gain and after <= budget.summarize_tokens:
+    pays = before - after >= gain and after <= budget.summarize_tokens
+    if pays and (due is None or not (due.to_recent or due.messages)):
         return Plan("compact_at", compacted.cuts, 0, before, after)
-    if not force and before <= budget.summarize_tokens:
+    if due is None:
         return idle
     ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling, force=force)
-    if force:
-        return replace(folded, reason="manual" if folded.fold else None, before=before)
-    if before > budget.limit:
-        return replace(folded, reason="limit", before=before)
-    if before - folded.after >= gain:
-        return replace(folded, reason="summarize_at", before=before)
+    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling, due=due)
+    if folded.fold and (due.forced or before - folded.after >= gain):
+        return replace(folded, reason=due.reason, before=before)
+    if due.reason == "limit" and folded.cuts != scene.cuts:
+        return replace(folded, reason="compact_at", before=before)
     warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
-    return replace(idle, warnings=(warning,))
+    return idle if due.forced else replace(idle, warnings=(warning,))
 
 
 def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
@@ -142,6 +190,13 @@ def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
     return min(len(sizes) - within, newest)
 
 
+def _holding(scene: Scene, messages: int) -> int:
+    """Return how many of the oldest groups hold so many messages; the newest group stays."""
+    held = list(accumulate(len(group.source.messages) for group in scene.tail))
+    found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
+    return min(found, max(len(held) - 1, 0)) if messages else 0
+
+
 def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Scene:
     """Return the scene with old tool results shortened, oldest first, down to the target."""
     excess = tokens_of(scene, meter) - budget.target_tokens
@@ -159,7 +214,7 @@ def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Sc
 
 
 def _fold(
-    scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int, force: bool
+    scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int, due: _Due
 ) -> Plan:
     """Return the plan that folds the fewest groups to reach the target.
 
@@ -179,7 +234,8 @@ def _fold(
     if fold is None and folding.after(recent) > ceiling:
         fold = folding.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
-    fold = recent if fold is None or force else fold
+    fold = recent if fold is None or due.to_recent else fold
+    fold = max(fold, _holding(scene, due.messages))
     aside = folding.summary(fold)
     rest = replace(scene.folded(fold), summary=None)
     rest = with_required_fitted(rest, budget, meter, aside=aside)

@@ -65,7 +65,7 @@ class Scene:
     def front(self) -> BaseMessage | None:
         """Return the system message with everything that rides in it."""
         system = self.system
-        if self.summary is not None:
+        if self.summary is not None and self.summary["text"]:
             system = with_text(system, summary_text(self.summary))
         if self.left_out:
             system = with_text(system, left_out_text(self.left_out))

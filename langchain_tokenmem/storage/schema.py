@@ -62,3 +62,12 @@ messages = Table(
     UniqueConstraint("session_key", "message_key"),
 )
 """One row a message; rows are added and, by `clear`, deleted, never changed."""
+
+leases = Table(
+    "tokenmem_leases",
+    metadata,
+    Column("session_key", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+)
+"""Who summarizes a session, and until when; of no value once it has expired."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -12,6 +13,7 @@ from typing_extensions import Self
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage import leases
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
@@ -240,6 +242,30 @@ class TranscriptStore:
             save(connection, replace(session, budget=stored))
 
     aset_budget = in_thread(set_budget)
+
+    def lease(self, session_id: str, owner: str, seconds: float) -> bool:
+        """Take the lease on summarizing a session, across processes.
+
+        Args:
+            session_id: Names the conversation.
+            owner: Who takes it; the same owner may take it again.
+            seconds: How long it runs if it is not given back.
+
+        Returns:
+            Whether it is this owner's now; False while another's runs, or without a session.
+        """
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            if session is None:
+                return False
+            return leases.acquire(connection, session.key, owner, time.time(), seconds)
+
+    def release(self, session_id: str, owner: str) -> None:
+        """Give the lease back; another owner's stays."""
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            if session is not None:
+                leases.release(connection, session.key, owner)
 
     def clear(self, session_id: str) -> int:
         """Delete the messages and the state of a session; return how many messages there were.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, new_state
 
 
 def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
@@ -20,9 +20,11 @@ def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
             "prompt_version": "1",
             "reason": "limit",
             "created_at": "2026-11-21T12:00:00+00:00",
+            "failures": [],
         },
         "kept": list(kept),
         "cuts": {"x": {"head": 1, "tail": 2}},
+        "totals": new_state()["totals"],
     }
 
 

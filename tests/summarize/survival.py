@@ -216,7 +216,7 @@ def roll(
     for batch in batches:
         prior = summaries[-1] if summaries else None
         request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count_text, prior=prior)
-        summaries.append(summarizer.summarize(request))
+        summaries.append(summarizer.summarize(request).text)
     return summaries
 
 

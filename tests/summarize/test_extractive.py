@@ -44,7 +44,7 @@ def summarize(
         prior=prior,
         instruction=instruction,
     )
-    return ExtractiveSummarizer().summarize(request)
+    return ExtractiveSummarizer().summarize(request).text
 
 
 def section(summary: str, title: str) -> list[str]:

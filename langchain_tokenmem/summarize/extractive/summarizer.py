@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.fitting import best_text
 from langchain_tokenmem.summarize.extractive.gathering import Gathering
 
@@ -27,6 +30,12 @@ class ExtractiveSummarizer:
         ```
     """
 
+    is_quick = True
+
+    def wants(self, messages: Sequence[BaseMessage]) -> bool:
+        """Return True: nothing is paid for it."""
+        return bool(messages)
+
     @property
     def name(self) -> str:
         """Who writes: `extractive`."""
@@ -37,15 +46,15 @@ class ExtractiveSummarizer:
         """Version of the rules."""
         return "extractive-1"
 
-    def summarize(self, request: SummaryRequest) -> str:
+    def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary.
 
         Args:
             request: What to fold in, and the limit in tokens.
 
         Returns:
-            The summary, never over `request.max_tokens` by `request.count_text`; empty only where
-            not even one character fits. Where there is nothing to say it says so.
+            The summary; its text is never over `request.max_tokens` by `request.count_text`, and
+            empty only where not even one character fits.
         """
         gathering = Gathering()
         if request.prior:
@@ -53,9 +62,10 @@ class ExtractiveSummarizer:
         gathering.add_messages(request.messages, first_order=len(gathering.items))
         human_turns = sum(message.type == "human" for message in request.messages)
         items = gathering.finish(request.instruction, human_turns)
-        return best_text(items, request.max_tokens, request.count_text)
+        text = best_text(items, request.max_tokens, request.count_text)
+        return Summary(text, self.name, self.prompt_version)
 
-    async def asummarize(self, request: SummaryRequest) -> str:
+    async def asummarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary, made on another thread.
 
         Args:

@@ -1,0 +1,188 @@
+"""Carrying out a plan: the steps between a state and the next one.
+
+One generator holds the logic; `TokenMemory.compact` and `acompact` are its two drivers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.capping import capped, tokens_of
+from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.core.trigger import Policy
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent, tell
+from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+
+Compaction = Generator[SummaryRequest, Summary | SummaryError, MemoryState]
+
+_MOST_SUMMARIES = 3
+"""Summaries of one compaction; the second and third only where the request is still over the
+limit after the one before, which planning rules out as far as counts add up."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How a compaction is to be done.
+
+    Attributes:
+        policy: When a summary is due.
+        summarizer: Writes it.
+        callbacks: Are told of every change.
+        now: Gives the time of a summary, in UTC.
+        count_text: Counts the tokens of a text.
+        warn: Takes what the log should say once.
+        force: Fold everything but the recent share.
+        summarize: Whether groups may be folded; without it only results are shortened.
+        instruction: What this one summary should pay attention to.
+    """
+
+    policy: Policy
+    summarizer: Summarizer
+    callbacks: Sequence[CompactCallbacks]
+    now: Callable[[], datetime]
+    count_text: Callable[[str], int]
+    warn: Callable[[str], None]
+    force: bool = False
+    summarize: bool = True
+    instruction: str | None = None
+
+
+def compaction(
+    scene: Scene, budget: TokenBudget, meter: Meter, state: MemoryState, order: Order
+) -> Compaction:
+    """Yield what the summarizer is asked, take its answers, return the new state.
+
+    The state is returned as it is where nothing was due.
+    """
+    force = order.force
+    for _ in range(_MOST_SUMMARIES):
+        scene = capped(scene, budget, meter)
+        planned = plan(scene, budget, meter, force=force, policy=order.policy)
+        for warning in planned.warnings:
+            order.warn(warning)
+        if not planned.fold:
+            return _shortened(state, planned, order)
+        batch = _batch(scene, planned)
+        is_idle = planned.reason == "summarize_at" and not order.summarizer.wants(batch)
+        if is_idle or not order.summarize:
+            return _with_cuts(state, scene.cuts)
+        state = yield from _summarized(scene, state, planned, order, batch)
+        scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
+        if tokens_of(scene, meter) <= budget.limit:
+            return state
+        force = False
+    return state
+
+
+def _shortened(state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+    """Return the state with the plan's cuts; only a change of what was sent is an event."""
+    if planned.reason is None:
+        return _with_cuts(state, planned.cuts)
+    ids = tuple(key for key in planned.cuts if key not in state["cuts"])
+    event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
+    tell(order.callbacks, "start", event)
+    tell(order.callbacks, "end", event)
+    totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
+    return {**state, "cuts": dict(planned.cuts), "totals": totals}
+
+
+def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
+    if not isinstance(cuts, dict) or cuts == state["cuts"]:
+        return state
+    return {**state, "cuts": dict(cuts)}
+
+
+def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
+    """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
+    return [
+        message
+        for group in scene.tail[: planned.fold]
+        for message in scene.shown(group) or group.source.messages
+    ]
+
+
+def _summarized(
+    scene: Scene, state: MemoryState, planned: Plan, order: Order, batch: list[BaseMessage]
+) -> Generator[SummaryRequest, Summary | SummaryError, MemoryState]:
+    reason = planned.reason or "manual"
+    ids = tuple(message.id or "" for message in batch)
+    event = CompactEvent("summary", reason, planned.before, planned.after, ids)
+    tell(order.callbacks, "start", event)
+    started = time.perf_counter()
+    answer: Summary | SummaryError = Summary("", "none", "none")
+    if planned.summary_tokens:
+        front = scene.front()
+        answer = yield SummaryRequest(
+            messages=batch,
+            max_tokens=planned.summary_tokens,
+            count_text=order.count_text,
+            prior=scene.summary["text"] if scene.summary else None,
+            instruction=order.instruction,
+            sent=[*([front] if front is not None else []), *scene.body()],
+        )
+    event = replace(event, duration_s=time.perf_counter() - started)
+    if isinstance(answer, SummaryError):
+        tell(order.callbacks, "error", replace(event, error=str(answer)))
+        raise answer
+    event = _finished(event, planned, answer, order)
+    if event.error:
+        tell(order.callbacks, "error", event)
+    tell(order.callbacks, "end", event)
+    kept = scene.folded(planned.fold).kept
+    return {
+        **state,
+        "summary": _running(scene, planned, answer, order),
+        "kept": [message.id or "" for group in kept for message in group.source.messages],
+        "cuts": dict(planned.cuts),
+        "totals": _added(state["totals"], answer),
+    }
+
+
+def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order) -> CompactEvent:
+    unused = planned.summary_tokens - order.count_text(summary.text)
+    return replace(
+        event,
+        tokens_after=planned.after - max(0, unused),
+        model=summary.model,
+        calls=summary.calls,
+        input_tokens=summary.input_tokens,
+        output_tokens=summary.output_tokens,
+        cost=summary.cost,
+        error="; ".join(summary.failures) or None,
+    )
+
+
+def _running(scene: Scene, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
+    folded = scene.tail[: planned.fold]
+    covered = sum(len(group.source.messages) for group in folded)
+    return {
+        "text": summary.text,
+        "covers_to": folded[-1].source.last_id,
+        "covered": covered + (scene.summary["covered"] if scene.summary else 0),
+        "tokens": order.count_text(summary.text),
+        "model": summary.model,
+        "prompt_version": summary.prompt_version,
+        "reason": planned.reason or "manual",
+        "created_at": order.now().isoformat(),
+        "failures": list(summary.failures),
+    }
+
+
+def _added(totals: Totals, summary: Summary) -> Totals:
+    return {
+        **totals,
+        "summaries": totals["summaries"] + 1,
+        "calls": totals["calls"] + summary.calls,
+        "input_tokens": totals["input_tokens"] + summary.input_tokens,
+        "output_tokens": totals["output_tokens"] + summary.output_tokens,
+        "cost": totals["cost"] + (summary.cost or 0.0),
+    }

@@ -1,0 +1,92 @@
+"""When the oldest messages are summarized without being asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.errors import ConfigurationError
+
+TAIL_BATCH = 10
+"""Messages by which a cap on the tail moves at once: one by one would change every request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger:
+    """Conditions under which a summary is due; without any, the budget's `summarize_at`.
+
+    Args:
+        tokens: From this many tokens of the request on.
+        fraction: From this share of the window on.
+        messages: From this many messages in the tail on.
+        combine: Whether `any` of the conditions is enough or `all` have to hold.
+
+    Raises:
+        ConfigurationError: When a number makes no sense.
+
+    Example:
+        >>> Trigger(fraction=0.6, messages=40, combine="all").messages
+        40
+    """
+
+    tokens: int | None = None
+    fraction: float | None = None
+    messages: int | None = None
+    combine: Literal["any", "all"] = "any"
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "messages"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"Trigger: {name} is {value!r}; it is 1 or more.")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise ConfigurationError(
+                f"Trigger: fraction is {self.fraction!r}; it is over 0 and at most 1."
+            )
+        if self.combine not in {"any", "all"}:
+            raise ConfigurationError(f"Trigger: combine is {self.combine!r}; it is any or all.")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the budget decides."""
+        return self.tokens is None and self.fraction is None and self.messages is None
+
+    def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
+        """Return whether a summary is due.
+
+        Args:
+            tokens: Tokens of the request.
+            messages: Messages in the tail.
+            budget: Gives the window and `summarize_at`.
+        """
+        if self.is_default:
+            return tokens > budget.summarize_tokens
+        found = []
+        if self.tokens is not None:
+            found.append(tokens >= self.tokens)
+        if self.fraction is not None:
+            found.append(tokens >= self.fraction * budget.context_window)
+        if self.messages is not None:
+            found.append(messages >= self.messages)
+        return any(found) if self.combine == "any" else all(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a plan may do by itself.
+
+    Attributes:
+        trigger: When a summary is due; None for never.
+        max_tail_messages: Most messages of the tail; None for any number.
+    """
+
+    trigger: Trigger | None = Trigger()
+    max_tail_messages: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_tail_messages is not None and self.max_tail_messages <= TAIL_BATCH:
+            raise ConfigurationError(
+                f"max_tail_messages is {self.max_tail_messages}; the tail moves by {TAIL_BATCH} "
+                f"messages at a time, so it has to be more."
+            )

@@ -1,0 +1,112 @@
+"""Summaries behind the reply: threads of our own, one job a session, awaited at the end."""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+
+from langchain_tokenmem.errors import TokenMemoryError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Running:
+    future: Future[None]
+    started: float
+
+
+class SummaryJobs:
+    """Runs jobs in threads of its own, never on an event loop; of each key one at a time.
+
+    Daemon threads, because a provider that never answers must not keep a process alive; at the
+    end of the process they are awaited like everywhere else, with the same bound.
+
+    Args:
+        timeout_s: Seconds after which a job is given up: another may start, and the process may
+            end without it.
+        on_timeout: Called for each job that is given up.
+    """
+
+    def __init__(self, timeout_s: float, on_timeout: Callable[[], None]) -> None:
+        self.timeout_s = timeout_s
+        self._on_timeout = on_timeout
+        self._running: dict[Hashable, _Running] = {}
+        self._lock = threading.Lock()
+        _at_exit(self)
+
+    def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
+        """Start a job, or return the one that runs for this key already."""
+        with self._lock:
+            known = self._running.get(key)
+            if known is not None and not self._is_overdue(known):
+                return known.future
+            future: Future[None] = Future()
+            self._running[key] = _Running(future, time.monotonic())
+        context = contextvars.copy_context()  # tracing and usage counters of the caller go along
+        threading.Thread(
+            target=context.run,
+            args=(self._run, key, future, work),
+            name="tokenmem-summary",
+            daemon=True,
+        ).start()
+        return future
+
+    def _is_overdue(self, job: _Running) -> bool:
+        if job.future.done() or time.monotonic() - job.started < self.timeout_s:
+            return False
+        logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
+        self._on_timeout()
+        return True
+
+    def _run(self, key: Hashable, future: Future[None], work: Callable[[], None]) -> None:
+        try:
+            work()
+        except TokenMemoryError as error:
+            logger.warning("A summary in the background failed: %s", error)
+        except Exception:  # a thread has nobody above it to tell
+            logger.exception("A summary in the background failed; the history is as it was.")
+        finally:
+            with self._lock:
+                known = self._running.get(key)
+                if known is not None and known.future is future:
+                    del self._running[key]
+            future.set_result(None)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for every job that runs now, and return whether all have ended.
+
+        Args:
+            seconds: How long at most; default: until each is overdue.
+        """
+        with self._lock:
+            jobs = list(self._running.values())
+        for job in jobs:
+            left = self.timeout_s - (time.monotonic() - job.started)
+            bound = max(0.0, left if seconds is None else min(left, seconds))
+            try:
+                job.future.result(bound)
+            except FutureTimeoutError:
+                logger.warning("A summary did not end within %.0f s; it is dropped.", bound)
+                return False
+        return True
+
+
+def _at_exit(jobs: SummaryJobs) -> None:
+    reference = weakref.ref(jobs)
+
+    def wait() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.wait()
+
+    atexit.register(wait)
+    weakref.finalize(jobs, atexit.unregister, wait)

@@ -1,0 +1,50 @@
+"""A circuit breaker: a summarizer that fails is left alone for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class CircuitBreaker:
+    """Opens after so many failures in a row, and closes again after a while.
+
+    Written here because the libraries for it read a clock of their own and wrap a call, while
+    attempts here are steps of a generator that knows no call.
+
+    Args:
+        attempts: Failures in a row that open it.
+        cool_down_s: Seconds that it stays open.
+        clock: Gives seconds that only grow.
+    """
+
+    def __init__(self, attempts: int, cool_down_s: float, clock: Callable[[], float]) -> None:
+        self.attempts = attempts
+        self.cool_down_s = cool_down_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._opened_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no attempt should be made now."""
+        with self._lock:
+            if self._opened_at is None:
+                return False
+            if self._clock() - self._opened_at < self.cool_down_s:
+                return True
+            self._opened_at, self._failures = None, 0
+            return False
+
+    def failed(self) -> None:
+        """Note a failed attempt."""
+        with self._lock:
+            self._failures += 1
+            if self._failures >= self.attempts:
+                self._opened_at = self._clock()
+
+    def succeeded(self) -> None:
+        """Note a good one."""
+        with self._lock:
+            self._failures, self._opened_at = 0, None

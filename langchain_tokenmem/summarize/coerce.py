@@ -1,0 +1,126 @@
+"""Whatever an application calls a summarizer, as one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+
+from langchain_tokenmem.errors import ConfigurationError, SummaryError
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.summarize.model import ModelSummarizer
+
+SummaryFunction = Callable[..., str | Awaitable[str]]
+"""`f(messages, prior, instruction, max_tokens) -> text`, or any first part of these, sync or
+async."""
+
+AnySummarizer = Summarizer | Runnable[Any, Any] | SummaryFunction | str
+
+
+def as_summarizer(given: AnySummarizer | None) -> Summarizer:
+    """Return a summarizer.
+
+    Args:
+        given: A `Summarizer`, a chat model or other runnable, a model's name such as
+            `openai:gpt-4o-mini` (made by `langchain.chat_models.init_chat_model`), a function
+            `(messages, prior, instruction, max_tokens) -> text`, or None for the extractive one.
+
+    Raises:
+        ConfigurationError: When it is none of these.
+    """
+    if given is None:
+        return ExtractiveSummarizer()
+    if isinstance(given, str):
+        return ModelSummarizer(_model(given))
+    if isinstance(given, Summarizer):
+        return given
+    if isinstance(given, Runnable):
+        return ModelSummarizer(given)
+    if callable(given):
+        return FunctionSummarizer(given)
+    raise ConfigurationError(
+        f"{given!r} is no summarizer; give a chat model, its name, a runnable or a function."
+    )
+
+
+def _model(name: str) -> Runnable[Any, Any]:
+    from langchain.chat_models import init_chat_model  # noqa: PLC0415  # only for names
+
+    return init_chat_model(name)
+
+
+class FunctionSummarizer:
+    """A function as a summarizer, sync or async; its text is checked like a model's.
+
+    Args:
+        function: `(messages, prior, instruction, max_tokens) -> text`; it may take fewer.
+    """
+
+    is_quick = False
+
+    def __init__(self, function: SummaryFunction) -> None:
+        self._function = function
+        self._takes = _positions(function)
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._fallback = ExtractiveSummarizer()
+
+    def wants(self, messages: Sequence[BaseMessage]) -> bool:
+        """Return True: a function decides for itself what is worth its while."""
+        return bool(messages)
+
+    def summarize(self, request: SummaryRequest) -> Summary:
+        """Return the function's text, or the extractive summary where it fails."""
+        try:
+            text = self._function(*self._arguments(request))
+            if inspect.isawaitable(text):
+                text = asyncio.run(_awaited(text))
+        except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
+            return self._failed(request, f"{type(error).__name__}: {error}")
+        return self._finished(request, text)
+
+    async def asummarize(self, request: SummaryRequest) -> Summary:
+        """Do the same as `summarize` without blocking the event loop."""
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                text = await self._function(*self._arguments(request))
+            else:
+                return await asyncio.to_thread(self.summarize, request)
+        except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
+            return self._failed(request, f"{type(error).__name__}: {error}")
+        return self._finished(request, text)
+
+    def _arguments(self, request: SummaryRequest) -> list[Any]:
+        given = [request.messages, request.prior, request.instruction, request.max_tokens]
+        return given[: self._takes]
+
+    def _finished(self, request: SummaryRequest, text: Any) -> Summary:
+        if not isinstance(text, str) or not text.strip():
+            return self._failed(request, "the answer is blank")
+        tokens = request.count_text(text)
+        if tokens > request.max_tokens:
+            return self._failed(
+                request, f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
+            )
+        return Summary(text.strip(), self.name, "function")
+
+    def _failed(self, request: SummaryRequest, why: str) -> Summary:
+        backup = self._fallback.summarize(request)
+        failure = str(SummaryError(f"{self.name}: {why}"))
+        return Summary(backup.text, backup.model, backup.prompt_version, failures=(failure,))
+
+
+async def _awaited(text: Awaitable[str]) -> str:
+    return await text
+
+
+def _positions(function: SummaryFunction) -> int:
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return 4
+    wanted = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(kind in wanted for kind in kinds)

@@ -1,0 +1,349 @@
+"""Summaries written by a chat model, any runnable, or a function."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_core.caches import BaseCache, InMemoryCache
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import Generation
+from langchain_core.runnables import Runnable
+
+from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
+from langchain_tokenmem.core.messages import role_of, text_of
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+from langchain_tokenmem.summarize.breaker import CircuitBreaker
+from langchain_tokenmem.summarize.checks import checked
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.summarize.prompts import SummaryPrompts, filled
+from langchain_tokenmem.summarize.quiet import quiet_config, unbound
+from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves, rendered
+
+ATTEMPTS = 3
+COOL_DOWN_S = 300.0
+MOST_MESSAGES = 100
+MOST_WORDS = 400
+
+_TARGETS = (1.0, 0.7, 0.5)
+"""Share of the token limit that each attempt asks for: models count badly, and run over."""
+
+_WORDS_PER_TOKEN = 0.6
+_FRAME_TOKENS = 64
+"""Tokens of roles and separators around the two messages of a request."""
+
+_WINDOW_MARGIN = 0.05
+"""Part of the summarizer's window that is left free: its tokens are counted with the memory's
+counter, which may not be its own."""
+
+_NOTES_PART = 4
+"""Notes, old or new, take at most this part of the window: both have to stand in one request."""
+
+_LEAF_PART = 8
+"""Notes on one part of a transcript take at most this part of the window."""
+
+_NO_PRIOR = "none"
+_MEANINGFUL_CHARACTERS = 20
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One call that a job wants made."""
+
+    messages: Sequence[BaseMessage]
+    step: str
+    attempt: int
+
+
+@dataclass
+class _Tally:
+    """What a job has used so far."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, answer: BaseMessage) -> None:
+        usage = getattr(answer, "usage_metadata", None) or {}
+        self.input_tokens += usage.get("input_tokens", 0)
+        self.output_tokens += usage.get("output_tokens", 0)
+        reported = answer.response_metadata
+        price = reported.get("cost", (reported.get("token_usage") or {}).get("cost"))
+        if isinstance(price, (int, float)):
+            self.cost = (self.cost or 0.0) + price
+
+
+Job = Generator[ModelCall, BaseMessage | Exception, Summary]
+
+
+class ModelSummarizer:
+    r"""Folds messages into notes with a chat model, or any runnable from messages to a message.
+
+    Every evicted character is read by exactly one call that counts, in parts that fit the model's
+    own window. Answers that are no notes are refused and asked for again, shorter; after three
+    failures the extractive summarizer writes, and the model is left alone for a while. The model
+    is unbound from tools and forms of answer, and its tokens stay out of the user's stream.
+
+    Args:
+        model: The model; it is not changed.
+        window: Its context window in tokens; default: from its profile, else 16,384.
+        prompts: The words of the requests.
+        language: Language of the notes; default: the user's.
+        min_messages: Meaningful messages from which a batch is worth a call.
+        min_characters: Or characters of them.
+        reuse_prefix: Send the main request, byte for byte, with one instruction behind it, for
+            providers whose prompt cache then hits; used where it fits the model's window.
+        cache: Where summaries are kept by what went into them, so that no batch is paid twice.
+        fallback: Writes where the model fails.
+        cool_down_s: Seconds that the model is left alone after three failures.
+        clock: Gives seconds that only grow.
+
+    Example:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from langchain_core.messages import HumanMessage
+        >>> writer = ModelSummarizer(FakeListChatModel(responses=["## Goal\\nShip parcel 4711."]))
+        >>> request = SummaryRequest([HumanMessage("Ship 4711!")], 50, lambda text: len(text) // 4)
+        >>> writer.summarize(request).text
+        '## Goal\\nShip parcel 4711.'
+    """
+
+    is_quick = False
+
+    def __init__(
+        self,
+        model: Runnable[Any, Any],
+        *,
+        window: int | None = None,
+        prompts: SummaryPrompts | None = None,
+        language: str | None = None,
+        min_messages: int = 4,
+        min_characters: int = 5_000,
+        reuse_prefix: bool = False,
+        cache: BaseCache | None = None,
+        fallback: Summarizer | None = None,
+        cool_down_s: float = COOL_DOWN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._model = unbound(model)
+        self.name = model_name(model) or type(self._model).__name__
+        self.prompts = prompts or SummaryPrompts()
+        self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
+        self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
+        self._language = language or "the language of the user's messages"
+        self._min_messages = min_messages
+        self._min_characters = min_characters
+        self._reuse_prefix = reuse_prefix
+        self._cache = cache or InMemoryCache(maxsize=256)
+        self._fallback = fallback or ExtractiveSummarizer()
+
+    def wants(self, messages: Sequence[BaseMessage]) -> bool:
+        """Return whether a batch holds enough to be worth a call."""
+        lengths = [len(text_of(message).strip()) for message in messages]
+        meaningful = [length for length in lengths if length >= _MEANINGFUL_CHARACTERS]
+        return len(meaningful) >= self._min_messages or sum(meaningful) >= self._min_characters
+
+    def summarize(self, request: SummaryRequest) -> Summary:
+        """Return the new running summary; the fallback's where the model fails."""
+        job = self._job(request)
+        try:
+            call = next(job)
+            while True:
+                call = job.send(self._called(call))
+        except StopIteration as done:
+            summary: Summary = done.value
+        return summary
+
+    async def asummarize(self, request: SummaryRequest) -> Summary:
+        """Do the same as `summarize` without blocking the event loop."""
+        job = self._job(request)
+        try:
+            call = next(job)
+            while True:
+                call = job.send(await self._acalled(call))
+        except StopIteration as done:
+            summary: Summary = done.value
+        return summary
+
+    def _called(self, call: ModelCall) -> BaseMessage | Exception:
+        try:
+            return _as_message(
+                self._model.invoke(call.messages, quiet_config(call.step, call.attempt))
+            )
+        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
+            return error
+
+    async def _acalled(self, call: ModelCall) -> BaseMessage | Exception:
+        try:
+            return _as_message(
+                await self._model.ainvoke(call.messages, quiet_config(call.step, call.attempt))
+            )
+        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
+            return error
+
+    def _job(self, request: SummaryRequest) -> Job:
+        key = self._key(request)
+        known = self._cache.lookup(key, self.prompts.version)
+        if known and request.count_text(known[0].text) <= request.max_tokens:
+            return Summary(known[0].text, self.name, self.prompts.version)
+        tally = _Tally()
+        text = None
+        if self.breaker.is_open:
+            tally.failures.append(f"{self.name} has failed {ATTEMPTS} times and is left alone")
+        else:
+            text = yield from self._written(request, tally)
+        if text is None:
+            backup = self._fallback.summarize(request)
+            text, author, version = backup.text, backup.model, backup.prompt_version
+        else:
+            author, version = self.name, self.prompts.version
+            self._cache.update(key, self.prompts.version, [Generation(text=text)])
+        return Summary(
+            text,
+            author,
+            version,
+            calls=tally.calls,
+            input_tokens=tally.input_tokens,
+            output_tokens=tally.output_tokens,
+            cost=tally.cost,
+            failures=tuple(tally.failures),
+        )
+
+    def _written(
+        self, request: SummaryRequest, tally: _Tally
+    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+        """Yield the calls of a job; return the notes, or None when the model gave none."""
+        if self._reuse_prefix and self._fits_reused(request):
+            return (yield from self._asked(request, tally, "reuse", ""))
+        request = self._within_window(request)
+        room = self._room(request, "update")
+        parts = self._leaves(request, room)
+        if len(parts) == 1:
+            return (yield from self._asked(request, tally, "update", parts[0].text))
+        # Parts know nothing of each other; what they say is merged into the earlier notes.
+        leaf = replace(request, prior=None, max_tokens=self.window // _LEAF_PART)
+        room_of_leaf = self._room(leaf, "update")
+        if room_of_leaf < leaf.max_tokens * 2 or room < leaf.max_tokens:
+            tally.failures.append(f"the window of {self.name} ({self.window:,}) is too small")
+            return None
+        notes = []
+        for part in self._leaves(request, room_of_leaf):
+            text = yield from self._asked(leaf, tally, "leaf", part.text)
+            if text is None:
+                return None
+            notes.append(text)
+        while sum(map(request.count_text, notes)) + len(notes) > room:
+            batch = [notes.pop(0), notes.pop(0)]
+            text = yield from self._asked(leaf, tally, "part", escaped("\n\n".join(batch)))
+            if text is None:
+                return None
+            notes.append(text)
+        return (yield from self._asked(request, tally, "merge", escaped("\n\n".join(notes))))
+
+    def _within_window(self, request: SummaryRequest) -> SummaryRequest:
+        """Return the request with notes, old and new, that leave room in the model's own window."""
+        most = self.window // _NOTES_PART
+        request = replace(request, max_tokens=min(request.max_tokens, most))
+        if request.prior and request.count_text(request.prior) > most:
+            earlier = HumanMessage(request.prior, name="earlier_notes")
+            return replace(request, prior=None, messages=[earlier, *request.messages])
+        return request
+
+    def _leaves(self, request: SummaryRequest, room: int) -> list[Leaf]:
+        return leaves(
+            request.messages,
+            most_tokens=max(room, 1),
+            most_messages=MOST_MESSAGES,
+            count_text=request.count_text,
+        )
+
+    def _asked(
+        self, request: SummaryRequest, tally: _Tally, step: str, transcript: str
+    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+        """Yield one call, again with a shorter target where the answer is refused."""
+        for attempt, share in enumerate(_TARGETS, 1):
+            messages = self._prompt(request, step, transcript, int(share * request.max_tokens))
+            tally.calls += 1
+            answer = yield ModelCall(messages, step, attempt)
+            try:
+                text = self._accepted(answer, request, tally)
+            except SummaryError as refused:
+                tally.failures.append(f"{self.name}: {refused}")
+                self.breaker.failed()
+                if self.breaker.is_open:
+                    return None
+            else:
+                self.breaker.succeeded()
+                return text
+        return None
+
+    def _accepted(
+        self, answer: BaseMessage | Exception, request: SummaryRequest, tally: _Tally
+    ) -> str:
+        if isinstance(answer, Exception):
+            raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
+        tally.add(answer)
+        return checked(answer, request, self.prompts.sections)
+
+    def _prompt(
+        self, request: SummaryRequest, step: str, transcript: str, target: int
+    ) -> list[BaseMessage]:
+        words = max(10, min(MOST_WORDS, int(target * _WORDS_PER_TOKEN)))
+        rules = filled(self.prompts.system, language=self._language, words=words)
+        values: dict[str, str | int] = {
+            "prior": _NO_PRIOR,
+            "transcript": transcript,
+            "instruction": self._instruction(request),
+            "words": words,
+        }
+        if step == "reuse":
+            last = request.messages[-1].id
+            after = [message.id for message in request.sent]
+            tail = len(after) - 1 - after.index(last) if last in after else 0
+            order = filled(self.prompts.reuse, **values, rules=rules, tail=tail)
+            return [*request.sent, HumanMessage(order)]
+        if step in {"update", "merge"} and request.prior:
+            values["prior"] = escaped(request.prior)
+        template = self.prompts.merge if step in {"merge", "part"} else self.prompts.update
+        return [SystemMessage(rules), HumanMessage(filled(template, **values))]
+
+    def _instruction(self, request: SummaryRequest) -> str:
+        if not request.instruction:
+            return ""
+        return f"For this time, the application asks: {request.instruction}\n"
+
+    def _room(self, request: SummaryRequest, step: str) -> int:
+        """Return the tokens that a transcript may have in one request."""
+        empty = self._prompt(request, step, "", request.max_tokens)
+        fixed = sum(request.count_text(text_of(message)) for message in empty)
+        free = int(self.window * (1 - _WINDOW_MARGIN)) - request.max_tokens
+        return free - fixed - _FRAME_TOKENS
+
+    def _fits_reused(self, request: SummaryRequest) -> bool:
+        if not request.sent or role_of(request.sent[-1]) == "ai":
+            return False
+        said = [*request.sent, *self._prompt(request, "reuse", "", request.max_tokens)[-1:]]
+        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(rendered(m)) for m in said)
+        return tokens + request.max_tokens <= self.window * (1 - _WINDOW_MARGIN)
+
+    def _key(self, request: SummaryRequest) -> str:
+        """Return what names a summary: everything that goes into it, and who writes it."""
+        digest = hashlib.blake2b(digest_size=24)
+        parts = [self.name, self._language, request.prior or "", request.instruction or ""]
+        for part in (*parts, *map(rendered, request.messages)):
+            plain = part.encode("utf-8", "backslashreplace")
+            digest.update(len(plain).to_bytes(8, "big") + plain)
+        return digest.hexdigest()
+
+
+def _as_message(answer: Any) -> BaseMessage:
+    if isinstance(answer, BaseMessage):
+        return answer
+    if isinstance(answer, str):
+        return AIMessage(answer)
+    raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")

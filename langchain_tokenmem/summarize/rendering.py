@@ -1,0 +1,105 @@
+"""Messages as the text that a summarizing model reads: what was said, and nothing else.
+
+No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closing fences
+in what was said are escaped, so that nothing in it can end the block that holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.messages import role_of, text_of
+
+_FENCES = re.compile(
+    r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary)\b)", re.IGNORECASE
+)
+_SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool result", "system": "System"}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part of a transcript that one model call reads.
+
+    Attributes:
+        text: What it reads.
+        messages: How many messages begin in it.
+    """
+
+    text: str
+    messages: int
+
+
+def escaped(text: str) -> str:
+    """Return a text that cannot open or close a fence."""
+    return _FENCES.sub("&lt;", text)
+
+
+def rendered(message: BaseMessage) -> str:
+    """Return one message as text: who speaks, what is said, which tools are called with what."""
+    lines = [text_of(message)]
+    speaker = _SPEAKERS.get(role_of(message), "User")
+    if isinstance(message, ToolMessage) and message.name:
+        speaker = f"Tool result of {message.name}"
+    if isinstance(message, AIMessage):
+        lines += [
+            f"calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
+            for call in message.tool_calls
+        ]
+    said = "\n".join(line for line in lines if line)
+    return escaped(f"{speaker}: {said}")
+
+
+def leaves(
+    messages: Sequence[BaseMessage],
+    *,
+    most_tokens: int,
+    most_messages: int,
+    count_text: Callable[[str], int],
+) -> list[Leaf]:
+    """Return the transcript in parts that fit; every character is in exactly one of them.
+
+    Args:
+        messages: The transcript, oldest first.
+        most_tokens: Most tokens of a part, over 0.
+        most_messages: Most messages in a part.
+        count_text: Counts the tokens of a text.
+    """
+    found: list[Leaf] = []
+    texts: list[str] = []
+    used, begun = 0, 0
+    for piece, begins in _pieces(messages, most_tokens, count_text):
+        size = count_text(piece) + 1  # the blank line between two messages
+        if texts and (used + size > most_tokens or begun + begins > most_messages):
+            found.append(Leaf("\n\n".join(texts), begun))
+            texts, used, begun = [], 0, 0
+        texts.append(piece)
+        used += size
+        begun += begins
+    return [*found, Leaf("\n\n".join(texts), begun)] if texts else found
+
+
+def _pieces(
+    messages: Sequence[BaseMessage], most_tokens: int, count_text: Callable[[str], int]
+) -> Iterator[tuple[str, int]]:
+    """Yield each message, in pieces where it is too large; 1 for the first piece, 0 for others."""
+    for message in messages:
+        for number, piece in enumerate(cut_apart(rendered(message), most_tokens - 1, count_text)):
+            yield piece, int(number == 0)
+
+
+def cut_apart(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:
+    """Yield a text in pieces of at most `most_tokens` tokens, cut at line ends if it has some."""
+    while text:
+        size = len(text)
+        while size > 1 and (tokens := count_text(text[:size])) > most_tokens:
+            size = max(1, min(size - 1, int(size * 0.95 * most_tokens / tokens)))
+        if size < len(text):
+            line = text.rfind("\n", size // 2, size) + 1
+            size = line or size
+        yield text[:size]
+        text = text[size:]
