@@ -1,0 +1,99 @@
+"""When summaries are due: combined conditions, off, and the sliding window."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.trigger import Trigger
+from langchain_tokenmem.errors import ConfigurationError
+from tests.fakes import CharCounter, ListSummarizer
+
+
+def memory_of(**kwargs) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=4_000),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        **kwargs,
+    )
+
+
+def talk(turns: int, words: int = 8) -> list:
+    return [
+        message
+        for n in range(turns)
+        for message in (
+            HumanMessage(f"question {n} " * words, id=f"h{n}"),
+            AIMessage(f"answer {n} " * words, id=f"a{n}"),
+        )
+    ]
+
+
+def covered(memory, messages) -> int:
+    summary = memory.compact(messages)["summary"]
+    return summary["covered"] if summary else 0
+
+
+def test_D5_no_trigger_no_summary_and_the_view_still_fits():
+    memory = memory_of(trigger=None)
+    messages = talk(200)
+    assert covered(memory, messages) == 0
+    view = memory.view(messages)
+    assert view.usage.input_tokens <= memory.budget.limit
+    assert view.left_out > 0
+    assert memory.compact(messages, force=True)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "due"),
+    [
+        (Trigger(messages=30), True),
+        (Trigger(messages=90), False),
+        (Trigger(tokens=500), True),
+        (Trigger(fraction=0.2), True),
+        (Trigger(fraction=0.7, messages=30), True),
+        (Trigger(fraction=0.7, messages=30, combine="all"), False),
+        (Trigger(fraction=0.2, messages=30, combine="all"), True),
+        (Trigger(), False),
+    ],
+)
+def test_D8_conditions_combine(trigger, due):
+    memory = memory_of(trigger=trigger)
+    messages = talk(30)
+    assert 1_200 < memory.count(messages).tokens < 2_000
+    assert (covered(memory, messages) > 0) == due
+
+
+def test_a_cap_on_the_tail_moves_in_batches_of_ten():
+    memory = memory_of(max_tail_messages=30)
+    messages, state, moved = [], None, []
+    for n in range(100):
+        messages = [*messages, *talk(n + 1)[-2:]]
+        new = memory.compact(messages, state)
+        tail = len(messages) - (new["summary"]["covered"] if new["summary"] else 0)
+        assert tail <= 30
+        if new is not state and new["summary"]:
+            before = state["summary"]["covered"] if state and state["summary"] else 0
+            if new["summary"]["covered"] != before:
+                moved.append(new["summary"]["covered"] - before)
+                assert new["summary"]["reason"] == "tail"
+        state = new
+    assert min(moved) >= 10
+    assert len(moved) <= 20
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: Trigger(tokens=0),
+        lambda: Trigger(messages=-1),
+        lambda: Trigger(fraction=1.5),
+        lambda: Trigger(combine="some"),
+        lambda: memory_of(max_tail_messages=10),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(bad):
+    with pytest.raises(ConfigurationError):
+        bad()
