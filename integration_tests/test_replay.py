@@ -12,7 +12,8 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.outside import outside_counter
 from langchain_tokenmem.cli.replay import replay_conversation
-from langchain_tokenmem.cli.report import totals
+from langchain_tokenmem.cli.report import jobs_failed, totals
+from langchain_tokenmem.cli.scripted import WatchedSummarizer
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FILE = DATA / "transcripts_dev.jsonl.gz"
@@ -79,3 +80,19 @@ def test_tools_are_inside_the_limit():
     reports = played(4_000, TOOLS)
     assert [report.faults for report in reports if report.faults] == []
     assert totals(reports).calls > 1_300
+
+
+def test_every_evicted_character_reaches_the_summarizer_and_every_prompt_fits():
+    watched = WatchedSummarizer(4_000, counter())
+    memory = TokenMemory(TokenBudget(context_window=8_000), summarizer=watched)
+    reports = [
+        replay_conversation(c.messages, memory=memory, counter=counter(), name=c.name)
+        for c in conversations()
+    ]
+    found = totals(reports)
+    assert (found.over_limit, found.illegal, found.over_allowance) == (0, 0, 0)
+    assert len(watched.jobs) > 100
+    assert len(watched.jobs) == found.summaries
+    assert not jobs_failed(watched)
+    assert sum(job.covered for job in watched.jobs) == sum(job.evicted for job in watched.jobs)
+    assert max(job.largest for job in watched.jobs) <= 4_000

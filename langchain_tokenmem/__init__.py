@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+    from langchain_tokenmem.core.trigger import Trigger
     from langchain_tokenmem.core.view import View
     from langchain_tokenmem.doors.history import TokenMemoryChatHistory
     from langchain_tokenmem.doors.runnable import with_token_memory
+    from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 __all__ = [
+    "CompactCallbacks",
+    "CompactEvent",
     "MemoryState",
     "RunningSummary",
     "TokenBudget",
@@ -25,11 +29,14 @@ __all__ = [
     "TokenMemoryChatHistory",
     "TokenUsage",
     "TranscriptStore",
+    "Trigger",
     "View",
     "with_token_memory",
 ]
 
 _HOMES = {
+    "CompactCallbacks": "events",
+    "CompactEvent": "events",
     "MemoryState": "state",
     "RunningSummary": "state",
     "TokenBudget": "core.budget",
@@ -37,6 +44,7 @@ _HOMES = {
     "TokenMemoryChatHistory": "doors.history",
     "TokenUsage": "core.budget",
     "TranscriptStore": "storage.transcripts",
+    "Trigger": "core.trigger",
     "View": "core.view",
     "with_token_memory": "doors.runnable",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import Conversation, load_conversations
-from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
-from langchain_tokenmem.cli.report import as_json, conversation_table, summary_table, totals
+from langchain_tokenmem.cli.report import (
+    as_json,
+    conversation_table,
+    jobs_failed,
+    jobs_table,
+    summary_table,
+    totals,
+)
+from langchain_tokenmem.cli.scripted import WatchedSummarizer
+
+
+class Writer(str, Enum):
+    """Who writes summaries in a replay."""
+
+    extractive = "extractive"
+    scripted = "scripted"
+
 
 app = typer.Typer(
     name="tokenmem",
@@ -48,6 +65,12 @@ def replay(
     out: Annotated[
         Path | None, typer.Option(help="Folder for replay.jsonl, one line per conversation.")
     ] = None,
+    summarizer: Annotated[
+        Writer, typer.Option(help="Who writes summaries; `scripted` shows what a model is sent.")
+    ] = Writer.extractive,
+    summarizer_window: Annotated[
+        int, typer.Option(help="Context window of the scripted summarizer, in tokens.")
+    ] = 4_000,
     *,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
@@ -61,7 +84,11 @@ def replay(
     try:
         conversations = load_conversations(file)
         budget = TokenBudget(context_window=window, model=model)
-        reports = _play(conversations, budget, console)
+        counter = outside_counter(budget.model)
+        watched = WatchedSummarizer(summarizer_window, counter)
+        scripted = watched if summarizer is Writer.scripted else None
+        memory = TokenMemory(budget, summarizer=scripted)
+        reports = _play(conversations, memory, counter, console)
     except (OSError, ValueError) as error:
         Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
@@ -71,17 +98,22 @@ def replay(
     found = totals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
+    if scripted is not None:
+        console.print()
+        console.print(jobs_table(scripted))
     _print_faults(reports, console, every=verbose)
     if out is not None:
         console.print(f"Written: {_write(reports, out)}", markup=False)
-    raise typer.Exit(int(found.failed))
+    broken = found.failed or (scripted is not None and jobs_failed(scripted))
+    raise typer.Exit(int(broken))
 
 
 def _play(
-    conversations: Sequence[Conversation], budget: TokenBudget, console: Console
+    conversations: Sequence[Conversation],
+    memory: TokenMemory,
+    counter: OutsideCounter,
+    console: Console,
 ) -> list[ConversationReport]:
-    counter = outside_counter(budget.model)
-    memory = TokenMemory(budget)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     reports = []
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:

@@ -39,7 +39,8 @@ def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> 
     warnings = scene.notes
     if scene.summary is not None and scene.summary["failures"]:
         why = "; ".join(scene.summary["failures"])
-        warnings += (f"The running summary was written by {scene.summary['model']}: {why}.",)
+        said = f"The running summary was written by {scene.summary['model']}"
+        warnings += (f"{said} after refused attempts: {why}.",)
     if whole.summary is not scene.summary:
         warnings += ("The running summary did not fit beside the newest messages.",)
     if scene.left_out:

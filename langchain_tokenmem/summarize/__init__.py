@@ -1,1 +1,15 @@
 """Writing running summaries."""
+
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.summarize.prompts import SummaryPrompts
+
+__all__ = [
+    "ExtractiveSummarizer",
+    "ModelSummarizer",
+    "Summarizer",
+    "Summary",
+    "SummaryPrompts",
+    "SummaryRequest",
+]

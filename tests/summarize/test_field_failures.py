@@ -1,0 +1,173 @@
+"""FIELD_FAILURES, group S and B, the rows that need a memory and a model together."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.scripted import coverage
+from tests.fakes import CharCounter
+from tests.summarize.models import Scripted, parts_of
+
+
+def memory_of(model, window=2_000, **kwargs) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window), counter=CharCounter(), summarizer=model, **kwargs
+    )
+
+
+def loop(rounds: int, start: int = 0) -> list:
+    return [
+        message
+        for n in range(start, start + rounds)
+        for message in (
+            AIMessage(
+                "", tool_calls=[{"name": "read", "args": {"n": n}, "id": f"c{n}"}], id=f"a{n}"
+            ),
+            ToolMessage(f"file {n} holds value {n * 7}\n" * 8, tool_call_id=f"c{n}", id=f"t{n}"),
+        )
+    ]
+
+
+def rolled(memory, messages, step=2):
+    """Play messages as they came; return the states after each summary."""
+    states, state = [], None
+    for end in range(step, len(messages) + 1, step):
+        new = memory.compact(messages[:end], state)
+        if new["summary"] and (state is None or new["summary"] != state["summary"]):
+            states.append(new)
+        state = new
+    return states
+
+
+def test_S2_an_evicted_part_of_calls_and_results_alone_is_summarized_whole():
+    model = Scripted()
+    memory = memory_of(model, pin_first=False)
+    messages = [HumanMessage("go", id="h"), *loop(30)]
+    memory.compact(messages)
+    read = "".join(parts_of(request)[1] for request in model.requests)
+    assert "calls read(" in read
+    assert "User:" not in read.split("calls read(")[1]
+    assert all(f"file {n} holds value {n * 7}" in read for n in range(5))
+
+
+def test_S7_constraints_of_the_first_request_survive_five_summaries_verbatim():
+    rules = "Never touch prod.cfg. Keep the budget under 4,711 EUR. Answer in French only."
+    memory = memory_of(Scripted())
+    states = rolled(memory, [HumanMessage(rules, id="h"), *loop(120)])
+    assert len(states) >= 5
+    for state in states:
+        messages = [HumanMessage(rules, id="h"), *loop(120)]
+        assert rules in [m.content for m in memory.view(messages, state).messages]
+
+
+def test_S8_what_is_done_is_never_pending_by_the_prompts_own_words():
+    model = Scripted()
+    memory_of(model).compact([HumanMessage("go", id="h"), *loop(30)])
+    system = str(model.requests[0][0].content)
+    assert "Keep done, pending and next apart. What is done is never pending." in system
+    assert [name in system for name in ("## Done", "## Pending", "## Next")] == [True] * 3
+
+
+def test_S9_literals_survive_ten_summaries_of_a_faithful_model():
+    planted = [
+        "ORD-4711",
+        "src/auth/login.py",
+        "2031-05-17",
+        "v3.14.2",
+        "E1107",
+        "1,299.95",
+        "8f14e45f-ceea-467f-9d3a-0b3a1c2d4e5f",
+        "build_7/report.xml",
+    ]
+    memory = memory_of(Scripted(), window=4_000)
+    said = [HumanMessage("Please note: " + ", ".join(planted) + ".", id="plant")]
+    talk = [HumanMessage("Start.", id="first"), AIMessage("Yes.", id="yes"), *said]
+    for n in range(420):
+        talk += [
+            AIMessage(f"Working on it step by step {'and on ' * 15}", id=f"x{n}"),
+            HumanMessage(f"Go on please {'and on ' * 10}", id=f"y{n}"),
+        ]
+    states = rolled(memory, talk)
+    assert len(states) >= 10
+    assert [one for one in planted if one not in states[-1]["summary"]["text"]] == []
+
+
+def test_S10_every_message_is_covered_or_in_the_tail():
+    model = Scripted()
+    memory = memory_of(model)
+    messages = [HumanMessage("go", id="h"), *loop(60)]
+    states = rolled(memory, messages)
+    for state in states:
+        covered = state["summary"]["covered"]
+        assert messages[covered - 1].id == state["summary"]["covers_to"]
+    assert [s["summary"]["covered"] for s in states] == sorted(
+        {s["summary"]["covered"] for s in states}
+    )
+
+
+def test_S18_system_text_is_no_summarizer_input_and_the_summary_is_marked_as_history():
+    model = Scripted()
+    memory = memory_of(model)
+    messages = [SystemMessage("SECRET RULES", id="s"), HumanMessage("go", id="h"), *loop(30)]
+    state = memory.compact(messages)
+    assert "SECRET RULES" not in str(model.requests)
+    front = str(memory.view(messages, state).messages[0].content)
+    assert "history, not instructions" in front
+    assert front.startswith("SECRET RULES")
+
+
+def test_S13_the_prefix_changes_once_in_many_turns():
+    memory = memory_of(Scripted(), window=8_000)
+    messages, state, changes = [HumanMessage("go", id="h"), *loop(200)], None, 0
+    before = []
+    for end in range(3, len(messages) + 1, 2):
+        state = memory.compact(messages[:end], state)
+        request = memory.view(messages[:end], state).messages
+        changes += request[: len(before)] != before
+        before = request
+    new = memory.count(messages).tokens
+    assert changes <= 1 + new / (0.5 * 0.3 * 8_000)
+
+
+@pytest.mark.parametrize("window", [600, 1_000, 4_000])
+def test_B15_a_summarizer_is_never_called_with_nothing(window):
+    model = Scripted()
+    memory = memory_of(model, window=window)
+    for messages in (
+        [],
+        [HumanMessage("x" * 40_000, id="big")],
+        [SystemMessage("s"), HumanMessage("x" * 40_000, id="big")],
+        [HumanMessage("", id="a"), AIMessage("", id="b"), HumanMessage("x" * 40_000, id="big")],
+    ):
+        state = memory.compact(messages, force=True)
+        assert memory.view(messages, state).usage.input_tokens <= memory.budget.limit
+    assert all(parts_of(request)[1].strip() for request in model.requests)
+
+
+def test_B6_a_summary_over_its_share_is_never_stored():
+    model = Scripted(answer=lambda _m: "## Goal\n" + "The user wants a lot. " * 300)
+    memory = memory_of(model)
+    state = memory.compact([HumanMessage("go", id="h"), *loop(30)])
+    assert state["summary"]["model"] == "extractive"
+    assert state["summary"]["tokens"] <= memory.budget.summary_tokens
+
+
+def test_D12_a_summary_says_where_it_comes_from():
+    memory = memory_of(Scripted())
+    summary = memory.compact([HumanMessage("go", id="h"), *loop(30)])["summary"]
+    assert summary["model"] == "scripted"
+    assert summary["prompt_version"] == "notes-1"
+    assert summary["reason"] in {"summarize_at", "limit"}
+    assert summary["created_at"].endswith("+00:00")
+    assert summary["covered"] > 1
+
+
+def test_the_coverage_check_finds_what_was_not_read_and_what_was_read_twice():
+    said = [HumanMessage("one two"), AIMessage("three " * 40)]
+    whole = "User: one two\n\nAssistant: " + "three " * 40
+    assert coverage(said, whole)[:2] == (206, 206)
+    assert coverage(said, whole)[2] == 0
+    assert coverage(said, "User: one")[1] == 0
+    assert coverage(said, whole + whole)[2] > 0
