@@ -65,24 +65,6 @@ class Loaded:
     around: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A summary that is being made.
-
-    Attributes:
-        future: Done when it is.
-        is_awaited: Whether the request does not fit without it.
-    """
-
-    future: Future[None]
-    is_awaited: bool
-
-    def wait(self, seconds: float) -> None:
-        """Wait for it, at most so long."""
-        with contextlib.suppress(FutureTimeoutError):
-            self.future.result(seconds)
-
-
 class Session:
     """A conversation in a store, seen through a memory.
 
@@ -111,20 +93,31 @@ class Session:
         A summary that takes its time is made beside the call; at the hard limit the call waits
         for it, for a while.
         """
-        if self.memory.background:
-            job = self._started(request)
-            if job is not None and job.is_awaited:
-                job.wait(self.memory.max_wait_s)
-        return self._settled(request)
+        loaded = self._load(request)
+        awaited = self._started(request, loaded)
+        if awaited is not None:
+            _wait(awaited, self.memory.max_wait_s)
+            loaded = self._load(request)
+        for _ in range(_ATTEMPTS):
+            state = self.memory.compact(
+                loaded.messages,
+                loaded.state,
+                summarize=not self.memory.background,
+                **loaded.around,
+            )
+            if not _is_storable(state, loaded, request) or self._commit(state, loaded):
+                return self._served(loaded, state)
+            loaded = self._load(request)
+        return self._served_uncommitted(loaded)
 
     async def aview(self, request: Request) -> View:
         """Do the same as `view` without blocking the event loop."""
-        if self.memory.background:
-            job = await asyncio.to_thread(self._started, request)
-            if job is not None and job.is_awaited:
-                await asyncio.to_thread(job.wait, self.memory.max_wait_s)
-        for _ in range(_ATTEMPTS):
+        loaded = await asyncio.to_thread(self._load, request)
+        awaited = await asyncio.to_thread(self._started, request, loaded)
+        if awaited is not None:
+            await asyncio.to_thread(_wait, awaited, self.memory.max_wait_s)
             loaded = await asyncio.to_thread(self._load, request)
+        for _ in range(_ATTEMPTS):
             state = await self.memory.acompact(
                 loaded.messages,
                 loaded.state,
@@ -135,29 +128,24 @@ class Session:
                 self._commit, state, loaded
             ):
                 return self._served(loaded, state)
+            loaded = await asyncio.to_thread(self._load, request)
         return self._served_uncommitted(loaded)
 
-    def _settled(self, request: Request) -> View:
-        summarize = not self.memory.background
-        for _ in range(_ATTEMPTS):
-            loaded = self._load(request)
-            state = self.memory.compact(
-                loaded.messages, loaded.state, summarize=summarize, **loaded.around
-            )
-            if not _is_storable(state, loaded, request) or self._commit(state, loaded):
-                return self._served(loaded, state)
-        return self._served_uncommitted(loaded)
+    def _started(self, request: Request, loaded: Loaded) -> Future[None] | None:
+        """Start the summary that is due in the background.
 
-    def _started(self, request: Request) -> _Job | None:
-        """Start the summary that is due in the background, if one is."""
-        loaded = self._load(request)
+        Returns:
+            What to wait for, where the request does not fit without the summary.
+        """
+        if not self.memory.background:
+            return None
         planned = self.memory.plan(loaded.messages, loaded.state, **loaded.around)
         if not planned.fold:
             return None
-        future = self.memory.jobs.start(
+        job = self.memory.jobs.start(
             (id(self.store), self.session_id), lambda: self._summarize(request)
         )
-        return _Job(future, is_awaited=planned.before > self.memory.limit_of(loaded.around))
+        return job if planned.before > self.memory.limit_of(loaded.around) else None
 
     def _summarize(self, request: Request) -> None:
         """Make the summary that is due and commit it; for a thread of its own.
@@ -251,6 +239,11 @@ def _is_storable(state: MemoryState, loaded: Loaded, request: Request) -> bool:
         return False
     unstored = {message.id for message in request.incoming}
     return state["summary"] is None or state["summary"]["covers_to"] not in unstored
+
+
+def _wait(job: Future[None], seconds: float) -> None:
+    with contextlib.suppress(FutureTimeoutError):
+        job.result(seconds)
 
 
 def stamped(row: TranscriptRow) -> BaseMessage:

@@ -10,6 +10,8 @@ import langchain_tokenmem
 from langchain_tokenmem import errors
 
 EXPECTED = {
+    "CompactCallbacks",
+    "CompactEvent",
     "MemoryState",
     "RunningSummary",
     "TokenBudget",
@@ -17,6 +19,7 @@ EXPECTED = {
     "TokenMemoryChatHistory",
     "TokenUsage",
     "TranscriptStore",
+    "Trigger",
     "View",
     "with_token_memory",
 }

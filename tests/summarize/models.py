@@ -65,7 +65,7 @@ class Scripted(BaseChatModel):
 
 
 LITERALS = re.compile(
-    r"\b[\w./-]*\d[\w./:-]*\b|\b\w+(?:[./_]\w+)+\b|\b[0-9a-f]{8}-[0-9a-f-]+\b"
+    r"\b[\w./,-]*\d[\w./:,-]*\b|\b\w+(?:[./_]\w+)+\b|\b[0-9a-f]{8}-[0-9a-f-]+\b"
     r"|(?:never|NEVER) [^.\n]+"
 )
 
