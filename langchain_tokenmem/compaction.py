@@ -83,6 +83,22 @@ def compaction(
     return state
 
 
+def advance(
+    steps: Compaction, answer: Summary | SummaryError | None
+) -> SummaryRequest | MemoryState:
+    """Hand an answer to a compaction; return its next request, or the state that it ends with.
+
+    Args:
+        steps: From `compaction`.
+        answer: What the summarizer said; None at the start.
+    """
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        state: MemoryState = done.value
+        return state
+
+
 def _shortened(state: MemoryState, planned: Plan, order: Order) -> MemoryState:
     """Return the state with the plan's cuts; only a change of what was sent is an event."""
     if planned.reason is None:

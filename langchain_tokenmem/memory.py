@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from typing_extensions import Self
 
-from langchain_tokenmem.compaction import Compaction, Order, compaction
+from langchain_tokenmem.compaction import Compaction, Order, advance, compaction
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.legality import Dangling
 from langchain_tokenmem.core.planning import Plan, plan
@@ -197,13 +197,13 @@ class TokenMemory:
         """
         scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
         steps = self._compaction(scene, state, force, summarize, instruction)
-        step = _advance(steps, None)
+        step = advance(steps, None)
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = self.summarizer.summarize(step)
             except SummaryError as error:
                 answer = error
-            step = _advance(steps, answer)
+            step = advance(steps, answer)
         return step
 
     async def acompact(
@@ -227,13 +227,13 @@ class TokenMemory:
             self._scene, messages, state, system, tools, overhead_tokens, budget
         )
         steps = self._compaction(scene, state, force, summarize, instruction)
-        step = await asyncio.to_thread(_advance, steps, None)
+        step = await asyncio.to_thread(advance, steps, None)
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = await self.summarizer.asummarize(step)
             except SummaryError as error:
                 answer = error
-            step = await asyncio.to_thread(_advance, steps, answer)
+            step = await asyncio.to_thread(advance, steps, answer)
         return step
 
     def count(
@@ -298,14 +298,3 @@ class TokenMemory:
         breaker = getattr(self.summarizer, "breaker", None)
         if breaker is not None:
             breaker.failed()
-
-
-def _advance(
-    steps: Compaction, answer: Summary | SummaryError | None
-) -> SummaryRequest | MemoryState:
-    """Hand an answer to a compaction; return its next request, or the state that it ends with."""
-    try:
-        return next(steps) if answer is None else steps.send(answer)
-    except StopIteration as done:
-        state: MemoryState = done.value
-        return state

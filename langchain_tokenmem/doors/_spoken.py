@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -34,8 +35,32 @@ def _as_text(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-def only_key(value: dict[str, Any], otherwise: str) -> str:
-    """Return the key of a dict that has a single one, as LangChain's own history wrapper does."""
+@dataclass(frozen=True)
+class Keys:
+    """Where in dict inputs and outputs the messages are; without a name, as LangChain guesses.
+
+    Attributes:
+        input: Key of the new input.
+        history: Key of the history; None where it stands in front of the input messages.
+        output: Key of the answer.
+    """
+
+    input: str | None = None
+    history: str | None = None
+    output: str | None = None
+
+    def of_input(self, value: dict[str, Any]) -> str:
+        """Return the key of the input in `value`."""
+        return self.input or _only_key(value, "input")
+
+    def answer_in(self, output: Any) -> Any:
+        """Return the answer in an output; the output itself where it names none."""
+        if not isinstance(output, dict):
+            return output
+        return output.get(self.output or _only_key(output, "output"), output)
+
+
+def _only_key(value: dict[str, Any], otherwise: str) -> str:
     return next(iter(value)) if len(value) == 1 else otherwise
 
 

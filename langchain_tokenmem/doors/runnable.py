@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.callbacks import (
@@ -13,14 +11,14 @@ from langchain_core.callbacks import (
 )
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts.chat import BaseChatPromptTemplate
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
-from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from langchain_tokenmem.core.view import View
+from langchain_tokenmem.doors._bound import bound_kwarg, format_tokens
 from langchain_tokenmem.doors._prompt import FittedPrompt, Turn, with_prompt
-from langchain_tokenmem.doors._spoken import added_up, messages_of, only_key, with_id
+from langchain_tokenmem.doors._spoken import Keys, added_up, messages_of, with_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.session import Request, Session
@@ -76,16 +74,9 @@ def with_token_memory(
         runnable,
         memory or TokenMemory(),
         store or TranscriptStore(),
-        _Keys(input_messages_key, history_messages_key, output_messages_key),
+        Keys(input_messages_key, history_messages_key, output_messages_key),
         overhead_tokens,
     )
-
-
-@dataclass(frozen=True)
-class _Keys:
-    input: str | None
-    history: str | None
-    output: str | None
 
 
 class TokenMemoryRunnable(Runnable[Any, Any]):
@@ -96,15 +87,15 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         bound: Runnable[Any, Any],
         memory: TokenMemory,
         store: TranscriptStore,
-        keys: _Keys,
+        keys: Keys,
         overhead_tokens: int,
     ) -> None:
         self.bound = bound
         self.memory = memory
         self.store = store
         self._keys = keys
-        self._overhead = overhead_tokens + _format_tokens(bound, memory)
-        self._tools = _bound_kwarg(bound, "tools")
+        self._overhead = overhead_tokens + format_tokens(bound, memory)
+        self._tools = bound_kwarg(bound, "tools")
         self.name = "with_token_memory"
 
     @property
@@ -241,7 +232,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
                 'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
             )
         session = Session(self.memory, self.store, session_id, configurable.get("user_id"))
-        given = value.get(self._input_key(value)) if isinstance(value, dict) else value
+        given = value.get(self._keys.of_input(value)) if isinstance(value, dict) else value
         messages = [with_id(message) for message in messages_of(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(
@@ -255,11 +246,6 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
             budget=configurable.get("token_budget"),
         )
         return Turn(session, messages, request)
-
-    def _input_key(self, value: dict[str, Any]) -> str:
-        if self._keys.input:
-            return self._keys.input
-        return only_key(value, "input")
 
     def _prepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
         chain, is_first = self._fitted_chain(value, turn)
@@ -277,7 +263,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         """Return the chain with its prompt replaced by one that fits, and whether that is first."""
         if not isinstance(value, dict):
             return None, False
-        place = self._keys.history or self._input_key(value)
+        place = self._keys.history or self._keys.of_input(value)
 
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, turn, place, is_history=bool(self._keys.history))
@@ -289,7 +275,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         if not isinstance(value, dict):
             return view.messages
         if self._keys.history is None:
-            return {**value, self._input_key(value): view.messages}
+            return {**value, self._keys.of_input(value): view.messages}
         new = {message.id for message in turn.messages}
         history = [message for message in view.messages if message.id not in new]
         return {**value, self._keys.history: history}
@@ -305,25 +291,4 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         )
 
     def _said(self, turn: Turn, output: Any) -> list[BaseMessage]:
-        if isinstance(output, dict):
-            key = self._keys.output or only_key(output, "output")
-            output = output.get(key, output)
-        return [*turn.messages, *messages_of(output, AIMessage)]
-
-
-def _bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
-    """Return a keyword that is bound to the model at the end of a chain, such as its tools."""
-    if isinstance(runnable, RunnableBindingBase):
-        return runnable.kwargs.get(name) or _bound_kwarg(runnable.bound, name)
-    if isinstance(runnable, RunnableSequence):
-        found = (_bound_kwarg(step, name) for step in reversed(runnable.steps))
-        return next((value for value in found if value), None)
-    return None
-
-
-def _format_tokens(runnable: Runnable[Any, Any], memory: TokenMemory) -> int:
-    response_format = _bound_kwarg(runnable, "response_format")
-    if not response_format:
-        return 0
-    counter = memory.counter_of(memory.budget)
-    return counter.text(json.dumps(response_format, default=str))
+        return [*turn.messages, *messages_of(self._keys.answer_in(output), AIMessage)]

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.caches import BaseCache, InMemoryCache
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
-from langchain_tokenmem.core.messages import role_of, text_of
+from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.breaker import CircuitBreaker
 from langchain_tokenmem.summarize.checks import checked
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from langchain_tokenmem.summarize.prompts import SummaryPrompts, filled
+from langchain_tokenmem.summarize.orders import USERS_LANGUAGE, Orders
+from langchain_tokenmem.summarize.prompts import SummaryPrompts
 from langchain_tokenmem.summarize.quiet import quiet_config, unbound
-from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves, rendered
+from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves
 
 ATTEMPTS = 3
 COOL_DOWN_S = 300.0
 MOST_MESSAGES = 100
-MOST_WORDS = 400
 
 _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and run over."""
 
-_WORDS_PER_TOKEN = 0.6
-_FRAME_TOKENS = 64
-"""Tokens of roles and separators around the two messages of a request."""
-
-_WINDOW_MARGIN = 0.05
-"""Part of the summarizer's window that is left free: its tokens are counted with the memory's
-counter, which may not be its own."""
 
 _NOTES_PART = 4
 """Notes, old or new, take at most this part of the window: both have to stand in one request."""
@@ -46,7 +38,6 @@ _NOTES_PART = 4
 _LEAF_PART = 8
 """Notes on one part of a transcript take at most this part of the window."""
 
-_NO_PRIOR = "none"
 _MEANINGFUL_CHARACTERS = 20
 
 
@@ -135,7 +126,7 @@ class ModelSummarizer:
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
-        self._language = language or "the language of the user's messages"
+        self._orders = Orders(self.prompts, language or USERS_LANGUAGE, self.window)
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._reuse_prefix = reuse_prefix
@@ -187,7 +178,7 @@ class ModelSummarizer:
             return error
 
     def _job(self, request: SummaryRequest) -> Job:
-        key = self._key(request)
+        key = self._orders.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
             return Summary(known[0].text, self.name, self.prompts.version)
@@ -218,16 +209,16 @@ class ModelSummarizer:
         self, request: SummaryRequest, tally: _Tally
     ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
         """Yield the calls of a job; return the notes, or None when the model gave none."""
-        if self._reuse_prefix and self._fits_reused(request):
+        if self._reuse_prefix and self._orders.fits_reused(request):
             return (yield from self._asked(request, tally, "reuse", ""))
         request = self._within_window(request)
-        room = self._room(request, "update")
+        room = self._orders.room(request, "update")
         parts = self._leaves(request, room)
         if len(parts) == 1:
             return (yield from self._asked(request, tally, "update", parts[0].text))
         # Parts know nothing of each other; what they say is merged into the earlier notes.
         leaf = replace(request, prior=None, max_tokens=self.window // _LEAF_PART)
-        room_of_leaf = self._room(leaf, "update")
+        room_of_leaf = self._orders.room(leaf, "update")
         if room_of_leaf < leaf.max_tokens * 2 or room < leaf.max_tokens:
             tally.failures.append(f"the window of {self.name} ({self.window:,}) is too small")
             return None
@@ -267,7 +258,9 @@ class ModelSummarizer:
     ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
-            messages = self._prompt(request, step, transcript, int(share * request.max_tokens))
+            messages = self._orders.prompt(
+                request, step, transcript, int(share * request.max_tokens)
+            )
             tally.calls += 1
             answer = yield ModelCall(messages, step, attempt)
             try:
@@ -289,56 +282,6 @@ class ModelSummarizer:
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         tally.add(answer)
         return checked(answer, request, self.prompts.sections)
-
-    def _prompt(
-        self, request: SummaryRequest, step: str, transcript: str, target: int
-    ) -> list[BaseMessage]:
-        words = max(10, min(MOST_WORDS, int(target * _WORDS_PER_TOKEN)))
-        rules = filled(self.prompts.system, language=self._language, words=words)
-        values: dict[str, str | int] = {
-            "prior": _NO_PRIOR,
-            "transcript": transcript,
-            "instruction": self._instruction(request),
-            "words": words,
-        }
-        if step == "reuse":
-            last = request.messages[-1].id
-            after = [message.id for message in request.sent]
-            tail = len(after) - 1 - after.index(last) if last in after else 0
-            order = filled(self.prompts.reuse, **values, rules=rules, tail=tail)
-            return [*request.sent, HumanMessage(order)]
-        if step in {"update", "merge"} and request.prior:
-            values["prior"] = escaped(request.prior)
-        template = self.prompts.merge if step in {"merge", "part"} else self.prompts.update
-        return [SystemMessage(rules), HumanMessage(filled(template, **values))]
-
-    def _instruction(self, request: SummaryRequest) -> str:
-        if not request.instruction:
-            return ""
-        return f"For this time, the application asks: {request.instruction}\n"
-
-    def _room(self, request: SummaryRequest, step: str) -> int:
-        """Return the tokens that a transcript may have in one request."""
-        empty = self._prompt(request, step, "", request.max_tokens)
-        fixed = sum(request.count_text(text_of(message)) for message in empty)
-        free = int(self.window * (1 - _WINDOW_MARGIN)) - request.max_tokens
-        return free - fixed - _FRAME_TOKENS
-
-    def _fits_reused(self, request: SummaryRequest) -> bool:
-        if not request.sent or role_of(request.sent[-1]) == "ai":
-            return False
-        said = [*request.sent, *self._prompt(request, "reuse", "", request.max_tokens)[-1:]]
-        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(rendered(m)) for m in said)
-        return tokens + request.max_tokens <= self.window * (1 - _WINDOW_MARGIN)
-
-    def _key(self, request: SummaryRequest) -> str:
-        """Return what names a summary: everything that goes into it, and who writes it."""
-        digest = hashlib.blake2b(digest_size=24)
-        parts = [self.name, self._language, request.prior or "", request.instruction or ""]
-        for part in (*parts, *map(rendered, request.messages)):
-            plain = part.encode("utf-8", "backslashreplace")
-            digest.update(len(plain).to_bytes(8, "big") + plain)
-        return digest.hexdigest()
 
 
 def _as_message(answer: Any) -> BaseMessage:
