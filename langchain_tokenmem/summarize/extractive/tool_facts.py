@@ -114,7 +114,7 @@ class ToolLog:
             self.failures[call] = fact
             return
         self.failures.pop(call, None)
-        self._touch(args, command, reads=reads)
+        self._touch(name, args, command, reads=reads)
         outcome = short_result(text)
         if reads:
             if outcome and not command and not _path_arguments(args):
@@ -123,7 +123,9 @@ class ToolLog:
             said = f"{call} → {outcome}" if outcome else call
             self.facts[call] = ToolFact(said, Section.DONE, order, 0.3 if command else 1.2)
 
-    def _touch(self, args: Mapping[str, object], command: str | None, *, reads: bool) -> None:
+    def _touch(
+        self, name: str, args: Mapping[str, object], command: str | None, *, reads: bool
+    ) -> None:
         if command is not None:
             paths = [
                 lit.text for lit in find_literals(command[:600]) if _is_file(lit.kind, lit.text)
@@ -131,7 +133,7 @@ class ToolLog:
             verb = "read" if reads else "changed" if _SHELL_WRITING.search(command) else "ran"
         else:
             paths = _path_arguments(args)
-            verb = "read" if reads else "changed"
+            verb = "read" if reads else "changed" if _WRITING.search(_deed(name, args)) else "ran"
         for path in paths:
             self.files.setdefault(path, {})[verb] = None
 
@@ -141,11 +143,15 @@ def _is_file(kind: str, text: str) -> bool:
 
 
 def _reads(name: str, args: Mapping[str, object]) -> bool:
-    """Tell whether a call only looks; editors name the deed in an argument."""
-    deed = args.get("command")
-    if isinstance(deed, str) and deed.isidentifier():
-        name = deed
-    return bool(_READING.match(name)) and not _WRITING.search(name)
+    """Tell whether a call only looks."""
+    deed = _deed(name, args)
+    return bool(_READING.match(deed)) and not _WRITING.search(deed)
+
+
+def _deed(name: str, args: Mapping[str, object]) -> str:
+    """Return what a call does: the tool's name, or what an editor is told in an argument."""
+    command = args.get("command")
+    return command if isinstance(command, str) and command.isidentifier() else name
 
 
 def _command(args: Mapping[str, object]) -> str | None:
