@@ -1,0 +1,190 @@
+"""Summaries between processes, threads and databases; and what survives them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from summary_worker import BUDGET, due, go, start
+
+from benchmarks.summary_survival import faithful_writer, pinned_survival, survival_of
+from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from tests.summarize.survival import KINDS
+
+LEASE_S = 2.0
+
+
+class Slow:
+    """A summarizer that takes its time, and notes when it was asked."""
+
+    def __init__(self, sleep_s: float = 0.0) -> None:
+        self.sleep_s = sleep_s
+        self.asked: list[float] = []
+
+    def __call__(self, messages: list[BaseMessage]) -> str:
+        self.asked.append(time.monotonic())
+        time.sleep(self.sleep_s)
+        return f"The user asks about the delivery, {len(messages)} messages long."
+
+
+def memory_of(writer: Slow, **kwargs: float) -> TokenMemory:
+    return TokenMemory(BUDGET, summarizer=writer, **kwargs)
+
+
+def history(memory: TokenMemory, store: TranscriptStore) -> TokenMemoryChatHistory:
+    return TokenMemoryChatHistory("s", memory=memory, store=store)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+@pytest.fixture
+def said(url: str) -> list[BaseMessage]:
+    """What the session holds: a summary is due, and the hard limit is not reached."""
+    messages = due(memory_of(Slow()))
+    with TranscriptStore(url) as store:
+        store.add("s", messages)
+    return messages
+
+
+def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_lease(url, said):
+    worker = start(url, "s", sleep_s=60)
+    go(worker)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "asked\n"
+    asked_at = time.monotonic()
+    worker.kill()
+    worker.communicate(timeout=20)
+    writer = Slow()
+    with (
+        TranscriptStore(url) as store,
+        memory_of(writer, summary_timeout_s=LEASE_S) as memory,
+    ):
+        assert not store.lease("s", "anybody", 1)
+        refused = 0
+        while not writer.asked and time.monotonic() < asked_at + 10 * LEASE_S:
+            view = history(memory, store).view()
+            assert view.left_out == 0
+            memory.jobs.wait()
+            refused += not writer.asked
+            time.sleep(0.05)
+        assert refused > 0
+        assert store.messages("s") == said
+        state = store.state("s").state
+        assert len(writer.asked) == 1
+        assert state["totals"]["summaries"] == 1
+        assert state["summary"]["model"] == "Slow"
+        covered = state["summary"]["covered"]
+        assert state["summary"]["covers_to"] == said[covered - 1].id
+        view = history(memory, store).view()
+        shown = [message.id for message in view.messages if message.type != "system"]
+        assert shown == [*state["kept"], *(message.id for message in said[covered:])]
+        assert store.lease("s", "anybody", 1), "the lease was not given back"
+    waited = writer.asked[0] - asked_at
+    assert waited <= LEASE_S + 0.5
+    print(f"\nkilled: refused {refused} times, free after {waited:.2f} s of {LEASE_S} s")
+
+
+def test_two_processes_with_a_summary_due_make_one_call(url, said):
+    workers = [start(url, "s", sleep_s=1.2) for _ in range(2)]
+    for worker in workers:
+        go(worker)
+    ended = [(worker.communicate(timeout=60), worker.returncode) for worker in workers]
+    lines = [out.split() for (out, _err), _code in ended]
+    assert [code for _out, code in ended] == [0, 0], [err for (_out, err), _code in ended]
+    assert sorted(lines) == [["asked", "done"], ["done"]]
+    with TranscriptStore(url) as store:
+        assert store.messages("s") == said
+        assert store.state("s").state["totals"]["summaries"] == 1
+
+
+def test_ten_turns_at_once_make_one_call(url, said):
+    writer = Slow(sleep_s=1)
+    together = threading.Barrier(10)
+    with TranscriptStore(url) as store, memory_of(writer) as memory:
+
+        def turn(number: int) -> float:
+            mine = history(memory, store)
+            together.wait()
+            started = time.monotonic()
+            assert mine.view().left_out == 0
+            mine.add_messages([HumanMessage(f"turn {number}"), AIMessage("noted")])
+            return time.monotonic() - started
+
+        with ThreadPoolExecutor(10) as pool:
+            taken = list(pool.map(turn, range(10)))
+        memory.close()
+        assert len(writer.asked) == 1
+        assert store.state("s").state["totals"]["summaries"] == 1
+        assert store.count("s") == len(said) + 20
+        assert store.messages("s")[: len(said)] == said
+        assert history(memory, store).view().left_out == 0
+        memory.close()
+    assert len(writer.asked) == 1
+    assert max(taken) < 1, "a turn waited for the summary"
+
+
+def test_planted_literals_survive_ten_summaries():
+    faithful = survival_of(faithful_writer(4_096), 10)
+    extractive = survival_of(ExtractiveSummarizer(), 10)
+    print(f"\nfaithful model\n{faithful.table()}\nextractive\n{extractive.table()}")
+    assert faithful.totals == [len(KINDS)] * 10
+    assert extractive.mean >= 7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_constraints_of_the_first_request_survive_five_summaries(seed):
+    constraints, shown = pinned_survival(seed, 3_000)
+    assert [one for one in constraints if one not in shown] == []
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def leased(request: pytest.FixtureRequest, url: str) -> Iterator[tuple[TranscriptStore, str]]:
+    """A store, and a session of its own in it."""
+    where = url if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    session = uuid.uuid4().hex
+    with TranscriptStore(where) as store:
+        store.add(session, [HumanMessage("hi")])
+        yield store, session
+
+
+def test_a_lease_refuses_a_second_owner_until_it_is_given_back_or_expires(leased):
+    store, session = leased
+    assert store.lease(session, "first", 60)
+    assert store.lease(session, "first", 60)
+    assert not store.lease(session, "second", 60)
+    store.release(session, "second")
+    assert not store.lease(session, "second", 60)
+    store.release(session, "first")
+    assert store.lease(session, "second", 0.3)
+    assert not store.lease(session, "first", 60)
+    time.sleep(0.35)
+    assert store.lease(session, "first", 60)
+    assert not store.lease("no such session", "first", 60)
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["new", "expired"])
+def test_eight_threads_ask_for_a_lease_and_one_gets_it(leased, is_expired):
+    store, session = leased
+    for attempt in range(5):
+        if is_expired:
+            assert store.lease(session, f"killed {attempt}", 0.0)
+        together = threading.Barrier(8)
+
+        def ask(number: int, together: threading.Barrier = together) -> str | None:
+            together.wait()
+            owner = f"thread {number}"
+            return owner if store.lease(session, owner, 60) else None
+
+        with ThreadPoolExecutor(8) as pool:
+            (owner,) = filter(None, pool.map(ask, range(8)))
+        store.release(session, owner)
