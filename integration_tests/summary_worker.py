@@ -3,7 +3,7 @@
 It prints `ready`, waits for a line, takes ten turns' views 0.1 s apart, and prints `asked` whenever
 its summarizer is called, and at the end `done`.
 
-Run: python summary_worker.py URL SESSION SLEEP_S
+Run: python summary_worker.py URL SESSION SLEEP_S LEASE_S
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def due(memory: TokenMemory) -> list[BaseMessage]:
     return said
 
 
-def start(url: str, session: str, sleep_s: float) -> subprocess.Popen[str]:
+def start(url: str, session: str, *, sleep_s: float, lease_s: float) -> subprocess.Popen[str]:
     """Start a worker on the same package that this process uses; return it when it is ready."""
     package = Path(langchain_tokenmem.__file__).parents[1]
     worker = subprocess.Popen(
-        [sys.executable, __file__, url, session, str(sleep_s)],
+        [sys.executable, __file__, url, session, str(sleep_s), str(lease_s)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -59,7 +59,7 @@ def go(worker: subprocess.Popen[str]) -> None:
 
 
 def main() -> None:
-    url, session, sleep_s = sys.argv[1:]
+    url, session, sleep_s, lease_s = sys.argv[1:]
 
     def slow(messages: list[BaseMessage]) -> str:
         print("asked", flush=True)
@@ -68,7 +68,7 @@ def main() -> None:
 
     with (
         TranscriptStore(url) as store,
-        TokenMemory(BUDGET, summarizer=slow, summary_timeout_s=2) as memory,
+        TokenMemory(BUDGET, summarizer=slow, summary_timeout_s=float(lease_s)) as memory,
     ):
         memory.count([HumanMessage("loads the vocabulary")])
         print("ready", flush=True)
