@@ -67,20 +67,26 @@ def compaction(
     for _ in range(_MOST_SUMMARIES):
         scene = capped(scene, budget, meter)
         planned = plan(scene, budget, meter, force=force, policy=order.policy)
+        planned = gated(scene, planned, order.summarizer)
         for warning in planned.warnings:
             order.warn(warning)
         if not planned.fold:
             return _shortened(state, planned, order)
-        batch = _batch(scene, planned)
-        is_idle = planned.reason == "summarize_at" and not order.summarizer.wants(batch)
-        if is_idle or not order.summarize:
+        if not order.summarize:
             return _with_cuts(state, scene.cuts)
-        state = yield from _summarized(scene, state, planned, order, batch)
+        state = yield from _summarized(scene, state, planned, order)
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
         if tokens_of(scene, meter) <= budget.limit:
             return state
         force = False
     return state
+
+
+def gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
+    """Return the plan, without its summary where the summarizer waits for more to say."""
+    if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
+        return planned
+    return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
 
 
 def advance(
@@ -127,9 +133,10 @@ def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
 
 
 def _summarized(
-    scene: Scene, state: MemoryState, planned: Plan, order: Order, batch: list[BaseMessage]
+    scene: Scene, state: MemoryState, planned: Plan, order: Order
 ) -> Generator[SummaryRequest, Summary | SummaryError, MemoryState]:
     reason = planned.reason or "manual"
+    batch = _batch(scene, planned)
     ids = tuple(message.id or "" for message in batch)
     event = CompactEvent("summary", reason, planned.before, planned.after, ids)
     tell(order.callbacks, "start", event)

@@ -81,6 +81,12 @@ class SummaryJobs:
                     del self._running[key]
             future.set_result(None)
 
+    def running(self, key: Hashable) -> Future[None] | None:
+        """Return the job that runs for a key, if one does."""
+        with self._lock:
+            known = self._running.get(key)
+            return known.future if known is not None else None
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for every job that runs now, and return whether all have ended.
 
@@ -89,15 +95,17 @@ class SummaryJobs:
         """
         with self._lock:
             jobs = list(self._running.values())
+        begun = time.monotonic()
+        all_ended = True
         for job in jobs:
-            left = self.timeout_s - (time.monotonic() - job.started)
-            bound = max(0.0, left if seconds is None else min(left, seconds))
+            end = job.started + self.timeout_s
+            bound = min(end, begun + seconds) if seconds is not None else end
             try:
-                job.future.result(bound)
+                job.future.result(max(0.0, bound - time.monotonic()))
             except FutureTimeoutError:
-                logger.warning("A summary did not end within %.0f s; it is dropped.", bound)
-                return False
-        return True
+                logger.warning("A summary did not end in time; it is dropped.")
+                all_ended = False
+        return all_ended
 
 
 def _at_exit(jobs: SummaryJobs) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from typing_extensions import Self
 
-from langchain_tokenmem.compaction import Compaction, Order, advance, compaction
+from langchain_tokenmem.compaction import Compaction, Order, advance, compaction, gated
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.capping import capped
 from langchain_tokenmem.core.legality import Dangling
 from langchain_tokenmem.core.planning import Plan, plan
 from langchain_tokenmem.core.scene import Meter, Scene, scene_of
@@ -163,7 +164,8 @@ class TokenMemory:
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
         scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        return plan(scene, budget, meter, policy=self.policy)
+        scene = capped(scene, budget, meter)
+        return gated(scene, plan(scene, budget, meter, policy=self.policy), self.summarizer)
 
     def compact(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.storage.message_rows import TranscriptRow
     from langchain_tokenmem.storage.transcripts import TranscriptStore
+
+_POLL_S = 0.1
+"""How often a call at the hard limit looks whether another process has committed its summary."""
 
 _ATTEMPTS = 8
 """Tries to commit a new state before giving up; each failure means that somebody else's won."""
@@ -86,6 +90,7 @@ class Session:
         self.store = store
         self.session_id = session_id
         self.user_id = user_id
+        self._pause = threading.Event()  # never set: a wait that no test has to patch
 
     def view(self, request: Request) -> View:
         """Compact where it is due, and return the view of the next model call.
@@ -142,19 +147,24 @@ class Session:
         planned = self.memory.plan(loaded.messages, loaded.state, **loaded.around)
         if not planned.fold:
             return None
+        is_hard = planned.before > self.memory.limit_of(loaded.around)
+        patience = self.memory.max_wait_s if is_hard else 0.0
         job = self.memory.jobs.start(
-            (id(self.store), self.session_id), lambda: self._summarize(request)
+            self._key, lambda: self._summarize(request, patience, loaded.version)
         )
-        return job if planned.before > self.memory.limit_of(loaded.around) else None
+        return job if is_hard else None
 
-    def _summarize(self, request: Request) -> None:
+    @property
+    def _key(self) -> tuple[int, str]:
+        return (id(self.store), self.session_id)
+
+    def _summarize(self, request: Request, patience: float, version: int) -> None:
         """Make the summary that is due and commit it; for a thread of its own.
 
         Messages of this turn are not stored yet: they only count, and are never covered.
         """
-        owner = f"{os.getpid()}-{threading.get_ident()}"
-        lease = self.memory.jobs.timeout_s
-        if not self.store.lease(self.session_id, owner, lease):
+        owner = uuid4().hex
+        if not self._leased(owner, patience, version):
             return
         try:
             for _ in range(_ATTEMPTS):
@@ -164,6 +174,15 @@ class Session:
                     return
         finally:
             self.store.release(self.session_id, owner)
+
+    def _leased(self, owner: str, patience: float, version: int) -> bool:
+        """Take the lease; where another process has it, wait for what it commits, for a while."""
+        end = time.monotonic() + patience
+        while not self.store.lease(self.session_id, owner, self.memory.jobs.timeout_s):
+            if time.monotonic() > end or self.store.state(self.session_id).version != version:
+                return False
+            self._pause.wait(_POLL_S)
+        return True
 
     def _stored_part(self, request: Request) -> Request:
         count = self.memory.counter_of(request.budget or self.memory.budget).message
@@ -177,6 +196,7 @@ class Session:
             StoreError: When other writers committed first, again and again.
         """
         by_hand: dict[str, Any] = {"force": True, "instruction": instruction}
+        self._let_finish()
         for _ in range(_ATTEMPTS):
             loaded = self._load(request)
             state = self.memory.compact(loaded.messages, loaded.state, **loaded.around, **by_hand)
@@ -187,6 +207,7 @@ class Session:
     async def acompact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
         by_hand: dict[str, Any] = {"force": True, "instruction": instruction}
+        await asyncio.to_thread(self._let_finish)
         for _ in range(_ATTEMPTS):
             loaded = await asyncio.to_thread(self._load, request)
             state = await self.memory.acompact(
@@ -195,6 +216,12 @@ class Session:
             if state is loaded.state or await asyncio.to_thread(self._commit, state, loaded):
                 return state
         raise self._busy()
+
+    def _let_finish(self) -> None:
+        """Wait for the summary that is being made, so that no batch is paid for twice."""
+        job = self.memory.jobs.running(self._key)
+        if job is not None:
+            _wait(job, self.memory.max_wait_s)
 
     def _load(self, request: Request) -> Loaded:
         stored, rows = self.store.conversation(self.session_id, user_id=self.user_id)

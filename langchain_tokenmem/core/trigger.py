@@ -85,6 +85,11 @@ class Policy:
     max_tail_messages: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_tail_messages is not None and self.trigger is None:
+            raise ConfigurationError(
+                "max_tail_messages folds messages into a summary, and trigger=None turns "
+                "summaries off; leave one of them out."
+            )
         if self.max_tail_messages is not None and self.max_tail_messages <= TAIL_BATCH:
             raise ConfigurationError(
                 f"max_tail_messages is {self.max_tail_messages}; the tail moves by {TAIL_BATCH} "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem.core.messages import role_of, text_of
+from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.prompts import SummaryPrompts, filled
 from langchain_tokenmem.summarize.rendering import escaped, rendered
@@ -81,7 +81,7 @@ class Orders:
 
     def fits_reused(self, request: SummaryRequest) -> bool:
         """Return whether the main request with one instruction behind it fits the window."""
-        if not request.sent or role_of(request.sent[-1]) == "ai":
+        if not request.sent:
             return False
         said = [*request.sent, *self.prompt(request, "reuse", "", request.max_tokens)[-1:]]
         tokens = sum(_FRAME_TOKENS // 8 + request.count_text(rendered(m)) for m in said)

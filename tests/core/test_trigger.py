@@ -92,6 +92,7 @@ def test_a_cap_on_the_tail_moves_in_batches_of_ten():
         lambda: Trigger(fraction=1.5),
         lambda: Trigger(combine="some"),
         lambda: memory_of(max_tail_messages=10),
+        lambda: memory_of(max_tail_messages=20, trigger=None),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(bad):

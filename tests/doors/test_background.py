@@ -279,3 +279,62 @@ def test_D3_D4_events_totals_and_a_raising_callback(store, caplog):
     history(store, failing, "other").view()
     assert [name for name, _ in told.events[2:]] == ["start", "error", "end"]
     assert "provider down" in told.events[3][1].error
+
+
+def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
+    fill(store, 9_000)
+    assert store.lease("s", "other-process", 60)
+    mine = memory_of(Scripted(), max_wait_s=20)
+    other = memory_of(Scripted(), background=False)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: history(store, mine).view())
+        assert not mine.summarizer._model.requests
+        history(store, other).view()
+        assert waiting.result(20).left_out == 0
+    assert mine.summarizer._model.requests == []
+
+
+def test_S12_the_prefix_is_reused_in_the_background_too(store):
+    model = Scripted(answer=lambda _m: "## Goal\nThe user ships parcel 4711.")
+    memory = memory_of(ModelSummarizer(model, reuse_prefix=True))
+    fill(store, 3_300)
+    sent = history(store, memory).messages
+    memory.close()
+    assert [m.content for m in model.requests[0][:-1]] == [m.content for m in sent]
+
+
+def test_a_batch_that_the_gate_holds_back_costs_no_job(store):
+    memory = memory_of(ModelSummarizer(Scripted(), min_messages=500, min_characters=500_000))
+    fill(store, 3_300)
+    leases = []
+    store.lease = lambda *given: leases.append(given) or True
+    for _ in range(3):
+        history(store, memory).view()
+    memory.close()
+    assert leases == []
+
+
+def test_compact_by_hand_waits_for_the_job_that_runs(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    history(store, memory).view()
+    assert gate.asked.wait(10)
+    with ThreadPoolExecutor(1) as pool:
+        by_hand = pool.submit(lambda: history(store, memory).compact())
+        gate.open.set()
+        by_hand.result(20)
+    read = "".join(str(request[-1].content) for request in gate.model.requests)
+    assert read.count("User: question 3 ") == 1
+
+
+def test_one_job_that_hangs_does_not_cost_the_others_their_end():
+    from langchain_tokenmem.jobs import SummaryJobs
+
+    jobs, never, done = SummaryJobs(0.3, lambda: None), threading.Event(), []
+    jobs.start("hangs", lambda: never.wait(20))
+    threading.Event().wait(0.35)
+    jobs.start("ends", lambda: (threading.Event().wait(0.1), done.append("ends")))
+    assert jobs.wait() is False
+    assert done == ["ends"]
+    never.set()
