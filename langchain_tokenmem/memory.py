@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime, timezone
@@ -14,7 +15,14 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped
 from langchain_tokenmem.core.legality import Dangling
-from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.planning import Plan, Steps, plan
+from langchain_tokenmem.core.profiles import (
+    COMMON,
+    LegalityProfile,
+    profile_for,
+    profile_named,
+    profile_of_model,
+)
 from langchain_tokenmem.core.scene import Meter, Scene, scene_of
 from langchain_tokenmem.core.view import View, view_of
 from langchain_tokenmem.state import MemoryState, RunningSummary, load_state, new_state
@@ -47,6 +55,8 @@ class TokenMemory:
         pin_first: Keep the first human message in every view.
         dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
             `drop`.
+        legality: What the model's provider asks of a list of messages: a profile, its name, or
+            `auto` to go by the model where it is known and by the common ground elsewhere.
         now: Gives the time of a summary, in UTC.
 
     Example:
@@ -65,6 +75,7 @@ class TokenMemory:
         counter: TokenCounter | None = None,
         pin_first: bool = True,
         dangling: Dangling = "answer",
+        legality: LegalityProfile | str = "auto",
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.budget = budget or DEFAULT_BUDGET
@@ -72,6 +83,7 @@ class TokenMemory:
         self._counter = counter
         self._pin_first = pin_first
         self._dangling = dangling
+        self._legality = None if legality == "auto" else profile_named(legality)
         self._now = now
         self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
         """Log a warning; the same one is logged once."""
@@ -116,6 +128,7 @@ class TokenMemory:
         budget: TokenBudget | None = None,
         force: bool = False,
         instruction: str | None = None,
+        steps: Steps = "all",
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
@@ -128,15 +141,17 @@ class TokenMemory:
             budget: Beats the memory's own for this call.
             force: Fold everything but the recent share, also below the thresholds.
             instruction: What this one summary should pay attention to.
+            steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough`
+                does so only where that is enough; by default both steps are taken.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
         scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        steps = self._compaction(scene, state, force=force, instruction=instruction)
-        step = _advance(steps, None)
+        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
+        step = _advance(work, None)
         while isinstance(step, SummaryRequest):
-            step = _advance(steps, self.summarizer.summarize(step))
+            step = _advance(work, self.summarizer.summarize(step))
         return step
 
     async def acompact(
@@ -150,6 +165,7 @@ class TokenMemory:
         budget: TokenBudget | None = None,
         force: bool = False,
         instruction: str | None = None,
+        steps: Steps = "all",
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop.
 
@@ -158,10 +174,10 @@ class TokenMemory:
         scene = await asyncio.to_thread(
             self._scene, messages, state, system, tools, overhead_tokens, budget
         )
-        steps = self._compaction(scene, state, force=force, instruction=instruction)
-        step = await asyncio.to_thread(_advance, steps, None)
+        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
+        step = await asyncio.to_thread(_advance, work, None)
         while isinstance(step, SummaryRequest):
-            step = await asyncio.to_thread(_advance, steps, await self.summarizer.asummarize(step))
+            step = await asyncio.to_thread(_advance, work, await self.summarizer.asummarize(step))
         return step
 
     def count(
@@ -173,6 +189,25 @@ class TokenMemory:
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
         return self._counter or counter_for(budget.model)
+
+    def for_model(self, model: Any) -> TokenMemory:
+        """Return this memory with the provider's rules of a chat model.
+
+        Where the rules were given by `legality` it is the memory itself.
+
+        Args:
+            model: A chat model, or a runnable around one.
+        """
+        if self._legality is not None:
+            return self
+        own = copy.copy(self)
+        own._legality = profile_of_model(model)  # noqa: SLF001  # a copy of its own
+        return own
+
+    def _profile(self, budget: TokenBudget) -> LegalityProfile:
+        if self._legality is not None:
+            return self._legality
+        return profile_for(None, budget.model) if budget.model else COMMON
 
     def _scene(
         self,
@@ -191,6 +226,7 @@ class TokenMemory:
             system=system,
             pin_first=self._pin_first,
             dangling=self._dangling,
+            profile=self._profile(budget),
         )
         meter = Meter(counter.message, tools=counter.tools(tools), overhead=overhead_tokens)
         return scene, budget.for_counts(exact=counter.method == "exact"), meter
@@ -202,11 +238,12 @@ class TokenMemory:
         *,
         force: bool,
         instruction: str | None,
+        steps: Steps,
     ) -> Compaction:
         """Yield what the summarizer is asked, take its answer, return the new state."""
         scene, budget, meter = taken_apart
         scene = capped(scene, budget, meter)
-        planned = plan(scene, budget, meter, force=force)
+        planned = plan(scene, budget, meter, force=force, steps=steps)
         old = new_state() if state is None else state
         if not planned.fold:
             cuts = dict(planned.cuts)

@@ -29,6 +29,10 @@ from langchain_tokenmem.state import Cut
 
 Reason = Literal["compact_at", "summarize_at", "limit", "manual"]
 
+Steps = Literal["all", "shorten", "shorten_if_enough"]
+"""Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
+that one only where it is enough, because folding follows in a step of its own."""
+
 MARKER_COUNT = 1_000_000
 """Number of left-out messages that room is kept for in the marker."""
 
@@ -56,7 +60,14 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
 
-def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False) -> Plan:
+def plan(
+    scene: Scene,
+    budget: TokenBudget,
+    meter: Meter,
+    *,
+    force: bool = False,
+    steps: Steps = "all",
+) -> Plan:
     """Return what to do before the next model call.
 
     Args:
@@ -64,6 +75,7 @@ def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False
         budget: The thresholds.
         meter: How requests are counted.
         force: Fold whatever the recent share leaves, below the thresholds too.
+        steps: Which steps may be taken.
 
     Returns:
         The plan; without a reason when only a message that was never sent is cut, or nothing.
@@ -76,7 +88,22 @@ def plan(scene: Scene, budget: TokenBudget, meter: Meter, *, force: bool = False
     idle = Plan(None, scene.cuts, 0, before, before)
     if before <= budget.compact_tokens and not force:
         return idle
+    if steps != "all":
+        return _shortening(scene, budget, meter, idle, steps)
     return _change(scene, budget, meter, idle, force=force)
+
+
+def _shortening(
+    scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps
+) -> Plan:
+    """Return the plan that shortens old results and folds nothing."""
+    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+    compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))
+    after = tokens_of(compacted, meter)
+    enough = after <= budget.summarize_tokens or steps == "shorten"
+    if idle.before - after < gain or not enough:
+        return idle
+    return Plan("compact_at", compacted.cuts, 0, idle.before, after)
 
 
 def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, *, force: bool) -> Plan:

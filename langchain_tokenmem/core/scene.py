@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.legality import OPENING, Dangling, Mended, mend
 from langchain_tokenmem.core.messages import groups, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
 from langchain_tokenmem.core.results import group_tokens, shown_messages
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
@@ -46,6 +47,7 @@ class Scene:
         newest_human: Id of the newest human message.
         left_out: Messages that a marker stands for, because they did not fit.
         notes: What was repaired.
+        profile: What the provider asks of the list.
     """
 
     system: BaseMessage | None
@@ -57,6 +59,7 @@ class Scene:
     newest_human: str | None
     left_out: int = 0
     notes: tuple[str, ...] = ()
+    profile: LegalityProfile = COMMON
 
     def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
         """Return a group as this scene shows it."""
@@ -115,6 +118,7 @@ def scene_of(
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
+    profile: LegalityProfile = COMMON,
 ) -> Scene:
     """Return the conversation under `state`.
 
@@ -148,6 +152,7 @@ def scene_of(
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
         notes=tuple(notes),
+        profile=profile,
     )
 
 
