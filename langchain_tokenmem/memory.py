@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.legality import Dangling
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.profiles import (
@@ -189,6 +190,36 @@ class TokenMemory:
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
         return self._counter or counter_for(budget.model)
+
+    def explain(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> Explanation:
+        """Return the exact list of the next model call, its parts, and what `compact` would do.
+
+        Nothing is called and nothing is changed. The list is that of `view` under this state.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            system: System text of the application.
+            tools: Tool schemas that the request carries.
+            overhead_tokens: Tokens around the conversation that are in neither of these.
+            budget: Beats the memory's own for this call.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        scene, used, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
+        exact = self.counter_of(used).method == "exact"
+        view = view_of(scene, used, meter, exact=exact)
+        return Explanation(view, plan(scene, used, meter), scene.profile.name)
 
     def for_model(self, model: Any) -> TokenMemory:
         """Return this memory with the provider's rules of a chat model.

@@ -10,14 +10,27 @@ import langchain_tokenmem
 from langchain_tokenmem import errors
 
 EXPECTED = {
+    "CompactNode",
+    "Explanation",
+    "LegalityProfile",
+    "MemoryAgentState",
+    "MemoryMessagesState",
+    "MemoryNode",
     "MemoryState",
+    "RecallNode",
     "RunningSummary",
+    "SummarizeNode",
     "TokenBudget",
     "TokenMemory",
     "TokenMemoryChatHistory",
+    "TokenMemoryMiddleware",
     "TokenUsage",
     "TranscriptStore",
     "View",
+    "compact_conversation_tool",
+    "memory_input",
+    "memory_nodes",
+    "read_message_tool",
     "with_token_memory",
 }
 ERRORS = {

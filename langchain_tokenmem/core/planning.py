@@ -93,9 +93,7 @@ def plan(
     return _change(scene, budget, meter, idle, force=force)
 
 
-def _shortening(
-    scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps
-) -> Plan:
+def _shortening(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps) -> Plan:
     """Return the plan that shortens old results and folds nothing."""
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
     compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))

@@ -34,7 +34,7 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
     """
 
     @tool
-    def compact_conversation(
+    def compact_conversation(  # noqa: D417  # what is injected is not the model's to know
         tool_call_id: Annotated[str, InjectedToolCallId], instruction: str = ""
     ) -> Command[Any]:
         """Replace the older messages of this conversation by a summary, to make room.
@@ -69,7 +69,7 @@ def read_message_tool(messages_key: str = "messages") -> BaseTool:
     """
 
     @tool
-    def read_message(
+    def read_message(  # noqa: D417  # what is injected is not the model's to know
         id: str,  # noqa: A002
         state: Annotated[Any, InjectedState],
         offset: int = 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from langchain_tokenmem.core.budget import profile_of
 from langchain_tokenmem.core.profiles import provider_of
@@ -13,7 +13,7 @@ _SETTINGS = {"google": "max_output_tokens", "ollama": "num_predict"}
 
 
 def output_setting(
-    model: Any, settings: Mapping[str, Any], left: int, name: bool | str
+    model: Any, settings: Mapping[str, Any], left: int, name: str | Literal[True]
 ) -> dict[str, Any]:
     """Return model settings in which the answer has at most `left` tokens.
 

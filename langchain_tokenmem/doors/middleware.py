@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
@@ -92,7 +92,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         name: str = "TokenMemoryMiddleware",
         automatic: bool = True,
         agent_tools: bool = False,
-        limit_output: bool | str = False,
+        limit_output: str | Literal[True] | None = None,
     ) -> None:
         super().__init__()
         if not name:
@@ -122,7 +122,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 is_step = isinstance(asked, Step)
                 answer = take(call.memory, asked) if is_step else handler(asked)
-            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
+            except Exception as error:  # noqa: BLE001, PERF203  # `_talk` raises what is not an overflow
                 asked = talk.throw(error)
             else:
                 asked = talk.send(answer)
@@ -141,7 +141,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 is_step = isinstance(asked, Step)
                 answer = await (atake(call.memory, asked) if is_step else handler(asked))
-            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
+            except Exception as error:  # noqa: BLE001, PERF203  # `_talk` raises what is not an overflow
                 asked = talk.throw(error)
             else:
                 asked = talk.send(answer)
@@ -196,14 +196,15 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         for warning in view.warnings:
             call.memory.warn_once(f"{self._name}: {warning}")
         messages = list(view.messages)
-        system = messages.pop(0) if messages and isinstance(messages[0], SystemMessage) else None
+        first = messages[0] if messages else None
+        system = first if isinstance(first, SystemMessage) else None
         settings = request.model_settings
-        if self._limit_output:
+        if self._limit_output is not None:
             budget = call.memory.budget
             left = budget.limit + budget.reserve_output - view.usage.input_tokens
             settings = output_setting(request.model, settings, left, self._limit_output)
         return request.override(
-            messages=messages,  # type: ignore[arg-type]
+            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             system_message=system,
             model_settings=settings,
         )
