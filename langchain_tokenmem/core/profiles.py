@@ -23,13 +23,16 @@ class LegalityProfile:
 
     Args:
         name: Name of the profile.
-        provider: How LangChain names the provider in `response_metadata["model_provider"]`, as
-            the beginning of that name; empty for any.
+        providers: How LangChain names the provider in `response_metadata["model_provider"]`, as
+            beginnings of that name; empty for any.
         alternates: Human and assistant take turns: neighbours of one role become one message.
         answers_results: An assistant message stands between a tool result and a human message;
             a minimal one is put there.
         ends_with_input: The last message is not the assistant's; where it is, the model is asked
             to go on.
+        refuses_blank: A human message without content is refused; it says so in brackets.
+        pairs_reasoning: A reasoning item goes with the item that follows it: one at the end of an
+            assistant message, left by an aborted call, is left out.
         drops_foreign_reasoning: Reasoning of another provider's model, whose signatures this one
             refuses, is left out of the view.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
@@ -41,50 +44,61 @@ class LegalityProfile:
     """
 
     name: str
-    provider: str = ""
+    providers: tuple[str, ...] = ()
     alternates: bool = False
     answers_results: bool = False
     ends_with_input: bool = False
+    refuses_blank: bool = False
+    pairs_reasoning: bool = False
     drops_foreign_reasoning: bool = False
     strips_server_ids: bool = False
+
+    @property
+    def fits(self) -> bool:
+        """Whether single messages are looked at."""
+        return (
+            self.refuses_blank
+            or self.pairs_reasoning
+            or self.drops_foreign_reasoning
+            or self.strips_server_ids
+        )
+
+    @property
+    def shapes(self) -> bool:
+        """Whether neighbours in a list are looked at."""
+        return self.alternates or self.answers_results or self.ends_with_input
 
 
 COMMON = LegalityProfile("common")
 """The ground that all of them share: used where nothing is known of the model."""
 
+_OPENAI = LegalityProfile(
+    "openai", ("openai", "azure"), pairs_reasoning=True, drops_foreign_reasoning=True
+)
+# Neighbours of one role are merged by the API itself.
+_ANTHROPIC = LegalityProfile(
+    "anthropic", ("anthropic",), refuses_blank=True, drops_foreign_reasoning=True
+)
+# A function call comes directly after a user or function-response turn.
+_GEMINI = LegalityProfile(
+    "gemini", ("google",), alternates=True, ends_with_input=True, drops_foreign_reasoning=True
+)
+# Tool results are user turns there: a human message behind them joins that turn.
+_BEDROCK = LegalityProfile("bedrock", alternates=True, ends_with_input=True, refuses_blank=True)
+_MISTRAL = LegalityProfile(
+    "mistral",
+    ("mistral",),
+    alternates=True,
+    answers_results=True,
+    ends_with_input=True,
+    drops_foreign_reasoning=True,
+)
+# Templates of local models: Llama, Gemma, Mistral under vLLM, llama.cpp, Ollama.
+_STRICT = LegalityProfile("strict", alternates=True, answers_results=True, ends_with_input=True)
+
 PROFILES = {
     profile.name: profile
-    for profile in (
-        COMMON,
-        LegalityProfile("openai", "openai", drops_foreign_reasoning=True),
-        # Neighbours of one role are merged by the API itself.
-        LegalityProfile("anthropic", "anthropic", drops_foreign_reasoning=True),
-        # A function call comes directly after a user or function-response turn.
-        LegalityProfile(
-            "gemini",
-            "google",
-            alternates=True,
-            ends_with_input=True,
-            drops_foreign_reasoning=True,
-        ),
-        LegalityProfile("bedrock", alternates=True, ends_with_input=True),
-        LegalityProfile(
-            "mistral",
-            "mistral",
-            alternates=True,
-            answers_results=True,
-            ends_with_input=True,
-            drops_foreign_reasoning=True,
-        ),
-        # Templates of local models: Llama, Gemma, Mistral under vLLM, llama.cpp, Ollama.
-        LegalityProfile(
-            "strict",
-            alternates=True,
-            answers_results=True,
-            ends_with_input=True,
-            drops_foreign_reasoning=True,
-        ),
-    )
+    for profile in (COMMON, _OPENAI, _ANTHROPIC, _GEMINI, _BEDROCK, _MISTRAL, _STRICT)
 }
 
 # What a provider or a model calls itself, by the profile that it needs; the first match wins.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem.core.legality import OPENING, Dangling, Mended, mend
 from langchain_tokenmem.core.messages import groups, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
 from langchain_tokenmem.core.results import group_tokens, shown_messages
+from langchain_tokenmem.core.shaping import BRIDGE, CLOSING, fitting, shaped
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
 
 REPLY_PRIMING = 3
@@ -79,7 +80,7 @@ class Scene:
         shown = [message for group in (*self.kept, *self.tail) for message in self.shown(group)]
         if shown and role_of(shown[0]) != "human":
             shown.insert(0, OPENING)
-        return shown
+        return shaped(shown, self.profile)
 
     def sizes(self, found: Sequence[Mended], meter: Meter) -> list[int]:
         """Return the tokens of groups as this scene shows them."""
@@ -89,14 +90,31 @@ class Scene:
         """Return the tokens of each part of the request."""
         own = meter.message(self.system) if self.system is not None else 0
         front = self.front()
-        opening = meter.message(OPENING) if self.body()[:1] == [OPENING] else 0
+        kept, tail = sum(self.sizes(self.kept, meter)), sum(self.sizes(self.tail, meter))
+        body = self.body()
+        added = meter.message(OPENING) if body[:1] == [OPENING] else 0
+        if self.profile.shapes:
+            added = sum(map(meter.message, body)) - kept - tail
         return {
             "system": own + meter.overhead + REPLY_PRIMING,
             "tools": meter.tools,
-            "pinned": sum(self.sizes(self.kept, meter)),
+            "pinned": kept,
             "summary": (meter.message(front) if front is not None else 0) - own,
-            "tail": sum(self.sizes(self.tail, meter)) + opening,
+            "tail": tail + added,
         }
+
+    def most_added(self, meter: Meter) -> int:
+        """Return the most tokens that the provider's shape adds, however much is folded.
+
+        Every bridge that stands now may stay, and every group that is kept when its neighbours
+        go may need another one.
+        """
+        if not self.profile.shapes:
+            return 0
+        standing = sum(str(message.id).endswith("~bridge") for message in self.body())
+        seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
+        bridge = max(meter.message(AIMessage(BRIDGE)), meter.message(HumanMessage(BRIDGE)))
+        return (standing + seams) * bridge + meter.message(CLOSING)
 
     def is_required(self, group: Mended) -> bool:
         """Return whether a group stays visible when it is covered."""
@@ -143,6 +161,8 @@ def scene_of(
     humans = [m.id for m in (*visible, *spoken[start:]) if role_of(m) == "human"]
     kept_groups, tail_groups = groups(visible), groups(spoken[start:])
     mended, notes = mend([*kept_groups, *tail_groups], dangling=dangling)
+    if profile.fits:
+        mended = [_fitting(group, profile) for group in mended]
     return Scene(
         system=merged_system(own),
         summary=summary,
@@ -154,6 +174,12 @@ def scene_of(
         notes=tuple(notes),
         profile=profile,
     )
+
+
+def _fitting(group: Mended, profile: LegalityProfile) -> Mended:
+    messages = tuple(fitting(message, profile) for message in group.messages)
+    same = all(one is other for one, other in zip(messages, group.messages, strict=True))
+    return group if same else replace(group, messages=messages)
 
 
 def _after(messages: Sequence[BaseMessage], pointer: str) -> int:
