@@ -200,7 +200,7 @@ class StrictModel(BaseChatModel):
         answer = self.script.pop(0) if self.script else AIMessage("ok")
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer.model_copy()  # a graph writes an id into what it is given
 
     def _generate(
         self,

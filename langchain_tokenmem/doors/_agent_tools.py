@@ -42,7 +42,7 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
         Args:
             instruction: What the summary must keep, such as file names or decisions.
         """
-        done = "The conversation is compacted before your next step."
+        done = "Before your next step older messages become a summary; the latest ones stay."
         return Command(
             update={
                 ORDERS: {name: instruction.strip() or _DEFAULT_ORDER},
