@@ -292,9 +292,13 @@ class TokenMemory:
             **old,
             "summary": self._summary(scene, planned, text, self.counter_of(budget).text(text)),
             "kept": [
-                message.id or ""
-                for group in scene.folded(planned.fold).kept
-                for message in group.source.messages
+                # A store reads nothing else of what is covered.
+                *scene.system_ids,
+                *(
+                    message.id or ""
+                    for group in scene.folded(planned.fold).kept
+                    for message in group.source.messages
+                ),
             ],
             "cuts": dict(planned.cuts),
         }

@@ -49,6 +49,7 @@ class Scene:
         left_out: Messages that a marker stands for, because they did not fit.
         notes: What was repaired.
         profile: What the provider asks of the list.
+        system_ids: Ids of the system messages that stand in the conversation.
     """
 
     system: BaseMessage | None
@@ -61,6 +62,7 @@ class Scene:
     left_out: int = 0
     notes: tuple[str, ...] = ()
     profile: LegalityProfile = COMMON
+    system_ids: tuple[str, ...] = ()
 
     def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
         """Return a group as this scene shows it."""
@@ -147,6 +149,7 @@ def scene_of(
     own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
     if isinstance(system, str) and system:
         own.append(SystemMessage(system))
+    given = len(own)
     spoken: list[BaseMessage] = []
     for message in with_ids(messages):
         role = role_of(message)
@@ -173,6 +176,7 @@ def scene_of(
         newest_human=humans[-1] if humans else None,
         notes=tuple(notes),
         profile=profile,
+        system_ids=tuple(message.id or "" for message in own[given:]),
     )
 
 

@@ -83,7 +83,8 @@ async def atake(memory: TokenMemory, step: Step) -> Stepped:
 
 
 def _stepped(step: Step, state: MemoryState | None, view: View) -> Stepped:
-    return Stepped(state or new_state(), view, changed=state is not None and state != step.state)
+    old, new = step.state or new_state(), state or new_state()
+    return Stepped(new, view, changed=new != old)
 
 
 def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:
