@@ -32,8 +32,6 @@ from tests.providers import CHECKS, StrictModel
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FILE = DATA / "transcripts_dev.jsonl.gz"
-SAMPLE = 20
-"""Every so many-th recording is played at the windows beside 8,000, with all its calls."""
 
 
 @functools.cache
@@ -123,14 +121,11 @@ def said(requests):
 
 
 FAMILIES = sorted(CHECKS)
+# Every recording at every window; the families take turns, other ones at each window.
 CASES = [
-    *((8_000, n, FAMILIES[n % len(FAMILIES)]) for n in range(138)),
-    *(
-        (window, n, family)
-        for window in (4_000, 32_000)
-        for k, family in enumerate(FAMILIES)
-        for n in range(k, 138, SAMPLE)
-    ),
+    (window, n, FAMILIES[(n + shift) % len(FAMILIES)])
+    for shift, window in enumerate((8_000, 4_000, 32_000))
+    for n in range(138)
 ]
 BATCHES = 8
 
@@ -165,7 +160,7 @@ def test_the_common_audit_agrees_where_nothing_is_reshaped(family):
             assert audit(recording.messages[:place], request) == []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["openai", "mistral"])
 def test_three_hundred_rounds_with_giant_results_neither_overflow_nor_break(family):
     sizes = random.Random(4)
 

@@ -75,9 +75,14 @@ COMMON = LegalityProfile("common")
 _OPENAI = LegalityProfile(
     "openai", ("openai", "azure"), pairs_reasoning=True, drops_foreign_reasoning=True
 )
-# Neighbours of one role are merged by the API itself.
+# Neighbours of one role are merged by the API itself. Models since Claude 4.6 refuse a list that
+# ends with the assistant (a prefill); who prefills an older one gives a profile of his own.
 _ANTHROPIC = LegalityProfile(
-    "anthropic", ("anthropic",), refuses_blank=True, drops_foreign_reasoning=True
+    "anthropic",
+    ("anthropic",),
+    ends_with_input=True,
+    refuses_blank=True,
+    drops_foreign_reasoning=True,
 )
 # A function call comes directly after a user or function-response turn.
 _GEMINI = LegalityProfile(

@@ -373,7 +373,7 @@ def test_A6_a_childs_long_result_is_cut_in_the_view_and_can_be_read_again():
 
 def test_works_with_pii_retries_todo_and_sees_their_system_text():
     memory = memory_of(6_000)
-    script = [ValueError("overloaded"), call(0, "write_todos", todos=[]), *rounds(10, 1)]
+    script = [ValueError("overloaded"), call(0, "write_todos", todos=[]), *rounds(30, 1)]
     model, agent = agent_of(
         script,
         PIIMiddleware("email", strategy="redact"),
