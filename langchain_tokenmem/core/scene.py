@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem.core.legality import OPENING, Dangling, Mended, mend
-from langchain_tokenmem.core.messages import groups, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.messages import SPOKEN_TYPES, groups, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
 from langchain_tokenmem.core.results import group_tokens, shown_messages
@@ -150,19 +150,21 @@ def scene_of(
     if isinstance(system, str) and system:
         own.append(SystemMessage(system))
     given = len(own)
-    spoken: list[BaseMessage] = []
-    for message in with_ids(messages):
-        role = role_of(message)
-        if role == "system":
-            own.append(message)
-        elif role != "remove":
-            spoken.append(message)
+    unique = with_ids(messages)
     summary = state["summary"]
-    start = _after(spoken, summary["covers_to"]) if summary else 0
+    start = _after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    visible = [message for message in spoken[:start] if message.id in ids]
-    humans = [m.id for m in (*visible, *spoken[start:]) if role_of(m) == "human"]
-    kept_groups, tail_groups = groups(visible), groups(spoken[start:])
+    # Of what is covered only this is looked at: a turn costs what is new, not what is old.
+    visible, tail = (
+        _spoken(part, own)
+        for part in (
+            [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES],
+            unique[start:],
+        )
+    )
+    visible = [message for message in visible if message.id in ids]
+    humans = [m.id for m in (*visible, *tail) if role_of(m) == "human"]
+    kept_groups, tail_groups = groups(visible), groups(tail)
     mended, notes = mend([*kept_groups, *tail_groups], dangling=dangling)
     if profile.fits:
         mended = [_fitting(group, profile) for group in mended]
@@ -184,6 +186,18 @@ def _fitting(group: Mended, profile: LegalityProfile) -> Mended:
     messages = tuple(fitting(message, profile) for message in group.messages)
     same = all(one is other for one, other in zip(messages, group.messages, strict=True))
     return group if same else replace(group, messages=messages)
+
+
+def _spoken(messages: Sequence[BaseMessage], own: list[BaseMessage]) -> list[BaseMessage]:
+    """Return what was said; system messages go to `own`, orders to remove one go nowhere."""
+    spoken = []
+    for message in messages:
+        role = role_of(message)
+        if role == "system":
+            own.append(message)
+        elif role != "remove":
+            spoken.append(message)
+    return spoken
 
 
 def _after(messages: Sequence[BaseMessage], pointer: str) -> int:
