@@ -43,9 +43,11 @@ def median(run: Callable[[], object], times: int) -> float:
     return statistics.median(taken)
 
 
-def middleware_call(messages: list[BaseMessage], model: FakeListChatModel) -> Callable[[], object]:
-    """Return one call of our middleware, over a state that is compacted already."""
-    memory = TokenMemory(TokenBudget(context_window=WINDOW))
+def middleware_call(
+    messages: list[BaseMessage], model: FakeListChatModel, window: int = WINDOW
+) -> Callable[[], object]:
+    """Return one call of our middleware, over a state that is compacted as far as is due."""
+    memory = TokenMemory(TokenBudget(context_window=window))
     middleware = TokenMemoryMiddleware(memory)
     answer = ModelResponse([AIMessage("ok")])
     state = memory.compact(messages[:-6])
@@ -58,6 +60,34 @@ def middleware_call(messages: list[BaseMessage], model: FakeListChatModel) -> Ca
     return call
 
 
+def peers(messages: list[BaseMessage], model: FakeListChatModel) -> dict[str, Callable[[], object]]:
+    """Return one call of each peer that is installed, its summarization not triggered."""
+    own = SummarizationMiddleware(model, trigger=("tokens", 10**9))
+    rows: dict[str, Callable[[], object]] = {
+        "LangChain SummarizationMiddleware": lambda: own.before_model({"messages": messages}, None)
+    }
+    if importlib.util.find_spec("langmem"):
+        from langmem.short_term import SummarizationNode  # noqa: PLC0415
+
+        node = SummarizationNode(model=model, max_tokens=10**9)
+        rows["LangMem SummarizationNode"] = lambda: node.invoke({"messages": messages})
+    if importlib.util.find_spec("deepagents"):
+        from deepagents.backends import StateBackend  # noqa: PLC0415
+        from deepagents.middleware.summarization import (  # noqa: PLC0415
+            SummarizationMiddleware as DeepAgentsMiddleware,
+        )
+
+        deep = DeepAgentsMiddleware(
+            model, backend=StateBackend(), trigger=("tokens", 10**9), keep=("messages", 20)
+        )
+        request = ModelRequest(model=model, messages=messages, state={"messages": messages})
+        answer = ModelResponse([AIMessage("ok")])
+        rows["deepagents SummarizationMiddleware"] = lambda: deep.wrap_model_call(
+            request, lambda _: answer
+        )
+    return rows
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -66,14 +96,11 @@ def main() -> None:
     options = parser.parse_args()
     messages = conversation(options.messages)
     model = FakeListChatModel(responses=["a summary"])
-    peer = SummarizationMiddleware(model, trigger=("tokens", 10**9))
     # Interleaved, so that a noisy machine is noisy for all of them.
     rows: dict[str, Callable[[], object]] = {
         "count_tokens_approximately": lambda: count_tokens_approximately(messages),
         "TokenMemoryMiddleware": middleware_call(messages, model),
-        "SummarizationMiddleware, not triggered": lambda: peer.before_model(
-            {"messages": messages}, None
-        ),
+        **peers(messages, model),
     }
     taken: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(5):
@@ -87,6 +114,10 @@ def main() -> None:
     for name in ("langmem", "deepagents"):
         if importlib.util.find_spec(name) is None:
             print(f"  {name:40s} not installed")
+    print("  (the memory has compacted before, the peers have nothing to do and count)")
+    wide = middleware_call(messages, model, window=400 * options.messages + 10_000)
+    seconds = median(wide, 3)
+    print(f"  a window so wide that nothing is covered {seconds * 1e3:9.2f} ms, ours")
     ours = costs["TokenMemoryMiddleware"] / base
     print(f"ratio {ours:.2f} (promised: at most 1)")
 

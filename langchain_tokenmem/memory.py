@@ -24,7 +24,7 @@ from langchain_tokenmem.core.profiles import (
     profile_named,
     profile_of_model,
 )
-from langchain_tokenmem.core.scene import Meter, Scene, scene_of
+from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.view import View, view_of
 from langchain_tokenmem.state import MemoryState, RunningSummary, load_state, new_state
 from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
@@ -259,7 +259,9 @@ class TokenMemory:
             dangling=self._dangling,
             profile=self._profile(budget),
         )
-        meter = Meter(counter.message, tools=counter.tools(tools), overhead=overhead_tokens)
+        meter = Meter(
+            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        )
         return scene, budget.for_counts(exact=counter.method == "exact"), meter
 
     def _compaction(

@@ -34,6 +34,23 @@ class Meter:
     overhead: int = 0
 
 
+def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
+    """Return a count that knows each message object after the first time.
+
+    For one call, in which nobody changes a message and each is counted several times. The message
+    is kept beside its count, so that its identity belongs to no other meanwhile.
+    """
+    known: dict[int, tuple[BaseMessage, int]] = {}
+
+    def counted(message: BaseMessage) -> int:
+        found = known.get(id(message))
+        if found is None:
+            found = known[id(message)] = (message, count(message))
+        return found[1]
+
+    return counted
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A conversation as the next request would show it.

@@ -34,8 +34,8 @@ def fitting(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
 
     Reasoning goes whole or stays whole: never a part of it.
     """
-    if profile.refuses_blank and role_of(message) == "human" and is_blank(message):
-        return message.model_copy(update={"content": BLANK})
+    if profile.refuses_blank:
+        message = _without_blanks(message)
     if not isinstance(message, AIMessage):
         return message
     fitted = message
@@ -48,9 +48,22 @@ def fitting(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
     return fitted
 
 
-def is_blank(message: BaseMessage) -> bool:
-    """Return whether a message holds neither text nor anything else."""
-    return not text_of(message).strip()
+def _without_blanks(message: BaseMessage) -> BaseMessage:
+    """Return the message without blank text blocks; a human one never without any text."""
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [block for block in content if not _is_blank(block)]
+    if role_of(message) == "human" and not text_of(message).strip():
+        content = BLANK
+    elif content == message.content:
+        return message
+    return message.model_copy(update={"content": content or ""})
+
+
+def _is_blank(block: Any) -> bool:
+    if isinstance(block, str):
+        return not block.strip()
+    return isinstance(block, dict) and "text" in block and not str(block["text"] or "").strip()
 
 
 def _is_foreign(message: AIMessage, profile: LegalityProfile) -> bool:

@@ -18,7 +18,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired
 
-from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
+from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
 from langchain_tokenmem.doors._agent_tools import compact_conversation_tool, read_message_tool
 from langchain_tokenmem.doors._channels import merge_memories, merge_orders
 from langchain_tokenmem.doors._formats import format_tokens
@@ -193,7 +193,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _fitted(self, call: _Call, stepped: Stepped) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
         request, view = call.request, stepped.view
-        for warning in view.warnings:
+        for warning in (*view.warnings, *_server_side(request.model, stepped)):
             call.memory.warn_once(f"{self._name}: {warning}")
         messages = list(view.messages)
         first = messages[0] if messages else None
@@ -231,6 +231,18 @@ class _Call:
     request: ModelRequest[Any]
     memory: TokenMemory
     step: Step
+
+
+def _server_side(model: BaseChatModel, stepped: Stepped) -> list[str]:
+    """Return a warning where the provider keeps a conversation that the view no longer shows."""
+    decided = stepped.state["summary"] or stepped.state["cuts"]
+    if not decided or not getattr(unwrapped(model), "use_previous_response_id", False):
+        return []
+    warning = (
+        "The model is set to use_previous_response_id: the provider goes on from its own copy of "
+        "the conversation, which is not compacted. Turn it off."
+    )
+    return [warning]
 
 
 def _tighter(step: Step, stepped: Stepped) -> Step | None:

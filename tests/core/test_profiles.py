@@ -213,6 +213,9 @@ def test_V7_what_a_provider_put_on_a_call_stays_on_it():
 def test_a_blank_human_message_says_so_where_it_would_be_refused():
     messages = [HumanMessage("", id="h")]
     assert memory_of(4_000, "bedrock").view(messages).messages[0].content == "[empty message]"
+    blocks = [{"type": "text", "text": " "}, {"type": "text", "text": "Go."}]
+    shown = memory_of(4_000, "anthropic").view([HumanMessage(blocks, id="h")]).messages
+    assert shown[0].content == blocks[1:]
     assert memory_of(4_000, "openai").view(messages).messages[0].content == ""
 
 

@@ -506,3 +506,17 @@ def test_a_middleware_behind_it_is_documented_to_be_uncounted():
     first, agent = agent_of([AIMessage("ok")], adds, TokenMemoryMiddleware(memory_of()))
     agent.invoke({"messages": "Go."}, thread())
     assert "MORE" in first.seen[0][0].content
+
+
+def test_V4_a_conversation_kept_by_the_provider_is_warned_of_once_it_is_compacted(caplog):
+    class Stateful(StrictModel):
+        use_previous_response_id: bool = True
+
+    def warned(number: int) -> int:
+        caplog.clear()
+        model = Stateful(family="openai", script=rounds(number))
+        agent = create_agent(model, [look], middleware=[TokenMemoryMiddleware(memory_of())])
+        agent.invoke({"messages": "Go."}, thread())
+        return len([r for r in caplog.records if "use_previous_response_id" in r.message])
+
+    assert (warned(1), warned(20)) == (0, 1)
