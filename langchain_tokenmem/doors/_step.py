@@ -12,6 +12,7 @@ from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
+from langchain_tokenmem.doors._quiet import unheard
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
 
@@ -69,7 +70,8 @@ def take(memory: TokenMemory, step: Step) -> Stepped:
     """Take a step."""
     state = step.state
     if step.steps is not None or step.order:
-        state = memory.compact(step.messages, state, **step.around, **step.by_hand)
+        with unheard():
+            state = memory.compact(step.messages, state, **step.around, **step.by_hand)
     return _stepped(step, state, memory.view(step.messages, state, **step.around))
 
 
@@ -77,7 +79,8 @@ async def atake(memory: TokenMemory, step: Step) -> Stepped:
     """Take a step without blocking the event loop."""
     state = step.state
     if step.steps is not None or step.order:
-        state = await memory.acompact(step.messages, state, **step.around, **step.by_hand)
+        with unheard():
+            state = await memory.acompact(step.messages, state, **step.around, **step.by_hand)
     view = await asyncio.to_thread(memory.view, step.messages, state, **step.around)
     return _stepped(step, state, view)
 

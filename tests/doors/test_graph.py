@@ -34,8 +34,10 @@ def test_the_view_is_in_no_output_and_in_no_checkpoint():
     for saved in saver.list(config()):
         assert "llm_input_messages" not in saved.checkpoint["channel_values"]
         assert "llm_input_stamp" not in saved.checkpoint["channel_values"]
+    # The stream of all values shows every channel of the run, this one too.
     values = list(graph.stream({"messages": "x"}, config("v"), stream_mode="values"))
-    assert values
+    assert "llm_input_messages" in values[-1]
+    assert "llm_input_messages" not in graph.get_state(config("v")).values
 
 
 def test_the_state_is_plain_json_with_a_version():
@@ -225,3 +227,41 @@ def test_the_least_a_user_can_say():
     builder.add_node("model", lambda state: {"messages": [AIMessage("hello")]})
     builder.add_edge(START, memory_nodes(builder, memory))
     assert builder.compile().invoke({"messages": "hi"})["messages"][-1].content == "hello"
+
+
+def test_strict_msgpack_without_a_warning(tmp_path):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    program = tmp_path / "strict.py"
+    program.write_text(
+        "from tests.doors.test_graph import *\n"
+        "seen, graph = graph_of(memory_of(), split=True)\n"
+        "for said in conversation(8):\n"
+        "    graph.invoke({'messages': [said]}, config())\n"
+        "assert graph.get_state(config()).values['memory']['summary']['covered'] > 3\n"
+        "assert len(seen[-1]) < 30\n",
+        encoding="utf-8",
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", str(program)],
+        env={"LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": root, "PATH": ""},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_graph_does_not_block_the_loop():
+    from blockbuster import blockbuster_ctx
+
+    for split in (False, True):
+        seen, graph = graph_of(memory_of(), split=split)
+        with blockbuster_ctx():
+            for said in conversation(8):
+                await graph.ainvoke({"messages": [said]}, config())
+        assert "conversation_summary" in str(seen[-1][0].content)

@@ -16,6 +16,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
@@ -148,6 +149,8 @@ def test_private_state_is_in_no_input_or_output_but_in_values_and_updates():
     assert set(agent.get_input_jsonschema()["properties"]) == {"messages"}
     updates = list(agent.stream({"messages": "Go."}, thread("u"), stream_mode="updates"))
     assert any("token_memory" in (update.get("model") or {}) for update in updates)
+    values = list(agent.stream({"messages": "y"}, thread("w"), stream_mode="values"))
+    assert "token_memory" in values[-1]
     assert set(agent.invoke({"messages": "x"}, thread("v"))) == {"messages"}
     assert "token_memory" in agent.get_state(thread("u")).values
 
@@ -161,8 +164,12 @@ class StreamingSummarizer(ListSummarizer):
 
     def summarize(self, request):
         text = super().summarize(request)
-        config: Any = {"tags": ["nostream"], "callbacks": []}
-        self.model.invoke("Summarize.", config)
+        self.model.invoke("Summarize.")  # in the plainest way: the graph's callbacks are inherited
+        return text
+
+    async def asummarize(self, request):
+        text = ListSummarizer.summarize(self, request)
+        await self.model.ainvoke("Summarize.")
         return text
 
 
@@ -176,11 +183,20 @@ def test_S6_no_summarizer_chunk_is_in_the_stream(mode):
     assert "SECRET" not in repr(chunks)
 
 
-async def test_S6_no_summarizer_chunk_is_among_the_events():
-    summarizer = StreamingSummarizer()
+async def test_S6_no_summarizer_chunk_is_among_the_events_but_tracers_see_the_call():
+    class Tracer(BaseCallbackHandler):
+        def __init__(self) -> None:
+            self.tags: list = []
+
+        def on_chat_model_start(self, serialized, messages, *, tags=None, **kwargs):
+            self.tags.append(tags or [])
+
+    summarizer, tracer = StreamingSummarizer(), Tracer()
     _, agent = agent_of(rounds(12), TokenMemoryMiddleware(memory_of(summarizer=summarizer)))
-    events = [e async for e in agent.astream_events({"messages": "Go."}, thread(), version="v2")]
-    assert summarizer.requests
+    config = thread(callbacks=[tracer])
+    events = [e async for e in agent.astream_events({"messages": "Go."}, config, version="v2")]
+    assert summarizer.model.seen
+    assert len([t for t in tracer.tags if "nostream" in t]) == len(summarizer.model.seen)
     streamed = [e for e in events if e["event"].startswith("on_chat_model")]
     assert streamed
     assert "SECRET" not in repr(streamed)
