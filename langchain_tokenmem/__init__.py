@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+    from langchain_tokenmem.core.explanation import Explanation
+    from langchain_tokenmem.core.profiles import LegalityProfile
     from langchain_tokenmem.core.trigger import Trigger
     from langchain_tokenmem.core.view import View
+    from langchain_tokenmem.doors.graph import (
+        MemoryAgentState,
+        MemoryMessagesState,
+        memory_input,
+        memory_nodes,
+    )
     from langchain_tokenmem.doors.history import TokenMemoryChatHistory
+    from langchain_tokenmem.doors.middleware import TokenMemoryMiddleware
+    from langchain_tokenmem.doors.nodes import CompactNode, MemoryNode, RecallNode, SummarizeNode
     from langchain_tokenmem.doors.runnable import with_token_memory
+    from langchain_tokenmem.doors.tools import compact_conversation_tool, read_message_tool
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.state import MemoryState, RunningSummary
@@ -22,30 +33,56 @@ if TYPE_CHECKING:
 __all__ = [
     "CompactCallbacks",
     "CompactEvent",
+    "CompactNode",
+    "Explanation",
+    "LegalityProfile",
+    "MemoryAgentState",
+    "MemoryMessagesState",
+    "MemoryNode",
     "MemoryState",
+    "RecallNode",
     "RunningSummary",
+    "SummarizeNode",
     "TokenBudget",
     "TokenMemory",
     "TokenMemoryChatHistory",
+    "TokenMemoryMiddleware",
     "TokenUsage",
     "TranscriptStore",
     "Trigger",
     "View",
+    "compact_conversation_tool",
+    "memory_input",
+    "memory_nodes",
+    "read_message_tool",
     "with_token_memory",
 ]
 
 _HOMES = {
     "CompactCallbacks": "events",
     "CompactEvent": "events",
+    "CompactNode": "doors.nodes",
+    "Explanation": "core.explanation",
+    "LegalityProfile": "core.profiles",
+    "MemoryAgentState": "doors.graph",
+    "MemoryMessagesState": "doors.graph",
+    "MemoryNode": "doors.nodes",
     "MemoryState": "state",
+    "RecallNode": "doors.nodes",
     "RunningSummary": "state",
+    "SummarizeNode": "doors.nodes",
     "TokenBudget": "core.budget",
     "TokenMemory": "memory",
     "TokenMemoryChatHistory": "doors.history",
+    "TokenMemoryMiddleware": "doors.middleware",
     "TokenUsage": "core.budget",
     "TranscriptStore": "storage.transcripts",
     "Trigger": "core.trigger",
     "View": "core.view",
+    "compact_conversation_tool": "doors.tools",
+    "memory_input": "doors.graph",
+    "memory_nodes": "doors.graph",
+    "read_message_tool": "doors.tools",
     "with_token_memory": "doors.runnable",
 }
 

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped, tokens_of
-from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.scene import Meter, Scene
 from langchain_tokenmem.core.trigger import Policy
 from langchain_tokenmem.errors import SummaryError
@@ -41,7 +41,7 @@ class Order:
         count_text: Counts the tokens of a text.
         warn: Takes what the log should say once.
         force: Fold everything but the recent share.
-        summarize: Whether groups may be folded; without it only results are shortened.
+        steps: Which steps may be taken.
         instruction: What this one summary should pay attention to.
     """
 
@@ -52,7 +52,7 @@ class Order:
     count_text: Callable[[str], int]
     warn: Callable[[str], None]
     force: bool = False
-    summarize: bool = True
+    steps: Steps = "all"
     instruction: str | None = None
 
 
@@ -66,14 +66,12 @@ def compaction(
     force = order.force
     for _ in range(_MOST_SUMMARIES):
         scene = capped(scene, budget, meter)
-        planned = plan(scene, budget, meter, force=force, policy=order.policy)
+        planned = plan(scene, budget, meter, force=force, policy=order.policy, steps=order.steps)
         planned = gated(scene, planned, order.summarizer)
         for warning in planned.warnings:
             order.warn(warning)
         if not planned.fold:
             return _shortened(state, planned, order)
-        if not order.summarize:
-            return _with_cuts(state, scene.cuts)
         state = yield from _summarized(scene, state, planned, order)
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
         if tokens_of(scene, meter) <= budget.limit:
@@ -164,7 +162,11 @@ def _summarized(
     return {
         **state,
         "summary": _running(scene, planned, answer, order),
-        "kept": [message.id or "" for group in kept for message in group.source.messages],
+        "kept": [
+            # A store reads nothing else of what is covered.
+            *scene.system_ids,
+            *(message.id or "" for group in kept for message in group.source.messages),
+        ],
         "cuts": dict(planned.cuts),
         "totals": _added(state["totals"], answer),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -15,9 +16,17 @@ from typing_extensions import Self
 from langchain_tokenmem.compaction import Compaction, Order, advance, compaction, gated
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.legality import Dangling
-from langchain_tokenmem.core.planning import Plan, plan
-from langchain_tokenmem.core.scene import Meter, Scene, scene_of
+from langchain_tokenmem.core.planning import Plan, Steps, plan
+from langchain_tokenmem.core.profiles import (
+    COMMON,
+    LegalityProfile,
+    profile_for,
+    profile_named,
+    profile_of_model,
+)
+from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
 from langchain_tokenmem.errors import SummaryError
@@ -63,6 +72,8 @@ class TokenMemory:
             call wait for one only at the hard limit.
         max_wait_s: Seconds that a call waits at most.
         summary_timeout_s: Seconds after which a summary in the background is given up.
+        legality: What the model's provider asks of a list of messages: a profile, its name, or
+            `auto` to go by the model where it is known and by the common ground elsewhere.
         now: Gives the time of a summary, in UTC.
 
     Example:
@@ -87,6 +98,7 @@ class TokenMemory:
         background: bool = True,
         max_wait_s: float = 30.0,
         summary_timeout_s: float = 120.0,
+        legality: LegalityProfile | str = "auto",
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.budget = budget or DEFAULT_BUDGET
@@ -99,6 +111,7 @@ class TokenMemory:
         self._pin_first = pin_first
         self._dangling = dangling
         self._callbacks = tuple(callbacks)
+        self._legality = None if legality == "auto" else profile_named(legality)
         self._now = now
         self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
         """Log a warning; the same one is logged once."""
@@ -177,8 +190,8 @@ class TokenMemory:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
         force: bool = False,
-        summarize: bool = True,
         instruction: str | None = None,
+        steps: Steps = "all",
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
@@ -190,22 +203,23 @@ class TokenMemory:
             overhead_tokens: Tokens around the conversation that are in neither of these.
             budget: Beats the memory's own for this call.
             force: Fold everything but the recent share, also below the thresholds.
-            summarize: Whether a summary may be made; without it only results are shortened.
             instruction: What this one summary should pay attention to.
+            steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough`
+                does so only where that is enough; by default both steps are taken.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
         scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        steps = self._compaction(scene, state, force, summarize, instruction)
-        step = advance(steps, None)
+        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
+        step = advance(work, None)
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = self.summarizer.summarize(step)
             except SummaryError as error:
                 answer = error
-            step = advance(steps, answer)
+            step = advance(work, answer)
         return step
 
     async def acompact(
@@ -218,8 +232,8 @@ class TokenMemory:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
         force: bool = False,
-        summarize: bool = True,
         instruction: str | None = None,
+        steps: Steps = "all",
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop.
 
@@ -228,14 +242,14 @@ class TokenMemory:
         scene = await asyncio.to_thread(
             self._scene, messages, state, system, tools, overhead_tokens, budget
         )
-        steps = self._compaction(scene, state, force, summarize, instruction)
-        step = await asyncio.to_thread(advance, steps, None)
+        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
+        step = await asyncio.to_thread(advance, work, None)
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = await self.summarizer.asummarize(step)
             except SummaryError as error:
                 answer = error
-            step = await asyncio.to_thread(advance, steps, answer)
+            step = await asyncio.to_thread(advance, work, answer)
         return step
 
     def count(
@@ -252,6 +266,57 @@ class TokenMemory:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
         budget: TokenBudget = around.get("budget") or self.budget
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
+
+    def explain(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> Explanation:
+        """Return the exact list of the next model call, its parts, and what `compact` would do.
+
+        Nothing is called and nothing is changed. The list is that of `view` under this state.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            system: System text of the application.
+            tools: Tool schemas that the request carries.
+            overhead_tokens: Tokens around the conversation that are in neither of these.
+            budget: Beats the memory's own for this call.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        scene, used, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
+        exact = self.counter_of(used).method == "exact"
+        view = view_of(scene, used, meter, exact=exact)
+        scene = capped(scene, used, meter)
+        planned = plan(scene, used, meter, policy=self.policy)
+        return Explanation(view, gated(scene, planned, self.summarizer), scene.profile.name)
+
+    def for_model(self, model: Any) -> TokenMemory:
+        """Return this memory with the provider's rules of a chat model.
+
+        Where the rules were given by `legality` it is the memory itself.
+
+        Args:
+            model: A chat model, or a runnable around one.
+        """
+        if self._legality is not None:
+            return self
+        own = copy.copy(self)
+        own._legality = profile_of_model(model)  # noqa: SLF001  # a copy of its own
+        return own
+
+    def _profile(self, budget: TokenBudget) -> LegalityProfile:
+        if self._legality is not None:
+            return self._legality
+        return profile_for(None, budget.model) if budget.model else COMMON
 
     def _scene(
         self,
@@ -270,17 +335,21 @@ class TokenMemory:
             system=system,
             pin_first=self._pin_first,
             dangling=self._dangling,
+            profile=self._profile(budget),
         )
-        meter = Meter(counter.message, tools=counter.tools(tools), overhead=overhead_tokens)
+        meter = Meter(
+            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        )
         return scene, budget.for_counts(exact=counter.method == "exact"), meter
 
     def _compaction(
         self,
         taken_apart: tuple[Scene, TokenBudget, Meter],
         state: MemoryState | None,
-        force: bool,  # noqa: FBT001  # three in a row, always given
-        summarize: bool,  # noqa: FBT001
+        *,
+        force: bool,
         instruction: str | None,
+        steps: Steps,
     ) -> Compaction:
         scene, budget, meter = taken_apart
         order = Order(
@@ -291,7 +360,7 @@ class TokenMemory:
             count_text=self.counter_of(budget).text,
             warn=self.warn_once,
             force=force,
-            summarize=summarize,
+            steps=steps,
             instruction=instruction,
         )
         return compaction(scene, budget, meter, new_state() if state is None else state, order)

@@ -21,6 +21,7 @@ from langchain_tokenmem.state import MemoryState, new_state
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
+    from langchain_tokenmem.core.planning import Steps
     from langchain_tokenmem.core.view import View
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.storage.message_rows import TranscriptRow
@@ -107,7 +108,7 @@ class Session:
             state = self.memory.compact(
                 loaded.messages,
                 loaded.state,
-                summarize=not self.memory.background,
+                steps=self._steps,
                 **loaded.around,
             )
             if not _is_storable(state, loaded, request) or self._commit(state, loaded):
@@ -126,7 +127,7 @@ class Session:
             state = await self.memory.acompact(
                 loaded.messages,
                 loaded.state,
-                summarize=not self.memory.background,
+                steps=self._steps,
                 **loaded.around,
             )
             if not _is_storable(state, loaded, request) or await asyncio.to_thread(
@@ -153,6 +154,11 @@ class Session:
             self._key, lambda: self._summarize(request, patience, loaded.version)
         )
         return job if is_hard else None
+
+    @property
+    def _steps(self) -> Steps:
+        """What a turn does itself: everything, or what no background summary has to follow."""
+        return "shorten_if_enough" if self.memory.background else "all"
 
     @property
     def _key(self) -> tuple[int, str]:

@@ -84,8 +84,8 @@ class MemoryState(TypedDict):
     Attributes:
         version: Schema version of this state.
         summary: The running summary, if there is one; messages after its pointer are the tail.
-        kept: Ids of covered messages that stay visible (pinned ones, and the newest human message
-            of the moment), oldest first.
+        kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
+            newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
         totals: What was done and used so far.
     """

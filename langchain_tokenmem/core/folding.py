@@ -46,7 +46,9 @@ class Folding:
         opens_itself = any(m.id == scene.first_request for g in first for m in g.messages)
         opening = 0 if opens_itself else meter.message(OPENING)
         return cls(
-            fixed=tokens_of(replace(scene.folded(0), tail=()), meter) + opening,
+            fixed=tokens_of(replace(scene.folded(0), tail=()), meter)
+            + opening
+            + scene.most_added(meter),
             total=sum(sizes),
             taken=[0, *accumulate(sizes)],
             freed=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],

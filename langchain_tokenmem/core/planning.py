@@ -32,6 +32,10 @@ Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
 
 DEFAULT_POLICY = Policy()
 
+Steps = Literal["all", "shorten", "shorten_if_enough"]
+"""Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
+that one only where it is enough, because folding follows in a step of its own."""
+
 MARKER_COUNT = 1_000_000
 """Number of left-out messages that room is kept for in the marker."""
 
@@ -83,6 +87,7 @@ def plan(
     *,
     force: bool = False,
     policy: Policy = DEFAULT_POLICY,
+    steps: Steps = "all",
 ) -> Plan:
     """Return what to do before the next model call.
 
@@ -92,6 +97,7 @@ def plan(
         meter: How requests are counted.
         force: Fold whatever the recent share leaves, below the thresholds too.
         policy: When a summary is due.
+        steps: Which steps may be taken.
 
     Returns:
         The plan; without a reason when only a message that was never sent is cut, or nothing.
@@ -105,6 +111,8 @@ def plan(
     due = _due(scene, before, budget, policy, force=force)
     if due is None and before <= budget.compact_tokens:
         return idle
+    if steps != "all":
+        return _shortening(scene, budget, meter, idle, steps)
     return _change(scene, budget, meter, idle, due)
 
 
@@ -126,6 +134,17 @@ def _due(
     if trigger.is_due(before, messages, budget):
         return _Due("summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default)
     return None
+
+
+def _shortening(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps) -> Plan:
+    """Return the plan that shortens old results and folds nothing."""
+    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+    compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))
+    after = tokens_of(compacted, meter)
+    enough = after <= budget.summarize_tokens or steps == "shorten"
+    if idle.before - after < gain or not enough:
+        return idle
+    return Plan("compact_at", compacted.cuts, 0, idle.before, after)
 
 
 def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, due: _Due | None) -> Plan:

@@ -34,7 +34,13 @@ _SNAP = 0.25
 _ROUNDS = 12
 """Most counts spent on finding one cut; each round scales by what the last one missed."""
 
-_LEFT_OUT_KWARGS = frozenset({"tool_calls", "function_call", "reasoning_content"})
+_LEFT_OUT_KWARGS = frozenset(
+    {
+        *("tool_calls", "function_call", "reasoning", "reasoning_content", "reasoning_details"),
+        # by which OpenAI's items would be looked up together with the reasoning left out here
+        "__openai_function_call_ids__",
+    }
+)
 
 
 def shortened(message: BaseMessage, cut: Cut) -> BaseMessage:

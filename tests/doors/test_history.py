@@ -266,3 +266,13 @@ def test_T5_a_repair_is_logged_once(store, caplog):
         assert problems(again.messages) == []
         assert again.view().warnings
     assert len([r for r in caplog.records if "interrupted" in r.getMessage()]) == 1
+
+
+def test_M4_a_system_message_in_the_transcript_outlives_summaries(store):
+    memory = TokenMemory(TokenBudget(context_window=1_000))
+    history = TokenMemoryChatHistory("rules", memory=memory, store=store)
+    history.add_messages([SystemMessage("Speak German.", id="sys")])
+    for number in range(40):
+        history.add_messages([HumanMessage(f"q{number} " * 40), AIMessage(f"a{number} " * 40)])
+        assert history.messages[0].content.startswith("Speak German.")
+    assert "conversation_summary" in history.messages[0].content

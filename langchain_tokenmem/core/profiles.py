@@ -1,0 +1,157 @@
+"""What each provider refuses beyond the common ground of `legality`, and whose model it is.
+
+Sources: the providers' API references (OpenAI chat and responses, Anthropic messages, Gemini
+generateContent, Bedrock Converse) and the chat templates of Mistral, as of November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_tokenmem.core.budget import model_name, unwrapped
+from langchain_tokenmem.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class LegalityProfile:
+    """What a provider asks of a list of messages.
+
+    The common ground holds under every profile: system text in front, a human message first,
+    each tool call directly followed by its results, no empty assistant message.
+
+    Args:
+        name: Name of the profile.
+        providers: How LangChain names the provider in `response_metadata["model_provider"]`, as
+            beginnings of that name; empty for any.
+        alternates: Human and assistant take turns: neighbours of one role become one message.
+        answers_results: An assistant message stands between a tool result and a human message;
+            a minimal one is put there.
+        ends_with_input: The last message is not the assistant's; where it is, the model is asked
+            to go on.
+        refuses_blank: A human message without content is refused; it says so in brackets.
+        pairs_reasoning: A reasoning item goes with the item that follows it: one at the end of an
+            assistant message, left by an aborted call, is left out.
+        drops_foreign_reasoning: Reasoning of another provider's model, whose signatures this one
+            refuses, is left out of the view.
+        strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
+            out, with the reasoning that is nothing but such an id: for `store=False`.
+
+    Example:
+        >>> profile_named("mistral").alternates
+        True
+    """
+
+    name: str
+    providers: tuple[str, ...] = ()
+    alternates: bool = False
+    answers_results: bool = False
+    ends_with_input: bool = False
+    refuses_blank: bool = False
+    pairs_reasoning: bool = False
+    drops_foreign_reasoning: bool = False
+    strips_server_ids: bool = False
+
+    @property
+    def fits(self) -> bool:
+        """Whether single messages are looked at."""
+        return (
+            self.refuses_blank
+            or self.pairs_reasoning
+            or self.drops_foreign_reasoning
+            or self.strips_server_ids
+        )
+
+    @property
+    def shapes(self) -> bool:
+        """Whether neighbours in a list are looked at."""
+        return self.alternates or self.answers_results or self.ends_with_input
+
+
+COMMON = LegalityProfile("common")
+"""The ground that all of them share: used where nothing is known of the model."""
+
+_OPENAI = LegalityProfile(
+    "openai", ("openai", "azure"), pairs_reasoning=True, drops_foreign_reasoning=True
+)
+# Neighbours of one role are merged by the API itself. Models since Claude 4.6 refuse a list that
+# ends with the assistant (a prefill); who prefills an older one gives a profile of his own.
+_ANTHROPIC = LegalityProfile(
+    "anthropic",
+    ("anthropic",),
+    ends_with_input=True,
+    refuses_blank=True,
+    drops_foreign_reasoning=True,
+)
+# A function call comes directly after a user or function-response turn.
+_GEMINI = LegalityProfile(
+    "gemini", ("google",), alternates=True, ends_with_input=True, drops_foreign_reasoning=True
+)
+# Tool results are user turns there: a human message behind them joins that turn.
+_BEDROCK = LegalityProfile("bedrock", alternates=True, ends_with_input=True, refuses_blank=True)
+_MISTRAL = LegalityProfile(
+    "mistral",
+    ("mistral",),
+    alternates=True,
+    answers_results=True,
+    ends_with_input=True,
+    drops_foreign_reasoning=True,
+)
+# Templates of local models: Llama, Gemma, Mistral under vLLM, llama.cpp, Ollama.
+_STRICT = LegalityProfile("strict", alternates=True, answers_results=True, ends_with_input=True)
+
+PROFILES = {
+    profile.name: profile
+    for profile in (COMMON, _OPENAI, _ANTHROPIC, _GEMINI, _BEDROCK, _MISTRAL, _STRICT)
+}
+
+# What a provider or a model calls itself, by the profile that it needs; the first match wins.
+_SIGNS = (
+    ("bedrock", re.compile(r"bedrock|^(?:us|eu|apac|global)\.(?:anthropic|amazon|meta|mistral)\.")),
+    ("anthropic", re.compile(r"anthropic|claude")),
+    ("gemini", re.compile(r"google|gemini|vertexai")),
+    ("mistral", re.compile(r"mistral|mixtral|ministral|magistral|codestral|devstral")),
+    ("openai", re.compile(r"openai|azure|^(?:chat)?gpt|^o[134]\b")),
+    ("strict", re.compile(r"ollama|llama|vllm|huggingface|gemma|^chatlocal")),
+)
+
+
+def profile_named(legality: LegalityProfile | str) -> LegalityProfile:
+    """Return the profile of that name, or the profile itself.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    if isinstance(legality, LegalityProfile):
+        return legality
+    if legality not in PROFILES:
+        known = ", ".join(sorted(PROFILES))
+        raise ConfigurationError(f"legality is {legality!r}; known are auto, {known}.")
+    return PROFILES[legality]
+
+
+def profile_for(provider: str | None, name: str | None = None) -> LegalityProfile:
+    """Return the profile that fits a provider, or a model's name where that is all there is."""
+    for sign in filter(None, (provider, name)):
+        for profile, pattern in _SIGNS:
+            if pattern.search(sign.lower()):
+                return PROFILES[profile]
+    return COMMON
+
+
+def provider_of(model: Any) -> str | None:
+    """Return how a chat model names its provider, or its class where it does not say.
+
+    `_get_ls_params` is what LangChain's own tracing reads, and every integration fills it.
+    """
+    inner = unwrapped(model)
+    params = getattr(inner, "_get_ls_params", None)
+    found = params().get("ls_provider") if callable(params) else None
+    own = type(inner).__name__.lower()
+    return found if found and profile_for(found) is not COMMON else own or None
+
+
+def profile_of_model(model: Any) -> LegalityProfile:
+    """Return the profile that fits a chat model."""
+    return profile_for(provider_of(model), model_name(model))

@@ -1,0 +1,271 @@
+"""The memory as nodes of a graph: plain Runnables from state to update."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.doors._agent_tools import ORDERS
+from langchain_tokenmem.doors._archive import Archive, archived, config_scope
+from langchain_tokenmem.doors._graph_state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
+from langchain_tokenmem.doors._step import (
+    ORDER_DONE,
+    Step,
+    Stepped,
+    announce,
+    atake,
+    stream_writer,
+    take,
+)
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.memory import TokenMemory
+from langchain_tokenmem.storage.transcripts import TranscriptStore
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """State keys: the conversation, the view, the memory's own state."""
+
+    messages: str
+    view: str
+    state: str
+
+
+class _StepNode(Runnable[Any, dict[str, Any]]):
+    """A node that takes one step of the memory and writes state and view."""
+
+    _steps: Steps | None = "all"
+    _is_last = True  # whether the model's node comes next, so that the view is its request
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        input_messages_key: str = "messages",
+        output_messages_key: str = VIEW_KEY,
+        state_key: str = "memory",
+    ) -> None:
+        if output_messages_key == input_messages_key:
+            raise ConfigurationError(
+                f"output_messages_key is {output_messages_key!r}, the key of the conversation "
+                "itself: a view must not take its place. Name another key."
+            )
+        self.memory = memory
+        self._around = {"system": system, "tools": tools, "overhead_tokens": overhead_tokens}
+        self._keys = _Keys(input_messages_key, output_messages_key, state_key)
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Return the update of the graph's state."""
+        step = self._step(input)
+        if not step.messages:
+            return {}
+        stepped = take(self.memory, step)
+        return self._update(step, stepped, self._removed(step, stepped, config))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Do the same as `invoke` without blocking the event loop."""
+        step = self._step(input)
+        if not step.messages:
+            return {}
+        stepped = await atake(self.memory, step)
+        removed = await asyncio.to_thread(self._removed, step, stepped, config)
+        return self._update(step, stepped, removed)
+
+    def _step(self, state: Any) -> Step:
+        return Step(
+            messages=value_of(state, self._keys.messages) or [],
+            state=value_of(state, self._keys.state),
+            around=self._around,
+            steps=self._steps,
+            order=(value_of(state, ORDERS) or {}).get(self._keys.state),
+        )
+
+    def _removed(
+        self,
+        step: Step,  # noqa: ARG002  # for subclasses that remove
+        stepped: Stepped,  # noqa: ARG002
+        config: RunnableConfig | None,  # noqa: ARG002
+    ) -> list[BaseMessage]:
+        """Return what goes out of the graph's messages: nothing."""
+        return []
+
+    def _update(self, step: Step, stepped: Stepped, removed: list[BaseMessage]) -> dict[str, Any]:
+        announce(step, stepped, self._keys.state, stream_writer())
+        update: dict[str, Any] = {}
+        if self._is_last:
+            for warning in stepped.view.warnings:
+                self.memory.warn_once(f"{self.get_name()}: {warning}")
+            gone = {message.id for message in removed}
+            left = [message for message in step.messages if message.id not in gone]
+            update[self._keys.view] = list(stepped.view.messages)
+            update[STAMP_KEY] = stamp_of(left, stepped.state if stepped.changed else step.state)
+        if stepped.changed:
+            update[self._keys.state] = stepped.state
+        if removed:
+            update[self._keys.messages] = removed
+        if step.order:
+            update[ORDERS] = {self._keys.state: ORDER_DONE}
+        return update
+
+
+class SummarizeNode(_StepNode):
+    """Folds the oldest groups into the running summary where it is due, and writes the view.
+
+    Args:
+        memory: Decides what is shown, and has the summarizer.
+        system: System text that the model node sends, if it does not stand in the messages.
+        tools: Tool schemas that the model node sends.
+        overhead_tokens: Tokens around the conversation that are in neither of these.
+        input_messages_key: State key of the messages.
+        output_messages_key: State key of the view.
+        state_key: State key of the memory's state.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> update = SummarizeNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        >>> [message.content for message in update["llm_input_messages"]]
+        ['hi']
+    """
+
+
+class MemoryNode(_StepNode):
+    """Does everything before a model call in one superstep: recall, compaction, summary, view.
+
+    Also a `pre_model_hook` of `create_react_agent(state_schema=MemoryAgentState)`.
+
+    Args:
+        memory: Decides what is shown, and has the summarizer.
+        system: System text that the model node sends, if it does not stand in the messages.
+        tools: Tool schemas that the model node sends.
+        overhead_tokens: Tokens around the conversation that are in neither of these.
+        input_messages_key: State key of the messages.
+        output_messages_key: State key of the view.
+        state_key: State key of the memory's state.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> update = MemoryNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        >>> [message.content for message in update["llm_input_messages"]]
+        ['hi']
+    """
+
+
+class CompactNode(_StepNode):
+    """Shortens old tool results where it is due, without any model call, and writes the view.
+
+    By default the graph's messages stay as they are. With an archive and `prune` the state stays
+    bounded: messages that the running summary covers are written to the transcript store, read
+    back, and only then removed, one by one by their ids; never a system message, a pinned one or
+    one that the view still shows. Code that counts on an append-only list must not prune.
+
+    Args:
+        memory: Decides what is shown.
+        folding_follows: Leave it to a `SummarizeNode` behind this one where shortening is not
+            enough, so that the prefix changes once.
+        archive: Keeps the transcript, under the thread's id.
+        prune: Remove covered messages from the graph's state.
+        keywords: Those of `MemoryNode`.
+
+    Raises:
+        ConfigurationError: When `prune` is asked for without an archive.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> "messages" in CompactNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        False
+    """
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        *,
+        folding_follows: bool = False,
+        archive: TranscriptStore | None = None,
+        prune: bool = False,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(memory, **keywords)
+        if prune and archive is None:
+            raise ConfigurationError(
+                "prune=True removes messages from the graph's state: give the store that keeps "
+                "them, CompactNode(memory, archive=TranscriptStore(...), prune=True)."
+            )
+        self._steps = "shorten_if_enough" if folding_follows else "shorten"
+        self._is_last = not folding_follows
+        self._archive = archive
+        self._prune = prune
+
+    def _step(self, state: Any) -> Step:
+        # An agent's order is for a node that folds.
+        return replace(super()._step(state), order=None)
+
+    def _removed(
+        self, step: Step, stepped: Stepped, config: RunnableConfig | None
+    ) -> list[BaseMessage]:
+        if self._archive is None:
+            return []
+        archive = Archive(self._archive, *config_scope(config))
+        found = archived(archive, step.messages, stepped.state)
+        return list(found) if self._prune else []
+
+
+class RecallNode(Runnable[Any, dict[str, Any]]):
+    """Brings verbatim old messages back because they match the question.
+
+    Without a recall it does nothing; it stands in the graph so that `split=True` has its three
+    places. The recall itself is not part of this release: any object with
+    `update(state, config) -> dict` (and `aupdate`) may be given.
+
+    Args:
+        memory: The memory of the other nodes.
+        recall: Returns the update of the graph's state; None for nothing to recall from.
+
+    Example:
+        >>> from langchain_tokenmem import TokenMemory
+        >>> RecallNode(TokenMemory()).invoke({"messages": []})
+        {}
+    """
+
+    def __init__(self, memory: TokenMemory, *, recall: Any = None) -> None:
+        self.memory = memory
+        self._recall = recall
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Return what the recall adds to the graph's state."""
+        return {} if self._recall is None else dict(self._recall.update(input, config))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Do the same as `invoke` without blocking the event loop."""
+        return {} if self._recall is None else dict(await self._recall.aupdate(input, config))

@@ -1,0 +1,259 @@
+"""Provider profiles: every promise of the view holds under each of them (groups T and V)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import LegalityProfile, TokenBudget, TokenMemory
+from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.core.messages import with_ids
+from langchain_tokenmem.core.profiles import PROFILES, profile_for, profile_of_model
+from langchain_tokenmem.core.shaping import BRIDGE, CLOSING
+from langchain_tokenmem.errors import ConfigurationError
+from tests.fakes import CharCounter, ListSummarizer
+from tests.providers import CHECKS, LS_PROVIDERS, RefusedError, StrictModel
+from tests.strategies import conversations
+
+WINDOWS = st.sampled_from([600, 1_000, 4_000, 50_000])
+NAMES = st.sampled_from(sorted(PROFILES))
+
+
+def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        legality=legality,
+    )
+
+
+def spoken(messages):
+    return any(m.type != "system" for m in messages)
+
+
+@given(conversations(), WINDOWS, NAMES, st.booleans())
+def test_the_view_is_legal_and_within_the_limit_under_every_profile(
+    messages, window, name, compact
+):
+    memory = memory_of(window, name)
+    state = memory.compact(messages) if compact else None
+    view = memory.view(messages, state)
+    assert memory.count(view.messages).tokens == view.usage.input_tokens <= memory.budget.limit
+    if spoken(view.messages):
+        assert problems(view.messages) == []
+        if name in CHECKS:
+            CHECKS[name](view.messages)
+    newest = [m.id for m in with_ids(messages) if isinstance(m, HumanMessage)][-1:]
+    assert set(newest) <= {m.id for m in view.messages}
+
+
+@given(conversations(), WINDOWS, NAMES)
+def test_views_are_pure_and_compacting_twice_changes_nothing_under_every_profile(
+    messages, window, name
+):
+    memory = memory_of(window, name)
+    state = memory.compact(messages)
+    assert memory.view(messages, state) == memory.view(messages, state)
+    assert memory.compact(messages, state) == state
+
+
+@given(conversations(8), WINDOWS, NAMES)
+def test_requests_grow_only_at_their_end_under_every_profile(messages, window, name):
+    memory = memory_of(window, name)
+    state = memory.compact(messages)
+    earlier = memory.view(messages, state)
+    longer = [*messages, HumanMessage("more?", id="more")]
+    later_state = memory.compact(longer, state)
+    later = memory.view(longer, later_state)
+    changed = later_state["summary"] != state["summary"] or any(
+        later_state["cuts"].get(m.id) != state["cuts"].get(m.id) for m in earlier.messages
+    )
+    before = [m for m in earlier.messages if m.id != CLOSING.id]
+    if changed or earlier.left_out or earlier.warnings or later.warnings or not before:
+        return
+    # The last human message may have grown by the new one: its words come first.
+    assert later.messages[: len(before) - 1] == before[:-1]
+    last, grown = before[-1], later.messages[len(before) - 1]
+    assert grown == last or str(grown.content).startswith(str(last.content).rstrip("]"))
+
+
+def test_V10_strict_alternation_merges_human_messages():
+    messages = [
+        HumanMessage("One.", id="h1"),
+        HumanMessage("Two.", id="h2"),
+        AIMessage("Well.", id="a1"),
+        AIMessage("And.", id="a2"),
+        HumanMessage("Three.", id="h3"),
+    ]
+    for name in ("bedrock", "mistral", "strict", "gemini"):
+        view = memory_of(4_000, name).view(messages)
+        assert [m.content for m in view.messages] == ["One.\n\nTwo.", "Well.\n\nAnd.", "Three."]
+        CHECKS.get(name, CHECKS["mistral"])(view.messages)
+    with pytest.raises(RefusedError, match="Unexpected role"):
+        CHECKS["mistral"](memory_of(4_000, "common").view(messages).messages)
+
+
+def test_V10_contents_of_two_kinds_are_kept_apart_by_an_assistant_message():
+    blocks = [{"type": "text", "text": "Two."}]
+    messages = [HumanMessage("One.", id="h1"), HumanMessage(blocks, id="h2")]
+    view = memory_of(4_000, "mistral").view(messages)
+    assert [m.content for m in view.messages] == ["One.", BRIDGE, blocks]
+    CHECKS["mistral"](view.messages)
+
+
+def test_T11_a_placeholder_stands_between_result_and_human_only_where_it_must():
+    messages = [
+        HumanMessage("Go.", id="h1"),
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="a"),
+        ToolMessage("done", tool_call_id="c", id="t"),
+        HumanMessage("Stop!", id="h2"),
+    ]
+    for name in PROFILES:
+        types = [m.type for m in memory_of(4_000, name).view(messages).messages]
+        expected = ["human", "ai", "tool", "human"]
+        if name in {"mistral", "strict"}:
+            expected.insert(3, "ai")
+        assert types == expected
+
+
+def test_V6_a_list_that_ends_with_the_assistant_gets_an_input():
+    messages = [HumanMessage("Go.", id="h"), AIMessage("I begin", id="a")]
+    for name, check in CHECKS.items():
+        view = memory_of(4_000, name).view(messages)
+        if PROFILES[name].ends_with_input:
+            assert view.messages[-1] == CLOSING
+            check(view.messages)
+        else:
+            assert view.messages[-1].id == "a"
+
+
+def thinking(provider: str | None) -> AIMessage:
+    return AIMessage(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "abc"},
+            {"type": "text", "text": "Yes."},
+        ],
+        response_metadata={"model_provider": provider} if provider else {},
+        id="a",
+    )
+
+
+def test_V1_reasoning_of_the_own_provider_stays_to_the_last_byte():
+    messages = [HumanMessage("Go.", id="h"), thinking("anthropic"), HumanMessage("On.", id="h2")]
+    shown = memory_of(4_000, "anthropic").view(messages).messages
+    assert shown[1] is messages[1]
+    CHECKS["anthropic"](shown)
+
+
+def test_V2_reasoning_of_a_foreign_model_is_left_out_whole():
+    messages = [HumanMessage("Go.", id="h"), thinking("openai"), HumanMessage("On.", id="h2")]
+    with pytest.raises(RefusedError, match="signature"):
+        CHECKS["anthropic"](messages)
+    shown = memory_of(4_000, "anthropic").view(messages).messages
+    assert shown[1].content == [{"type": "text", "text": "Yes."}]
+    CHECKS["anthropic"](shown)
+    unknown = [messages[0], thinking(None), messages[2]]
+    assert memory_of(4_000, "anthropic").view(unknown).messages == unknown
+
+
+def test_V3_reasoning_goes_with_the_item_that_follows_or_not_at_all():
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    whole = AIMessage([reasoning, {"type": "text", "text": "Yes.", "id": "msg_1"}], id="a1")
+    aborted = AIMessage([reasoning], id="a2")
+    messages = [
+        HumanMessage("Go.", id="h"),
+        whole,
+        HumanMessage("On.", id="h2"),
+        aborted,
+        HumanMessage("And?", id="h3"),
+    ]
+    with pytest.raises(RefusedError, match="following item"):
+        CHECKS["openai"](messages[:4])
+    view = memory_of(4_000, "openai").view(messages)
+    assert [m.id for m in view.messages] == ["h", "a1", "h2", "h3"]
+    assert view.messages[1] is whole
+    CHECKS["openai"](view.messages)
+
+
+def test_V4_server_ids_are_stripped_when_asked():
+    message = AIMessage(
+        [
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "x"},
+            {"type": "text", "text": "Yes.", "id": "msg_1"},
+            {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f"},
+        ],
+        tool_calls=[{"name": "f", "args": {}, "id": "call_1"}],
+        response_metadata={"id": "resp_1", "model_provider": "openai"},
+        id="a",
+    )
+    messages = [HumanMessage("Go.", id="h"), message, ToolMessage("1", tool_call_id="call_1")]
+    profile = LegalityProfile("stateless", ("openai",), strips_server_ids=True)
+    shown = memory_of(4_000, profile).view(messages).messages[1]
+    assert "rs_" not in str(shown.content)
+    assert [b["type"] for b in shown.content] == ["reasoning", "text", "function_call"]
+    assert shown.content[2]["call_id"] == "call_1"
+    assert "id" not in shown.response_metadata
+    assert memory_of(4_000, "openai").view(messages).messages[1] is message
+
+
+def test_V7_what_a_provider_put_on_a_call_stays_on_it():
+    extras = {"__gemini_function_call_thought_signatures__": {"c": "c2ln"}}
+    call = AIMessage(
+        "", tool_calls=[{"name": "f", "args": {}, "id": "c"}], additional_kwargs=extras, id="a"
+    )
+    messages = [HumanMessage("Go.", id="h"), call, ToolMessage("1", tool_call_id="c", id="t")]
+    assert memory_of(4_000, "gemini").view(messages).messages[1] is call
+
+
+def test_a_blank_human_message_says_so_where_it_would_be_refused():
+    messages = [HumanMessage("", id="h")]
+    assert memory_of(4_000, "bedrock").view(messages).messages[0].content == "[empty message]"
+    blocks = [{"type": "text", "text": " "}, {"type": "text", "text": "Go."}]
+    shown = memory_of(4_000, "anthropic").view([HumanMessage(blocks, id="h")]).messages
+    assert shown[0].content == blocks[1:]
+    assert memory_of(4_000, "openai").view(messages).messages[0].content == ""
+
+
+@pytest.mark.parametrize("family", sorted(CHECKS))
+def test_auto_goes_by_the_models_provider(family):
+    model = StrictModel(family=family)
+    assert profile_of_model(model) is PROFILES[family]
+    memory = memory_of(4_000).for_model(model.with_retry())
+    assert memory.explain([HumanMessage("hi")]).profile == family
+    assert profile_for(LS_PROVIDERS[family]) is PROFILES[family]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gpt-5.5", "openai"),
+        ("claude-sonnet-4-5", "anthropic"),
+        ("us.anthropic.claude-opus-4-1-v1:0", "bedrock"),
+        ("models/gemini-2.5-pro", "gemini"),
+        ("mistral-large-latest", "mistral"),
+        ("llama3.1:8b", "strict"),
+        ("somebody's", "common"),
+    ],
+)
+def test_auto_goes_by_the_budgets_model_where_no_model_is_at_hand(name, expected):
+    memory = TokenMemory(
+        TokenBudget(context_window=4_000, model=name), counter=CharCounter(), legality="auto"
+    )
+    assert memory.explain([HumanMessage("hi")]).profile == expected
+
+
+def test_without_knowledge_the_common_ground_holds():
+    assert profile_of_model(FakeListChatModel(responses=["x"])) is PROFILES["common"]
+    assert memory_of(4_000).explain([HumanMessage("hi")]).profile == "common"
+    given_by_name = memory_of(4_000, "strict")
+    assert given_by_name.for_model(StrictModel(family="openai")) is given_by_name
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigurationError, match=r"known are auto, anthropic, bedrock"):
+        memory_of(4_000, "cohere")

@@ -1,0 +1,286 @@
+"""The memory as nodes: groups M, T and S of FIELD_FAILURES at this door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+from langchain_tokenmem import (
+    CompactNode,
+    MemoryMessagesState,
+    MemoryNode,
+    RecallNode,
+    SummarizeNode,
+    TokenBudget,
+    TokenMemory,
+    TranscriptStore,
+    memory_input,
+    memory_nodes,
+)
+from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from tests.fakes import CharCounter, ListSummarizer
+
+
+def memory_of(window: int = 2_000, **keywords: Any) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        **keywords,
+    )
+
+
+def conversation(turns: int, words: int = 30) -> list:
+    said: list = []
+    for n in range(turns):
+        key = f"c{n}"
+        said += [
+            HumanMessage(f"Question {n}? " * words, id=f"h{n}"),
+            AIMessage("", tool_calls=[{"name": "f", "args": {"n": n}, "id": key}], id=f"a{n}"),
+            ToolMessage(f"line {n}\n" * 6 * words, tool_call_id=key, id=f"t{n}"),
+            AIMessage(f"Answer {n}. " * words, id=f"b{n}"),
+        ]
+    return said
+
+
+def config(thread: str = "t", **more: Any) -> dict:
+    return {"configurable": {"thread_id": thread, **more}}
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+def graph_of(memory, model=None, **keywords):
+    seen: list = []
+
+    def call_model(state: MemoryMessagesState) -> dict:
+        seen.append(memory_input(state, memory))
+        return {"messages": [AIMessage("ok " * 60)]}
+
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", model or call_model)
+    builder.add_edge(START, memory_nodes(builder, memory, **keywords))
+    return seen, builder.compile(checkpointer=InMemorySaver())
+
+
+def test_a_node_writes_state_and_view_and_removes_nothing():
+    memory, messages = memory_of(), conversation(12)
+    update = MemoryNode(memory).invoke({"messages": messages})
+    assert "messages" not in update
+    assert update["memory"]["summary"]
+    view = memory.view(messages, update["memory"])
+    assert update["llm_input_messages"] == view.messages
+    assert view.usage.input_tokens <= memory.budget.limit
+
+
+async def test_sync_and_async_nodes_give_the_same_without_blocking_the_loop(store):
+    messages = conversation(12)
+    for make in (MemoryNode, SummarizeNode, CompactNode):
+        memory = memory_of()
+        one = make(memory).invoke({"messages": messages})
+        with blockbuster_ctx():
+            two = await make(memory).ainvoke({"messages": messages})
+        for update in (one, two):
+            if (update.get("memory") or {}).get("summary"):
+                update["memory"]["summary"].pop("created_at")
+        assert one == two
+
+
+async def test_pruning_does_not_block_the_loop(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/m.db") as store:
+        memory, messages = memory_of(), conversation(12)
+        state = memory.compact(messages)
+        node = CompactNode(memory, archive=store, prune=True)
+        with blockbuster_ctx():
+            update = await node.ainvoke({"messages": messages, "memory": state}, config())
+    assert update["messages"]
+
+
+def test_the_compact_node_calls_no_summarizer():
+    memory, messages = memory_of(), conversation(12)
+    update = CompactNode(memory).invoke({"messages": messages})
+    assert memory.summarizer.requests == []
+    assert update["memory"]["cuts"]
+    assert update["memory"]["summary"] is None
+    assert "left out here" in update["llm_input_messages"][0].content
+
+
+def test_split_and_single_nodes_give_the_same_views():
+    for window in (1_000, 2_000, 4_000):
+        one, single = graph_of(memory_of(window))
+        two, split = graph_of(memory_of(window), split=True)
+        for said in conversation(14):
+            for graph in (single, split):
+                graph.invoke({"messages": [said]}, config())
+        plain = [[(m.type, m.content) for m in view] for view in one]
+        assert [[(m.type, len(m.content)) for m in view] for view in two] == [
+            [(kind, len(content)) for kind, content in view] for view in plain
+        ]
+        assert any("conversation_summary" in str(view[0]) for view in plain)
+
+
+def test_other_state_shapes_by_their_keys():
+    class State(TypedDict):
+        chat: Annotated[list[AnyMessage], add_messages]
+        view: list[AnyMessage]
+        mem: dict
+
+    memory = memory_of()
+    keys = {"input_messages_key": "chat", "output_messages_key": "view", "state_key": "mem"}
+    seen = []
+
+    def call_model(state: State) -> dict:
+        seen.append(memory_input(state, memory, **keys))
+        assert seen[-1] == state["view"]
+        return {"chat": [AIMessage("ok " * 60)]}
+
+    builder = StateGraph(State)
+    builder.add_node("model", call_model)
+    builder.add_edge(START, memory_nodes(builder, memory, **keys))
+    graph = builder.compile()
+    result = graph.invoke({"chat": conversation(12)})
+    assert result["mem"]["summary"]
+    assert len(result["chat"]) == 49
+    assert len(seen[0]) < 30
+
+    @dataclass
+    class Held:
+        messages: list = field(default_factory=list)
+        memory: Any = None
+
+    assert MemoryNode(memory).invoke(Held(conversation(1)))["llm_input_messages"]
+
+
+def test_M1_M2_no_update_repeats_an_id_and_all_stream_modes_leave_one_state():
+    states = []
+    for mode in ("values", "updates", "messages", "custom"):
+        _, graph = graph_of(memory_of(), split=True)
+        for said in conversation(8):
+            for _ in graph.stream({"messages": [said]}, config(), stream_mode=mode):
+                pass
+        held = graph.get_state(config()).values
+        ids = [m.id for m in held["messages"]]
+        assert len(ids) == len(set(ids)) == 64
+        states.append([m.content for m in held["messages"]])
+    assert all(state == states[0] for state in states)
+
+
+def test_M10_a_node_never_writes_an_empty_view():
+    memory = memory_of()
+    assert MemoryNode(memory).invoke({"messages": []}) == {}
+    with pytest.raises(ConfigurationError, match="no message under 'messages'"):
+        memory_input({"messages": []}, memory)
+    with pytest.raises(ConfigurationError, match="must not take its place"):
+        MemoryNode(memory, output_messages_key="messages")
+
+
+def test_M11_by_default_the_list_only_grows():
+    _, graph = graph_of(memory_of())
+    lengths = [
+        len(graph.invoke({"messages": [said]}, config())["messages"]) for said in conversation(12)
+    ]
+    assert lengths == [2 * n for n in range(1, 49)]
+
+
+def test_M4_M5_pruning_removes_only_what_was_read_back_and_never_system_or_pinned(store):
+    memory = memory_of()
+    _, graph = graph_of(memory, split=True, archive=store, prune=True)
+    pinned = marked(HumanMessage("Never touch prod.", id="pin"), pinned=True)
+    said = [
+        HumanMessage("First.", id="h"),
+        SystemMessage("Rules.", id="sys"),
+        pinned,
+        *conversation(30),
+    ]
+    for message in said:
+        graph.invoke({"messages": [message]}, config())
+    held = graph.get_state(config()).values
+    ids = [m.id for m in held["messages"]]
+    assert {"h", "sys", "pin"} <= set(ids)
+    assert held["memory"]["summary"]["covers_to"] in ids
+    assert len(ids) < 40
+    archived = {m.id: m for m in store.messages("t")}
+    for message in said:
+        if message.id not in ids:
+            assert archived[message.id] == message
+    view = memory.view(held["messages"], held["memory"])
+    assert problems(view.messages) == []
+    assert view.messages[0].content.startswith("Rules.")
+    assert view.usage.parts["summary"] > 0
+
+
+def test_what_the_store_does_not_give_back_stays(store, monkeypatch):
+    memory, messages = memory_of(), conversation(12)
+    state = memory.compact(messages)
+    node = CompactNode(memory, archive=store, prune=True)
+    monkeypatch.setattr(store, "get", lambda session, key: None)
+    assert "messages" not in node.invoke({"messages": messages, "memory": state}, config())
+    monkeypatch.undo()
+    update = node.invoke({"messages": messages, "memory": state}, config())
+    gone = [m.id for m in update["messages"]]
+    assert gone
+    assert set(gone) <= {m.id for m in messages}
+    assert len(gone) == len(set(gone))
+    assert {m.type for m in update["messages"]} == {"remove"}
+
+
+def test_an_archive_alone_keeps_and_removes_nothing(store):
+    memory, messages = memory_of(), conversation(12)
+    state = memory.compact(messages)
+    update = CompactNode(memory, archive=store).invoke(
+        {"messages": messages, "memory": state}, config()
+    )
+    assert "messages" not in update
+    assert store.count("t") > 10
+
+
+def test_pruning_asks_for_an_archive_and_a_thread(store):
+    memory, messages = memory_of(), conversation(12)
+    with pytest.raises(ConfigurationError, match="give the store"):
+        CompactNode(memory, prune=True)
+    node = CompactNode(memory, archive=store, prune=True)
+    given = {"messages": messages, "memory": memory.compact(messages)}
+    with pytest.raises(ScopeError, match="thread"):
+        node.invoke(given)
+    node.invoke(given, config("t", checkpoint_ns="child:1f0|memory_compact:2e1"))
+    assert store.sessions() == ["t/child"]
+
+
+def test_recall_does_nothing_without_a_recall():
+    memory = memory_of()
+    assert RecallNode(memory).invoke({"messages": conversation(1)}) == {}
+
+    class Finds:
+        def update(self, state, config):
+            return {"found": len(state["messages"]), "thread": config["configurable"]["thread_id"]}
+
+    node = RecallNode(memory, recall=Finds())
+    assert node.invoke({"messages": [1, 2]}, config()) == {"found": 2, "thread": "t"}
+
+
+def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
+    _, graph = graph_of(memory_of())
+    events = []
+    for said in conversation(14):
+        events += graph.stream({"messages": [said]}, config(), stream_mode="custom")
+    kinds = [event["event"] for event in events]
+    assert {"compaction", "summary"} == set(kinds)
+    state = graph.get_state(config()).values["memory"]
+    last = [event for event in events if event["event"] == "summary"][-1]
+    assert last["covers_to"] == state["summary"]["covers_to"]
+    assert last["memory"] == "memory"
+    # Outside of a graph nobody listens, and nothing fails.
+    assert MemoryNode(memory_of()).invoke({"messages": conversation(9)})["memory"]

@@ -1,0 +1,235 @@
+"""Chat models as strict as the providers: they raise on what the provider would refuse.
+
+Written from the providers' documented rules, apart from `langchain_tokenmem.core`: OpenAI chat and
+responses API, Anthropic messages API, Gemini generateContent, Bedrock Converse, and the chat
+template of Mistral as vLLM and mistral-common run it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import Field
+
+THINKING = {"thinking", "redacted_thinking"}
+
+
+class RefusedError(ValueError):
+    """HTTP 400."""
+
+
+def refuse(condition: object, words: str) -> None:
+    if condition:
+        raise RefusedError(words)
+
+
+def calls(message: BaseMessage) -> list[str]:
+    if not isinstance(message, AIMessage):
+        return []
+    return [str(c["id"]) for c in (*message.tool_calls, *message.invalid_tool_calls)]
+
+
+def blocks(message: BaseMessage) -> list[dict[str, Any]]:
+    content = message.content
+    return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+
+
+def blank(message: BaseMessage) -> bool:
+    return not message.text.strip() and not [b for b in blocks(message) if b["type"] != "text"]
+
+
+def body_after_system(messages: list[BaseMessage], *, most_system: int) -> list[BaseMessage]:
+    start = 0
+    while start < len(messages) and isinstance(messages[start], SystemMessage):
+        start += 1
+    refuse(start > most_system, f"{start} system messages")
+    body = messages[start:]
+    refuse(any(isinstance(m, SystemMessage) for m in body), "system message in the middle")
+    refuse(not body, "at least one message is required")
+    return body
+
+
+def check_results(body: list[BaseMessage]) -> None:
+    """Every call is answered once, directly behind it; every result has its call there."""
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for message in body:
+        if isinstance(message, ToolMessage):
+            key = message.tool_call_id
+            refuse(key not in waiting, f"tool result {key} without its call directly before")
+            waiting.remove(key)
+            continue
+        refuse(waiting, f"tool calls without results: {waiting}")
+        waiting = calls(message)
+        refuse(len(set(waiting)) < len(waiting), "two calls of one id in a message")
+        refuse(seen & set(waiting), f"tool call ids used before: {seen & set(waiting)}")
+        seen.update(waiting)
+    refuse(waiting, f"tool calls without results: {waiting}")
+
+
+def check_openai(messages: list[BaseMessage]) -> None:
+    """platform.openai.com/docs/api-reference/chat and /responses (items and reasoning)."""
+    refuse(not messages, "[] is too short - 'messages'")
+    check_results(messages)
+    for message in messages:
+        kinds = [b["type"] for b in blocks(message)]
+        said = isinstance(message, AIMessage) and not calls(message)
+        refuse(said and blank(message), "content of an assistant message is null")
+        alone = message.type == "ai" and kinds[-1:] == ["reasoning"] and not calls(message)
+        refuse(alone, "reasoning item without its required following item")
+
+
+def check_anthropic(messages: list[BaseMessage]) -> None:
+    """docs.anthropic.com/en/api/messages; system texts have to stand together in front."""
+    body = body_after_system(messages, most_system=8)
+    refuse(not isinstance(body[0], HumanMessage), "first message must use the user role")
+    refuse(isinstance(body[-1], AIMessage), "does not support assistant message prefill")
+    check_results(body)
+    for message in body:
+        refuse(blank(message) and not calls(message) and message.type != "tool", "empty content")
+        for block in blocks(message):
+            refuse(block["type"] == "text" and not block["text"].strip(), "blank text block")
+            if block["type"] == "thinking":
+                refuse(not block.get("signature"), "thinking.signature: field required")
+                own = message.response_metadata.get("model_provider", "anthropic")
+                refuse(own != "anthropic", "Invalid `signature` in `thinking` block")
+
+
+def check_gemini(messages: list[BaseMessage]) -> None:
+    """ai.google.dev/api/generate-content: turns of function calls and responses."""
+    body = body_after_system(messages, most_system=1)
+    refuse(not isinstance(body[0], HumanMessage), "first content should be with role 'user'")
+    refuse(isinstance(body[-1], AIMessage), "single turn requests end with a user role")
+    check_results(body)
+    for before, message in pairwise(body):
+        refuse(
+            calls(message) and isinstance(before, AIMessage),
+            "function call turn comes immediately after a user or function response turn",
+        )
+        refuse(blank(message) and isinstance(message, AIMessage) and not calls(message), "no parts")
+
+
+def check_bedrock(messages: list[BaseMessage]) -> None:
+    """docs.aws.amazon.com/bedrock Converse: alternation, tool results inside a user turn."""
+    body = body_after_system(messages, most_system=8)
+    refuse(not isinstance(body[0], HumanMessage), "A conversation must start with a user message.")
+    refuse(isinstance(body[-1], AIMessage), "A conversation must end with a user message.")
+    check_results(body)
+    for before, message in zip([None, *body], body, strict=False):
+        same = before is not None and before.type == message.type and message.type != "tool"
+        refuse(same, "A conversation must alternate between user and assistant roles.")
+        empty = blank(message) and not calls(message) and message.type != "tool"
+        refuse(empty, "The text field in the ContentBlock object is blank.")
+
+
+def check_mistral(messages: list[BaseMessage]) -> None:
+    """github.com/mistralai/mistral-common validator.py, and the templates of its models."""
+    body = body_after_system(messages, most_system=1)
+    refuse(not isinstance(body[0], HumanMessage), "conversation roles must alternate user first")
+    last = isinstance(body[-1], (HumanMessage, ToolMessage))
+    refuse(not last, "Expected last role User or Tool for serving")
+    check_results(body)
+    following = {"human": {"ai"}, "ai": {"human", "tool"}, "tool": {"ai", "tool"}}
+    for before, message in pairwise(body):
+        wrong = message.type not in following[before.type]
+        refuse(wrong, f"Unexpected role {message.type!r} after role {before.type!r}")
+        no_words = isinstance(message, AIMessage) and blank(message) and not calls(message)
+        refuse(no_words, "Assistant message must have either content or tool_calls")
+
+
+CHECKS: dict[str, Callable[[list[BaseMessage]], None]] = {
+    "openai": check_openai,
+    "anthropic": check_anthropic,
+    "gemini": check_gemini,
+    "bedrock": check_bedrock,
+    "mistral": check_mistral,
+}
+LS_PROVIDERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "google_genai",
+    "bedrock": "amazon_bedrock",
+    "mistral": "mistral",
+}
+
+
+class StrictModel(BaseChatModel):
+    """A scripted chat model that refuses what its provider would refuse.
+
+    `script` holds the answers, in order; an exception in it is raised. Without a script every
+    answer is "ok". `seen` keeps every request.
+    """
+
+    family: str = "openai"
+    script: list[Any] = Field(default_factory=list)
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+    kwargs_seen: list[dict[str, Any]] = Field(default_factory=list)
+    bound_tools: list[Any] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return f"strict-{self.family}"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        params = super()._get_ls_params(stop=stop, **kwargs)
+        params["ls_provider"] = LS_PROVIDERS[self.family]
+        return params
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        self.bound_tools[:] = list(tools)
+        return self.bind(**{k: v for k, v in kwargs.items() if v is not None})
+
+    def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+        CHECKS[self.family](messages)
+        self.seen.append(list(messages))
+        self.kwargs_seen.append(kwargs)
+        answer = self.script.pop(0) if self.script else AIMessage("ok")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer.model_copy()  # a graph writes an id into what it is given
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._answer(messages, kwargs))])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        answer = self._answer(messages, kwargs)
+        chunk = AIMessageChunk(
+            content=answer.content,
+            tool_call_chunks=[
+                {
+                    "name": c["name"],
+                    "args": json.dumps(c["args"]),
+                    "id": c["id"],
+                    "index": i,
+                    "type": "tool_call_chunk",
+                }
+                for i, c in enumerate(answer.tool_calls)
+            ],
+        )
+        yield ChatGenerationChunk(message=chunk)

@@ -1,0 +1,27 @@
+"""The examples run, offline, and print what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("agent", ["All days are well.", "50 messages in the state"]),
+        ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
+        ("chain", ["60 messages in the transcript", "largest request"]),
+    ],
+)
+def test_an_example_runs(name, words, capsys):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main()
+    printed = capsys.readouterr().out
+    assert [word for word in words if word not in printed] == []
