@@ -71,7 +71,7 @@ def compaction(
         for warning in planned.warnings:
             order.warn(warning)
         if not planned.fold:
-            return _shortened(state, planned, order)
+            return _shortened(scene, state, planned, order)
         state = yield from _summarized(scene, state, planned, order)
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
         if tokens_of(scene, meter) <= budget.limit:
@@ -103,7 +103,14 @@ def advance(
         return state
 
 
-def _shortened(state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+def _kept(scene: Scene, planned: Plan) -> list[str]:
+    """Return the covered messages that stay visible; a store reads nothing else of them."""
+    groups = scene.kept
+    same = [message.id or "" for group in groups for message in group.source.messages]
+    return [*scene.system_ids, *(same if planned.kept is None else planned.kept)]
+
+
+def _shortened(scene: Scene, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
     """Return the state with the plan's cuts; only a change of what was sent is an event."""
     if planned.reason is None:
         return _with_cuts(state, planned.cuts)
@@ -112,7 +119,7 @@ def _shortened(state: MemoryState, planned: Plan, order: Order) -> MemoryState:
     tell(order.callbacks, "start", event)
     tell(order.callbacks, "end", event)
     totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-    return {**state, "cuts": dict(planned.cuts), "totals": totals}
+    return {**state, "cuts": dict(planned.cuts), "kept": _kept(scene, planned), "totals": totals}
 
 
 def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
@@ -158,15 +165,10 @@ def _summarized(
     if event.error:
         tell(order.callbacks, "error", event)
     tell(order.callbacks, "end", event)
-    kept = scene.folded(planned.fold).kept
     return {
         **state,
         "summary": _running(scene, planned, answer, order),
-        "kept": [
-            # A store reads nothing else of what is covered.
-            *scene.system_ids,
-            *(message.id or "" for group in kept for message in group.source.messages),
-        ],
+        "kept": _kept(scene, planned),
         "cuts": dict(planned.cuts),
         "totals": _added(state["totals"], answer),
     }

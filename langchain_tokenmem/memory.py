@@ -217,8 +217,8 @@ class TokenMemory:
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = self.summarizer.summarize(step)
-            except SummaryError as error:
-                answer = error
+            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+                answer = _as_summary_error(error)
             step = advance(work, answer)
         return step
 
@@ -247,8 +247,8 @@ class TokenMemory:
         while isinstance(step, SummaryRequest):
             try:
                 answer: Summary | SummaryError = await self.summarizer.asummarize(step)
-            except SummaryError as error:
-                answer = error
+            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+                answer = _as_summary_error(error)
             step = await asyncio.to_thread(advance, work, answer)
         return step
 
@@ -369,3 +369,11 @@ class TokenMemory:
         breaker = getattr(self.summarizer, "breaker", None)
         if breaker is not None:
             breaker.failed()
+
+
+def _as_summary_error(error: Exception) -> SummaryError:
+    if isinstance(error, SummaryError):
+        return error
+    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -16,7 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import StoreError, SummaryError
 from langchain_tokenmem.state import MemoryState, new_state
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class Session:
             _wait(awaited, self.memory.max_wait_s)
             loaded = self._load(request)
         for _ in range(_ATTEMPTS):
-            state = self.memory.compact(
-                loaded.messages,
-                loaded.state,
-                steps=self._steps,
-                **loaded.around,
-            )
+            try:
+                state = self.memory.compact(
+                    loaded.messages, loaded.state, steps=self._steps, **loaded.around
+                )
+            except SummaryError as error:
+                return self._served_without(loaded, error)
             if not _is_storable(state, loaded, request) or self._commit(state, loaded):
                 return self._served(loaded, state)
             loaded = self._load(request)
@@ -124,12 +124,12 @@ class Session:
             await asyncio.to_thread(_wait, awaited, self.memory.max_wait_s)
             loaded = await asyncio.to_thread(self._load, request)
         for _ in range(_ATTEMPTS):
-            state = await self.memory.acompact(
-                loaded.messages,
-                loaded.state,
-                steps=self._steps,
-                **loaded.around,
-            )
+            try:
+                state = await self.memory.acompact(
+                    loaded.messages, loaded.state, steps=self._steps, **loaded.around
+                )
+            except SummaryError as error:
+                return self._served_without(loaded, error)
             if not _is_storable(state, loaded, request) or await asyncio.to_thread(
                 self._commit, state, loaded
             ):
@@ -192,7 +192,10 @@ class Session:
 
     def _stored_part(self, request: Request) -> Request:
         count = self.memory.counter_of(request.budget or self.memory.budget).message
-        weight = sum(map(count, request.incoming))
+        budget = request.budget or self.memory.budget
+        # A giant input is shown cut, and must not weigh more than it is shown.
+        most = int(budget.message_share * budget.limit)
+        weight = min(most, sum(map(count, request.incoming)))
         return replace(request, incoming=(), overhead_tokens=request.overhead_tokens + weight)
 
     def compact(self, request: Request, *, instruction: str | None = None) -> MemoryState:
@@ -251,6 +254,12 @@ class Session:
         for warning in view.warnings:
             self.memory.warn_once(f"Session {self.session_id!r}: {warning}")
         return view
+
+    def _served_without(self, loaded: Loaded, error: SummaryError) -> View:
+        """Serve what fits: a summarizer that fails must not take the turn down."""
+        self.memory.warn_once(f"Session {self.session_id!r}: no summary, {error}")
+        view = self._served(loaded, loaded.state)
+        return replace(view, warnings=(*view.warnings, f"No summary was made: {error}"))
 
     def _served_uncommitted(self, loaded: Loaded) -> View:
         self.memory.warn_once(f"Session {self.session_id!r}: others commit all the time.")

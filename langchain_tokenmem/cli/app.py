@@ -103,7 +103,11 @@ def replay(
         console.print(jobs_table(scripted))
     _print_faults(reports, console, every=verbose)
     if out is not None:
-        console.print(f"Written: {_write(reports, out)}", markup=False)
+        try:
+            console.print(f"Written: {_write(reports, out)}", markup=False)
+        except OSError as error:
+            Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
+            raise typer.Exit(2) from None
     broken = found.failed or (scripted is not None and jobs_failed(scripted))
     raise typer.Exit(int(broken))
 

@@ -116,21 +116,30 @@ def newest_group_faults(
     if not results:
         return _absence("the newest message", newest, _standing_for(newest, request, history))
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
-    callers = [
-        message for message in request if {call_id for call_id, _, _ in calls_of(message)} & wanted
-    ]
+    callers = [message for message in request if _calls(message) & wanted]
     # A call that was left out takes its result along; the message that made it has to say so.
-    made = {call_id for message in callers for call_id, _, _ in calls_of(message)} & wanted
+    made = {call_id for message in callers for call_id in _calls(message)} & wanted
     faults = _absence("the message of the newest calls", newest, callers)
     for result in results:
         if result.tool_call_id in made:
             shown = [
                 message
                 for message in request
-                if isinstance(message, ToolMessage) and message.tool_call_id == result.tool_call_id
+                if isinstance(message, ToolMessage)
+                and _original(message.tool_call_id) == result.tool_call_id
+                and message.id in {result.id, None}
             ]
             faults += _absence("the newest result", result, shown)
     return faults
+
+
+def _calls(message: BaseMessage) -> set[str]:
+    return {_original(call_id) for call_id, _, _ in calls_of(message)}
+
+
+def _original(call_id: str) -> str:
+    """Return a call's id as it was recorded: one that was used before is renamed in a request."""
+    return re.sub(r"~\d+$", "", call_id)
 
 
 def newest_group(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,16 +58,25 @@ def load_conversations(path: Path) -> list[Conversation]:
     """
     data = path.read_bytes()
     if data.startswith(_GZIP_MAGIC):
-        data = gzip.decompress(data)
+        data = _unpacked(data, path)
     rows = _rows(data.decode("utf-8-sig"))
     if not rows:
         raise ValueError(f"{path} holds no conversation.")
     return [_conversation(row, number) for number, row in enumerate(rows, 1)]
 
 
+def _unpacked(data: bytes, path: Path) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} is no whole .gz file: {error}") from None
+
+
 def _rows(text: str) -> list[Any]:
     try:
         whole = json.loads(text)
+    except RecursionError:
+        raise ValueError("The file is nested too deeply for a conversation.") from None
     except json.JSONDecodeError:
         # Not splitlines: U+2028 and its like may stand unescaped inside a JSON string.
         return [
@@ -100,10 +110,15 @@ def _conversation(row: Any, number: int) -> Conversation:
     label = str(name) if name else f"conversation {number}"
     if not _is_messages(said):
         raise ValueError(f"{label} (number {number}) is no list of messages with roles.")
+    try:
+        messages = tuple(to_messages(said, label=label))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{label} is not in OpenAI's chat format: {error}") from None
+    given = tools if isinstance(tools, list) else []
     return Conversation(
         name=label,
-        messages=tuple(to_messages(said, label=label)),
-        tools=tuple(tool for tool in tools or () if isinstance(tool, dict)),
+        messages=messages,
+        tools=tuple(tool for tool in given if isinstance(tool, dict)),
     )
 
 

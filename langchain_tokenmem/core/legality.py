@@ -128,6 +128,8 @@ def _mend_call(
             return []
         return [message]
     mended = _without_repeated_calls(message, notes)
+    if not _has_calls(mended) and _says_nothing(mended):
+        return []
     keys = call_ids(mended)
     answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
     if dangling == "drop" and None in answers:

@@ -50,6 +50,7 @@ class Plan:
         fold: How many of the oldest tail groups go into the running summary.
         before: Tokens of the request as it stands.
         after: Tokens of the request once the plan is carried out, at most.
+        kept: Ids of the covered messages that stay visible; None where that does not change.
         summary_tokens: Most tokens that the next running summary may have.
         warnings: What the caller should know.
     """
@@ -60,6 +61,7 @@ class Plan:
     before: int
     after: int
     summary_tokens: int = 0
+    kept: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -266,4 +268,5 @@ def _fold(
         before=0,
         after=tokens_of(rest, meter) + aside,
         summary_tokens=folding.allowance(fold),
+        kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )

@@ -85,16 +85,18 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def clear(self) -> None:
         """Delete the messages and the state of this session."""
         self._frozen = None
-        self._session.store.clear(self._session.session_id)
+        self._session.store.clear(self._session.session_id, user_id=self._session.user_id)
 
     async def aclear(self) -> None:
         """Do the same as `clear` without blocking the event loop."""
         self._frozen = None
-        await self._session.store.aclear(self._session.session_id)
+        await self._session.store.aclear(self._session.session_id, user_id=self._session.user_id)
 
     def full_history(self) -> list[BaseMessage]:
         """Return every message ever added, in order, after any number of compactions."""
-        return [stamped(row) for row in self._session.store.rows(self._session.session_id)]
+        session = self._session
+        rows = session.store.rows(session.session_id, user_id=session.user_id)
+        return [stamped(row) for row in rows]
 
     async def afull_history(self) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.callbacks import (
@@ -17,7 +18,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._bound import bound_kwarg, format_tokens
-from langchain_tokenmem.doors._prompt import FittedPrompt, Turn, with_prompt
+from langchain_tokenmem.doors._prompt import FittedPrompt, Turn, with_prompts
 from langchain_tokenmem.doors._spoken import Keys, added_up, messages_of, with_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory import TokenMemory
@@ -248,27 +249,21 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         return Turn(session, messages, request)
 
     def _prepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        chain, is_first = self._fitted_chain(value, turn)
-        if chain is not None and is_first:
-            return chain, value
-        return chain or self.bound, self._given(value, turn, turn.session.view(turn.request))
+        return self._fitted(value, turn, turn.session.view(turn.request))
 
     async def _aprepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        chain, is_first = self._fitted_chain(value, turn)
-        if chain is not None and is_first:
-            return chain, value
-        return chain or self.bound, self._given(value, turn, await turn.session.aview(turn.request))
+        return self._fitted(value, turn, await turn.session.aview(turn.request))
 
-    def _fitted_chain(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any] | None, bool]:
-        """Return the chain with its prompt replaced by one that fits, and whether that is first."""
-        if not isinstance(value, dict):
-            return None, False
-        place = self._keys.history or self._keys.of_input(value)
+    def _fitted(self, value: Any, turn: Turn, view: View) -> tuple[Runnable[Any, Any], Any]:
+        """Return the chain with prompts that fit, and its input with the view in its place."""
+        turn = replace(turn, shown=frozenset(message.id for message in view.messages))
+        keys = self._keys
+        place = keys.history or (keys.of_input(value) if isinstance(value, dict) else "")
 
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
-            return FittedPrompt(prompt, turn, place, is_history=bool(self._keys.history))
+            return FittedPrompt(prompt, turn, place, is_history=bool(keys.history))
 
-        return with_prompt(self.bound, fitted)
+        return with_prompts(self.bound, fitted) or self.bound, self._given(value, turn, view)
 
     def _given(self, value: Any, turn: Turn, view: View) -> Any:
         """Return the chain's input with the view in its place."""

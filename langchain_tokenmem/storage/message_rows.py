@@ -28,6 +28,9 @@ from langchain_tokenmem.storage.sessions import SessionRow
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_TURN = 2
+"""Messages that may well be said again in the same words: a question and its answer."""
+
 _AT_ONCE = 500
 """Ids in one query; old versions of SQLite take 999 variables."""
 
@@ -238,7 +241,10 @@ def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMess
         return 0
     most = min(len(said), session.count)
     stored = _columns_from(connection, session, session.last_seq - most + 1)
-    sizes = {session.count} if 1 < session.count <= most else set()
+    # A turn of two messages may be said twice in the same words; a list that goes on, or a longer
+    # one, is the transcript sent again.
+    repeats = session.count > _LONGEST_TURN or len(said) > session.count > 1
+    sizes = {session.count} if repeats and session.count <= most else set()
     # An id stands in one place only, so the first one that is said leaves one size possible.
     first = next((index for index, message in enumerate(said) if message.id), None)
     if first is not None:

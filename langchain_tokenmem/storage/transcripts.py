@@ -109,8 +109,9 @@ class TranscriptStore:
         A message whose id is there already is not new. A batch that begins with what the
         transcript ends with is a resend, and only what follows is new; messages without an id
         count as the same when they say the same, provided that one of the overlap has an id that
-        is known, or that the overlap is the whole transcript of two messages or more. So a list
-        that is sent in full at every turn is stored once, and a second "yes" is stored again.
+        is known, or that the overlap is the whole transcript and more than one turn, or begins a
+        longer batch. So a list that is sent in full at every turn is stored once, and a second
+        "yes", or a second turn in the same words, is stored again.
 
         Args:
             session_id: Names the conversation.
@@ -267,13 +268,16 @@ class TranscriptStore:
             if session is not None:
                 leases.release(connection, session.key, owner)
 
-    def clear(self, session_id: str) -> int:
+    def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
 
         Owner and budget stay, and sequence numbers go on.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
         """
         with self._database.writing(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
+            session = find(connection, session_id, user_id)
             if session is None:
                 return 0
             connection.execute(delete(messages).where(messages.c.session_key == session.key))

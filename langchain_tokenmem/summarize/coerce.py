@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable
 
 from langchain_tokenmem.errors import ConfigurationError, SummaryError
@@ -66,6 +67,11 @@ class FunctionSummarizer:
     def __init__(self, function: SummaryFunction) -> None:
         self._function = function
         self._takes = _positions(function)
+        if not self._takes:
+            raise ConfigurationError(
+                f"{function!r} takes no messages; give a function of (messages, prior, "
+                f"instruction, max_tokens), or of the first of these."
+            )
         self.name = getattr(function, "__name__", type(function).__name__)
         self._fallback = ExtractiveSummarizer()
 
@@ -78,7 +84,9 @@ class FunctionSummarizer:
         try:
             text = self._function(*self._arguments(request))
             if inspect.isawaitable(text):
-                text = asyncio.run(_awaited(text))
+                # On a loop of its own: the caller may stand in one, as every notebook does.
+                with ThreadPoolExecutor(1) as pool:
+                    text = pool.submit(asyncio.run, _awaited(text)).result()
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
             return self._failed(request, f"{type(error).__name__}: {error}")
         return self._finished(request, text)
@@ -95,7 +103,10 @@ class FunctionSummarizer:
         return self._finished(request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
-        given = [request.messages, request.prior, request.instruction, request.max_tokens]
+        said = list(request.messages)
+        if self._takes == 1 and request.prior:  # it must not be lost to a function of one argument
+            said.insert(0, HumanMessage(request.prior, name="earlier_notes"))
+        given = [said, request.prior, request.instruction, request.max_tokens]
         return given[: self._takes]
 
     def _finished(self, request: SummaryRequest, text: Any) -> Summary:
@@ -119,7 +130,11 @@ async def _awaited(text: Awaitable[str]) -> str:
 
 
 def _positions(function: SummaryFunction) -> int:
-    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins tell nothing of themselves
+        return 1
+    kinds = [parameter.kind for parameter in parameters]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 4
     wanted = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

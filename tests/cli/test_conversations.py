@@ -104,3 +104,25 @@ def test_something_else_is_said_to_be_something_else(tmp_path: Path, text: str, 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=error):
         load_conversations(path)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [{"role": "assistant", "content": "", "tool_calls": ["x"]}]},
+        {"messages": [{"role": "assistant", "content": "", "tool_calls": {"id": 1}}]},
+        {"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "function": "f"}]}]},
+    ],
+)
+def test_calls_of_another_shape_are_said_to_be_so(tmp_path, row):
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps([row]), encoding="utf-8")
+    with pytest.raises(ValueError, match="chat format"):
+        load_conversations(file)
+
+
+def test_a_cut_archive_is_said_to_be_one(tmp_path):
+    file = tmp_path / "cut.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"messages": []}' * 50)[:30])
+    with pytest.raises(ValueError, match="no whole"):
+        load_conversations(file)

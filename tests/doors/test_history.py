@@ -12,6 +12,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.errors import ScopeError, SummaryError
 from tests.fakes import CharCounter, ListSummarizer
 
 
@@ -237,10 +238,14 @@ def test_S1_a_failing_summarizer_changes_nothing(store):
     for number in range(20):
         history.add_messages(turn(number, 9))
     bad = TokenMemory(good.budget, counter=CharCounter(), summarizer=Failing())
-    with pytest.raises(RuntimeError, match="provider down"):
+    with pytest.raises(SummaryError, match="RuntimeError: provider down"):
         TokenMemoryChatHistory("s1", memory=bad, store=store).compact()
+    history.add_messages([m for n in range(40, 80) for m in turn(n, 9)])
+    view = TokenMemoryChatHistory("s1", memory=bad, store=store).view()
+    assert view.usage.input_tokens <= bad.budget.limit
+    assert any("provider down" in warning for warning in view.warnings)
     assert store.state("s1").state is None
-    assert store.count("s1") == 40
+    assert store.count("s1") == 120
 
 
 def test_M3_resending_the_transcript_stores_it_once(store):
@@ -276,3 +281,27 @@ def test_M4_a_system_message_in_the_transcript_outlives_summaries(store):
         history.add_messages([HumanMessage(f"q{number} " * 40), AIMessage(f"a{number} " * 40)])
         assert history.messages[0].content.startswith("Speak German.")
     assert "conversation_summary" in history.messages[0].content
+
+
+def test_R1_another_user_can_neither_read_nor_delete_a_session(store):
+    mine = TokenMemoryChatHistory("s1", memory=memory_of(), store=store, user_id="ann")
+    mine.add_messages([HumanMessage("my pin is 1234"), AIMessage("noted")])
+    thief = TokenMemoryChatHistory("s1", memory=memory_of(), store=store, user_id="eve")
+    for act in (
+        lambda: thief.messages,
+        thief.full_history,
+        thief.clear,
+        thief.usage,
+        thief.compact,
+        lambda: thief.add_messages([HumanMessage("x")]),
+    ):
+        with pytest.raises(ScopeError):
+            act()
+    assert store.count("s1") == 2
+
+
+def test_a_turn_said_again_in_the_same_words_is_stored_again(store):
+    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
+    for _ in range(3):
+        history.add_messages([HumanMessage("yes"), AIMessage("ok")])
+    assert texts(history.full_history()) == ["yes", "ok"] * 3

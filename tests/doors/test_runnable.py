@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,12 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import (
+    RunnableBranch,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.core.legality import problems
@@ -335,3 +341,69 @@ def test_a_text_completion_chain(store):
     )
     assert chain.invoke({"input": "a"}, config()).content == "ok"
     assert store.count("s1") == 2
+
+
+LONG = ChatPromptTemplate(
+    [("system", "rule " * 900), MessagesPlaceholder("history"), ("human", "{input}")]
+)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda m: RunnableParallel(answer=LONG | m),
+        lambda m: (LONG | m).with_fallbacks([LONG | m]),
+        lambda m: RunnablePassthrough.assign(output=LONG | m),
+        lambda m: (LONG | m).with_retry(),
+        lambda m: (LONG | m).with_config(run_name="x"),
+        lambda m: RunnableBranch((lambda _d: True, LONG | m), LONG | m),
+        lambda m: (
+            {"input": itemgetter("input"), "chat": itemgetter("history")}
+            | ChatPromptTemplate(
+                [("system", "rule " * 900), MessagesPlaceholder("chat"), ("human", "{input}")]
+            )
+            | m
+        ),
+    ],
+)
+def test_a_prompt_is_found_wherever_it_stands(store, shape):
+    model, memory = Recorder(requests=[]), memory_of(4_000)
+    chain = with_token_memory(
+        shape(model),
+        memory,
+        store,
+        input_messages_key="input",
+        history_messages_key="history",
+        output_messages_key=None,
+    )
+    for number in range(40):
+        chain.invoke({"input": f"question {number} " * 20}, config())
+    assert len(model.requests) == 40
+    for request in model.requests:
+        assert memory.count(request).tokens <= memory.budget.limit
+        assert problems(request) == []
+    assert store.count("s1") >= 80
+
+
+def test_a_prompt_of_one_variable_takes_a_list(store):
+    model, memory = Recorder(requests=[]), memory_of(4_000)
+    prompt = ChatPromptTemplate([("system", "rule " * 900), MessagesPlaceholder("messages")])
+    chain = with_token_memory(prompt | model, memory, store)
+    for number in range(40):
+        chain.invoke([HumanMessage(f"question {number} " * 20)], config())
+    for request in model.requests:
+        assert memory.count(request).tokens <= memory.budget.limit
+        assert problems(request) == []
+    assert [m.type for m in model.requests[1]] == ["system", "human", "ai", "human"]
+
+
+def test_tools_behind_fallbacks_are_counted(store):
+    tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
+    model, memory = Recorder(requests=[]), memory_of(1_500)
+    chain = prompted(
+        store, model.bind_tools(tools).with_fallbacks([model.bind_tools(tools)]), memory
+    )
+    for number in range(30):
+        chain.invoke({"input": f"question {number} " * 15, "who": "x"}, config())
+    for request in model.requests:
+        assert memory.count(request, tools=tools).tokens <= memory.budget.limit

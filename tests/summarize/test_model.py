@@ -321,7 +321,7 @@ async def test_any_summarizer_is_accepted():
 
     request = request_of(talk(3), prior="p")
     assert (
-        as_summarizer(lambda messages: f"{len(messages)} said").summarize(request).text == "6 said"
+        as_summarizer(lambda messages: f"{len(messages)} said").summarize(request).text == "7 said"
     )
     assert (await as_summarizer(later).asummarize(request)).text == "later 6 p"
     assert (await as_summarizer(lambda m, p, i, t: f"{t}").asummarize(request)).text == "400"
@@ -337,3 +337,17 @@ async def test_any_summarizer_is_accepted():
         assert len(failed.failures) == 1
     with pytest.raises(ConfigurationError, match="no summarizer"):
         as_summarizer(42)
+
+
+async def test_a_function_of_one_argument_loses_no_earlier_notes_and_needs_no_loop():
+    request = request_of(talk(3), prior="order 4711 is shipped")
+    one = as_summarizer(lambda messages: f"{messages[0].content} and {len(messages)} more")
+    assert one.summarize(request).text == "order 4711 is shipped and 7 more"
+
+    async def later(messages, prior):
+        await asyncio.sleep(0)
+        return f"later {prior}"
+
+    assert as_summarizer(later).summarize(request).text == "later order 4711 is shipped"
+    with pytest.raises(ConfigurationError, match="takes no messages"):
+        as_summarizer(lambda: "nothing")
