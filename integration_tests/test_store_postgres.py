@@ -86,13 +86,13 @@ def test_transcripts(store, url):
 
 
 def test_resends_without_ids(store):
-    said = [HumanMessage("yes"), AIMessage("ok")]
+    said = [HumanMessage("is it there?"), AIMessage("no"), HumanMessage("and now?")]
     for _ in range(3):
         store.add("s", said)
-    assert store.count("s") == 2
+    assert store.count("s") == 3
     store.add("s", [HumanMessage("yes")])
     store.add("s", [HumanMessage("yes")])
-    assert store.count("s") == 4
+    assert store.count("s") == 5
 
 
 def test_state_budget_and_conversation(store):
