@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import contextvars
 import logging
 import threading
@@ -106,6 +107,12 @@ class SummaryJobs:
                 logger.warning("A summary did not end in time; it is dropped.")
                 all_ended = False
         return all_ended
+
+
+def wait_for(job: Future[None], seconds: float) -> None:
+    """Wait for a job, but not for ever."""
+    with contextlib.suppress(FutureTimeoutError):
+        job.result(seconds)
 
 
 def _at_exit(jobs: SummaryJobs) -> None:

@@ -27,10 +27,12 @@ from langchain_tokenmem.core.profiles import (
     profile_of_model,
 )
 from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
+from langchain_tokenmem.core.settled import Memo
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -42,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = TokenBudget(16_384)
 DEFAULT_TRIGGER = Trigger()
+
+_MEMOS = 16
+"""Conversations of which a memory keeps what is settled, while others come and go."""
 
 
 def _utc_now() -> datetime:
@@ -68,8 +73,8 @@ class TokenMemory:
         dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
             `drop`.
         callbacks: Are told of every compaction and summary.
-        background: At the doors over a store: make summaries beside the model call, and let a
-            call wait for one only at the hard limit.
+        background: Make summaries beside the model call, and let a call wait for one only at the
+            hard limit. Needs a session, or a graph with a thread.
         max_wait_s: Seconds that a call waits at most.
         summary_timeout_s: Seconds after which a summary in the background is given up.
         legality: What the model's provider asks of a list of messages: a profile, its name, or
@@ -107,12 +112,16 @@ class TokenMemory:
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = max_wait_s
         self.jobs = SummaryJobs(summary_timeout_s, self._timed_out)
+        self.handover = Handover()
         self._counter = counter
         self._pin_first = pin_first
         self._dangling = dangling
         self._callbacks = tuple(callbacks)
         self._legality = None if legality == "auto" else profile_named(legality)
         self._now = now
+        # Found by who counts, for whom, and the first message: two conversations that share one
+        # cost each other time and nothing else.
+        self._memo = lru_cache(maxsize=_MEMOS)(lambda *_key: Memo())
         self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
         """Log a warning; the same one is logged once."""
 
@@ -329,16 +338,19 @@ class TokenMemory:
     ) -> tuple[Scene, TokenBudget, Meter]:
         budget = budget or self.budget
         counter = self.counter_of(budget)
+        profile = self._profile(budget)
+        meter = Meter(
+            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        )
         scene = scene_of(
             messages,
             new_state() if state is None else load_state(state),
+            meter,
             system=system,
             pin_first=self._pin_first,
             dangling=self._dangling,
-            profile=self._profile(budget),
-        )
-        meter = Meter(
-            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+            profile=profile,
+            memo=self._memo(id(messages[0]), id(counter), profile) if messages else None,
         )
         return scene, budget.for_counts(exact=counter.method == "exact"), meter
 

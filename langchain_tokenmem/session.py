@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import StoreError, SummaryError
+from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.state import MemoryState, new_state
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class Session:
         loaded = self._load(request)
         awaited = self._started(request, loaded)
         if awaited is not None:
-            _wait(awaited, self.memory.max_wait_s)
+            wait_for(awaited, self.memory.max_wait_s)
             loaded = self._load(request)
         for _ in range(_ATTEMPTS):
             try:
@@ -121,7 +120,7 @@ class Session:
         loaded = await asyncio.to_thread(self._load, request)
         awaited = await asyncio.to_thread(self._started, request, loaded)
         if awaited is not None:
-            await asyncio.to_thread(_wait, awaited, self.memory.max_wait_s)
+            await asyncio.to_thread(wait_for, awaited, self.memory.max_wait_s)
             loaded = await asyncio.to_thread(self._load, request)
         for _ in range(_ATTEMPTS):
             try:
@@ -230,7 +229,7 @@ class Session:
         """Wait for the summary that is being made, so that no batch is paid for twice."""
         job = self.memory.jobs.running(self._key)
         if job is not None:
-            _wait(job, self.memory.max_wait_s)
+            wait_for(job, self.memory.max_wait_s)
 
     def _load(self, request: Request) -> Loaded:
         stored, rows = self.store.conversation(self.session_id, user_id=self.user_id)
@@ -281,11 +280,6 @@ def _is_storable(state: MemoryState, loaded: Loaded, request: Request) -> bool:
         return False
     unstored = {message.id for message in request.incoming}
     return state["summary"] is None or state["summary"]["covers_to"] not in unstored
-
-
-def _wait(job: Future[None], seconds: float) -> None:
-    with contextlib.suppress(FutureTimeoutError):
-        job.result(seconds)
 
 
 def stamped(row: TranscriptRow) -> BaseMessage:

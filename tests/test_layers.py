@@ -19,6 +19,7 @@ RANKS = {
     **dict.fromkeys(PARTS, 2),
     "compaction": 3,  # the steps that the engine drives
     "jobs": 3,
+    "handover": 3,
     "memory": 4,
     "session": 5,  # one conversation at a history door: memory and store together
     "doors": 6,

@@ -20,6 +20,7 @@ from langchain_tokenmem.doors._step import (
     Stepped,
     announce,
     atake,
+    key_of,
     stream_writer,
     take,
 )
@@ -70,7 +71,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Return the update of the graph's state."""
-        step = self._step(input)
+        step = self._step(input, config)
         if not step.messages:
             return {}
         stepped = take(self.memory, step)
@@ -83,20 +84,21 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        step = self._step(input)
+        step = self._step(input, config)
         if not step.messages:
             return {}
         stepped = await atake(self.memory, step)
         removed = await asyncio.to_thread(self._removed, step, stepped, config)
         return self._update(step, stepped, removed)
 
-    def _step(self, state: Any) -> Step:
+    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
         return Step(
             messages=value_of(state, self._keys.messages) or [],
             state=value_of(state, self._keys.state),
             around=self._around,
             steps=self._steps,
             order=(value_of(state, ORDERS) or {}).get(self._keys.state),
+            key=key_of(config, self._keys.state),
         )
 
     def _removed(
@@ -217,9 +219,9 @@ class CompactNode(_StepNode):
         self._archive = archive
         self._prune = prune
 
-    def _step(self, state: Any) -> Step:
+    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
         # An agent's order is for a node that folds.
-        return replace(super()._step(state), order=None)
+        return replace(super()._step(state, config), order=None)
 
     def _removed(
         self, step: Step, stepped: Stepped, config: RunnableConfig | None

@@ -1,18 +1,26 @@
-"""One step of the memory inside a graph: compact where it is due, view, say what happened."""
+"""One step of the memory inside a graph: compact where it is due, view, say what happened.
+
+A summary that takes its time is made beside the model call and handed over to the next one; at
+the hard limit the call waits for it, for a while.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._quiet import unheard
+from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
 
@@ -35,6 +43,7 @@ class Step:
         around: Keywords of `TokenMemory.view` and `compact`: system, tools, overhead, budget.
         steps: Which steps may be taken; None for none: then only the view is made.
         order: Instruction of a compaction that the agent asked for; None where it did not.
+        key: Whose conversation it is, for summaries in the background; None: there are none.
     """
 
     messages: Sequence[BaseMessage]
@@ -42,6 +51,7 @@ class Step:
     around: Mapping[str, Any] = field(default_factory=dict)
     steps: Steps | None = "all"
     order: str | None = None
+    key: Hashable = None
 
     @property
     def by_hand(self) -> dict[str, Any]:
@@ -49,6 +59,11 @@ class Step:
         if not self.order:
             return {"steps": self.steps}
         return {"force": True, "instruction": self.order}
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a summary may be left to the next call."""
+        return self.key is not None and self.steps == "all"
 
 
 @dataclass(frozen=True)
@@ -66,23 +81,89 @@ class Stepped:
     changed: bool
 
 
+def key_of(config: RunnableConfig | None, name: str) -> Hashable:
+    """Return whose conversation a run is about: thread, namespace and memory; None without one.
+
+    The namespace holds the ids of tasks, so that sub-agents at work side by side are told apart.
+
+    Args:
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        name: Whose memory: the middleware's name, or the state key of nodes.
+    """
+    configurable = ensure_config(config).get("configurable") or {}
+    thread = configurable.get("thread_id")
+    if not thread:
+        return None
+    # The last part names the node itself.
+    parents = (configurable.get("checkpoint_ns") or "").rpartition("|")[0]
+    return (str(thread), parents, name)
+
+
 def take(memory: TokenMemory, step: Step) -> Stepped:
     """Take a step."""
-    state = step.state
-    if step.steps is not None or step.order:
+    planned = _prepared(memory, step)
+    if planned.awaited is not None:
+        wait_for(planned.awaited, memory.max_wait_s)
+        planned = _handed_over(memory, planned)
+    state = planned.state
+    if planned.steps is not None or planned.order:
         with unheard():
-            state = memory.compact(step.messages, state, **step.around, **step.by_hand)
+            state = memory.compact(step.messages, state, **step.around, **planned.by_hand)
     return _stepped(step, state, memory.view(step.messages, state, **step.around))
 
 
 async def atake(memory: TokenMemory, step: Step) -> Stepped:
     """Take a step without blocking the event loop."""
-    state = step.state
-    if step.steps is not None or step.order:
+    planned = await asyncio.to_thread(_prepared, memory, step)
+    if planned.awaited is not None:
+        await asyncio.to_thread(wait_for, planned.awaited, memory.max_wait_s)
+        planned = await asyncio.to_thread(_handed_over, memory, planned)
+    state = planned.state
+    if planned.steps is not None or planned.order:
         with unheard():
-            state = await memory.acompact(step.messages, state, **step.around, **step.by_hand)
+            state = await memory.acompact(step.messages, state, **step.around, **planned.by_hand)
     view = await asyncio.to_thread(memory.view, step.messages, state, **step.around)
     return _stepped(step, state, view)
+
+
+@dataclass(frozen=True)
+class _Prepared(Step):
+    """A step whose summary, if one is due, is being made in the background.
+
+    Attributes:
+        awaited: The summary to wait for: without it the request does not fit.
+    """
+
+    awaited: Future[None] | None = None
+
+
+def _prepared(memory: TokenMemory, step: Step) -> _Prepared:
+    """Take what waits for the conversation, and start the summary that is due behind the reply."""
+    ready = _handed_over(memory, _Prepared(**vars(step)))
+    if step.order:
+        # What is being made need not be paid for twice.
+        return replace(ready, awaited=memory.jobs.running(step.key))
+    if not (memory.background and step.may_wait):
+        return ready
+    planned = memory.plan(ready.messages, ready.state, **ready.around)
+    if not planned.fold:
+        return ready
+    job = memory.jobs.start(step.key, lambda: _summarize(memory, ready))
+    is_hard = planned.before > memory.limit_of(ready.around)
+    return replace(ready, steps="shorten_if_enough", awaited=job if is_hard else None)
+
+
+def _handed_over(memory: TokenMemory, step: _Prepared) -> _Prepared:
+    if step.key is None or step.steps is None:
+        return step
+    return replace(step, state=memory.handover.take(step.key, step.messages, step.state))
+
+
+def _summarize(memory: TokenMemory, step: Step) -> None:
+    """Make the summary that is due, for the next call; runs in a thread of its own."""
+    with unheard():
+        state = memory.compact(step.messages, step.state, **step.around)
+    memory.handover.put(step.key, step.messages, step.state, state)
 
 
 def _stepped(step: Step, state: MemoryState | None, view: View) -> Stepped:

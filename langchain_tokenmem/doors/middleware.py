@@ -24,7 +24,15 @@ from langchain_tokenmem.doors._channels import merge_memories, merge_orders
 from langchain_tokenmem.doors._formats import format_tokens
 from langchain_tokenmem.doors._output import output_setting
 from langchain_tokenmem.doors._overflow import is_overflow
-from langchain_tokenmem.doors._step import ORDER_DONE, Step, Stepped, announce, atake, take
+from langchain_tokenmem.doors._step import (
+    ORDER_DONE,
+    Step,
+    Stepped,
+    announce,
+    atake,
+    key_of,
+    take,
+)
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
@@ -61,7 +69,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     Put it last in the list: there it sees the system text and the tools that others add.
 
     Args:
-        memory: Decides what is shown; default: one with the budget of the agent's own model.
+        memory: Decides what is shown; default: one with the budget of the agent's own model, which
+            writes the summaries, too.
         name: Tells several of these middlewares in one agent apart.
         automatic: Compact where it is due. Without, only `compact_conversation` does, and what
             does not fit is left out with a marker.
@@ -181,13 +190,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             },
             steps="all" if self._automatic else None,
             order=(state.get("token_memory_orders") or {}).get(self._name),
+            key=key_of(None, self._name),
         )
         return _Call(request, memory, step)
 
     def _default_memory(self, model: BaseChatModel) -> TokenMemory:
         """Return the memory for an agent whose application gave none: by the agent's own model."""
         if self._own is None or self._own[0] is not model:
-            self._own = (model, TokenMemory(TokenBudget.for_model(model)))
+            self._own = (model, TokenMemory(TokenBudget.for_model(model), summarizer=model))
         return self._own[1]
 
     def _fitted(self, call: _Call, stepped: Stepped) -> ModelRequest[Any]:

@@ -16,22 +16,7 @@ from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from tests.fakes import CharCounter
-from tests.summarize.models import Scripted, faithful, raising
-
-
-class Gate:
-    """A model that answers when it is let to."""
-
-    def __init__(self, answer=faithful):
-        self.open = threading.Event()
-        self.asked = threading.Event()
-        self.model = Scripted(answer=self._answer)
-        self._say = answer
-
-    def _answer(self, messages):
-        self.asked.set()
-        assert self.open.wait(20)
-        return self._say(messages)
+from tests.summarize.models import Gate, Scripted, raising
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -117,3 +118,18 @@ def length_stopped(_messages):
 
 def too_short(_messages):
     return "ok."
+
+
+class Gate:
+    """A model that answers when it is let to."""
+
+    def __init__(self, answer=faithful):
+        self.open = threading.Event()
+        self.asked = threading.Event()
+        self.model = Scripted(answer=self._answer)
+        self._say = answer
+
+    def _answer(self, messages):
+        self.asked.set()
+        assert self.open.wait(20)
+        return self._say(messages)
