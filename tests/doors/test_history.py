@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 
 import pytest
@@ -271,6 +272,38 @@ def test_T5_a_repair_is_logged_once(store, caplog):
         assert problems(again.messages) == []
         assert again.view().warnings
     assert len([r for r in caplog.records if "interrupted" in r.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini"])
+def test_V1_V7_what_the_provider_signed_comes_out_of_the_store_as_it_went_in(store, provider):
+    blocks = [
+        {"type": "thinking", "thinking": "Let me see.", "signature": "RXJy/+=="},
+        {"type": "redacted_thinking", "data": "b3BhcXVl"},
+        {"type": "text", "text": "I look.", "extras": {"signature": "Q2lw"}},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {"z": 1, "a": [None, 0.1]}},
+    ]
+    signed = AIMessage(
+        blocks,
+        tool_calls=[{"name": "f", "args": {"z": 1, "a": [None, 0.1]}, "id": "c"}],
+        additional_kwargs={"__gemini_function_call_thought_signatures__": {"c": "c2ln"}},
+        response_metadata={"model_provider": {"gemini": "google_genai"}.get(provider, provider)},
+        id="signed",
+    )
+    asked = HumanMessage("Go.", id="h")
+    memory = TokenMemory(
+        TokenBudget(2_000), counter=CharCounter(), summarizer=ListSummarizer(), legality=provider
+    )
+    for number in range(30):
+        store.add("s1", turn(number, 10))
+    store.add("s1", [asked, signed, ToolMessage("ok", tool_call_id="c", id="t")])
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    history.compact()
+    view = TokenMemoryChatHistory("s1", memory=memory, store=store).messages
+    assert "conversation_summary" in view[0].content
+    [shown] = [m for m in view if m.id == "signed"]
+    assert json.dumps(shown.content) == json.dumps(blocks)
+    assert shown.additional_kwargs == signed.additional_kwargs
+    assert shown.tool_calls == signed.tool_calls
 
 
 def test_M4_a_system_message_in_the_transcript_outlives_summaries(store):

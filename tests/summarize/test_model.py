@@ -19,6 +19,7 @@ from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
 from langchain_tokenmem.summarize.rendering import cut_apart, leaves, rendered
 from tests.fakes import CharCounter
+from tests.providers import CHECKS, StrictModel
 from tests.strategies import conversations
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
@@ -186,6 +187,57 @@ def test_V9_the_request_is_system_and_human_and_ends_with_the_order():
     assert [m.type for m in model.requests[0]] == ["system", "human"]
     assert "keep prices" in str(model.requests[0][-1].content)
     assert str(model.requests[0][-1].content).rstrip().endswith("words.")
+
+
+@pytest.mark.parametrize("family", sorted(CHECKS))
+@pytest.mark.parametrize("last", ["human", "ai", "tool"])
+def test_V9_strict_providers_accept_every_request_of_a_summarizer(family, last):
+    """Parts, the notes of parts, a second attempt after a refused answer, an earlier summary."""
+    said = [
+        *talk(120, words=12),
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}]),
+        ToolMessage("done", tool_call_id="c"),
+        AIMessage("I am done."),
+        HumanMessage("Good."),
+    ]
+    end = {"human": len(said), "ai": len(said) - 1, "tool": len(said) - 2}[last]
+    notes = AIMessage("## Goal\nThe user ships parcel 4711 to Bonn and wants a receipt by Friday.")
+    model = StrictModel(family=family, script=[AIMessage(" "), *[notes] * 40])
+    written = ModelSummarizer(model).summarize(request_of(said[:end], prior="Earlier notes."))
+    assert "4711" in written.text
+    assert len(model.seen) > 3
+    for request in model.seen:
+        assert [m.type for m in request] == ["system", "human"]
+
+
+def test_V2_a_summarizer_reads_no_reasoning_of_any_model():
+    thought = "PRIVATE"
+    said = [
+        HumanMessage("Ship it."),
+        AIMessage(
+            [
+                {"type": "thinking", "thinking": thought, "signature": thought},
+                {"type": "redacted_thinking", "data": thought},
+                {"type": "text", "text": "Parcel 4711 is packed."},
+            ],
+            response_metadata={"model_provider": "anthropic"},
+        ),
+        AIMessage(
+            [
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
+                {"type": "text", "text": "It is sent."},
+            ],
+            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
+            response_metadata={"model_provider": "openai"},
+        ),
+        AIMessage([{"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}}]),
+    ]
+    model = Scripted()
+    ModelSummarizer(model).summarize(request_of(said))
+    sent = [m.model_dump_json() for m in model.requests[0]]
+    assert "Parcel 4711 is packed." in sent[-1]
+    assert "It is sent." in sent[-1]
+    assert thought not in str(sent)
 
 
 def test_S12_S14_reuse_prefix_sends_the_main_request_and_one_turn():
