@@ -1,8 +1,8 @@
-"""Summaries made beside a graph's model call, handed over to its next one.
+"""Summaries made beside a model call, in the state as it stands when they are done.
 
-A graph keeps the memory's state in its own checkpoints, where no thread of ours may write. So a
-summary waits here, and the next call takes it, provided that the conversation still begins with
-what was summarized: after a fork, an edit or a removal it does not, and the summary is left alone.
+A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
+or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
+checkpoints, where no thread of ours may write: there it waits for the thread's next call.
 """
 
 from __future__ import annotations
@@ -35,6 +35,58 @@ class _Offer:
     covered: tuple[tuple[str, str], ...]
     state: MemoryState
 
+    @classmethod
+    def of(
+        cls, messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState
+    ) -> _Offer | None:
+        """Return what a compaction of `messages` offers; None if it made no summary of them."""
+        summary = after["summary"]
+        if summary is None or summary == before["summary"]:
+            return None
+        pointer = _pointer(before)
+        tail = _after(messages, pointer)
+        ids = [message.id for message in tail]
+        if summary["covers_to"] not in ids:
+            return None
+        return cls(pointer, _said(tail[: ids.index(summary["covers_to"]) + 1]), after)
+
+    def taken(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
+        """Return the state with the summary and what was decided meanwhile; None if it is off.
+
+        Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
+        """
+        if self.pointer != _pointer(now):
+            return None
+        tail = _after(messages, self.pointer)
+        size = len(self.covered)
+        if _said(tail[:size]) != self.covered:
+            return None
+        newer = {message.id for message in tail[size:]}
+        cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
+        blocks = {name: block for name, block in now["blocks"].items() if name in newer}
+        done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
+        return {
+            **self.state,
+            "cuts": {**self.state["cuts"], **cuts},
+            "blocks": {**self.state["blocks"], **blocks},
+            "totals": {**self.state["totals"], "compactions": done},
+        }
+
+
+def carried_over(
+    messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState, now: MemoryState
+) -> MemoryState | None:
+    """Return the summary of a compaction in a state that has changed since; None if it is off.
+
+    Args:
+        messages: The conversation as it stands now.
+        before: The state that the compaction began with.
+        after: The state that it gave.
+        now: The state as it stands now.
+    """
+    offer = _Offer.of(messages, before, after)
+    return offer.taken(messages, now) if offer else None
+
 
 class Handover:
     """Keeps one finished summary for each conversation until a call takes it."""
@@ -51,43 +103,26 @@ class Handover:
         after: MemoryState,
     ) -> None:
         """Offer the state that a compaction of `messages` under `before` has given."""
-        old, summary = before or new_state(), after["summary"]
-        if summary is None or summary == old["summary"]:
+        offer = _Offer.of(messages, before or new_state(), after)
+        if offer is None:
             return
-        pointer = _pointer(old)
-        tail = _after(messages, pointer)
-        end = [message.id for message in tail].index(summary["covers_to"]) + 1
         with self._lock:
             self._offers.pop(key, None)
-            self._offers[key] = _Offer(pointer, _said(tail[:end]), after)
+            self._offers[key] = offer
             while len(self._offers) > _MOST:
                 self._offers.popitem(last=False)
 
     def take(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
     ) -> MemoryState | None:
-        """Return the state that waits for a conversation, if it fits; the given one else.
-
-        Cuts that were made meanwhile are kept: a form that a model has seen stays.
-        """
+        """Return the state that waits for a conversation, if it fits; the given one else."""
         with self._lock:
             offer = self._offers.get(key)
-            now = state or new_state()
-            if offer is None or offer.pointer != _pointer(now):
-                return state
-            tail = _after(messages, offer.pointer)
-            size = len(offer.covered)
-            if _said(tail[:size]) != offer.covered:
+            taken = offer.taken(messages, state or new_state()) if offer else None
+            if taken is None:
                 return state
             del self._offers[key]
-        newer = {message.id for message in tail[size:]}
-        cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
-        done = max(now["totals"]["compactions"], offer.state["totals"]["compactions"])
-        return {
-            **offer.state,
-            "cuts": {**offer.state["cuts"], **cuts},
-            "totals": {**offer.state["totals"], "compactions": done},
-        }
+        return taken
 
 
 def _pointer(state: MemoryState) -> str | None:

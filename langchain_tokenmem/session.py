@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import StoreError, SummaryError
+from langchain_tokenmem.handover import carried_over
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.state import MemoryState, new_state
 
@@ -172,13 +173,27 @@ class Session:
         if not self._leased(owner, patience, version):
             return
         try:
-            for _ in range(_ATTEMPTS):
-                loaded = self._load(self._stored_part(request))
-                state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
-                if state is loaded.state or self._commit(state, loaded):
-                    return
+            loaded = self._load(self._stored_part(request))
+            state = self.memory.compact(loaded.messages, loaded.state, **loaded.around)
+            if state is not loaded.state:
+                self._commit_behind(request, loaded, state)
         finally:
             self.store.release(self.session_id, owner)
+
+    def _commit_behind(self, request: Request, loaded: Loaded, state: MemoryState) -> None:
+        """Commit a summary on the state as it stands now; turns may have changed it meanwhile.
+
+        After a `clear`, or another summary, it is dropped.
+        """
+        before, after = loaded.state, state
+        for _ in range(_ATTEMPTS):
+            if self._commit(state, loaded):
+                return
+            loaded = self._load(self._stored_part(request))
+            carried = carried_over(loaded.messages, before, after, loaded.state)
+            if carried is None:
+                return
+            state = carried
 
     def _leased(self, owner: str, patience: float, version: int) -> bool:
         """Take the lease; where another process has it, wait for what it commits, for a while."""

@@ -1,8 +1,8 @@
 """What the memory remembers between two model calls: plain JSON, with a schema version.
 
 A `MemoryState` never holds a message, only ids and numbers over an append-only transcript (and
-the running summary's text), so it can live in a database row or in a LangGraph checkpoint and
-follows forks and time travel with it.
+the texts that the memory itself inserts: the running summary and live memory blocks), so it can
+live in a database row or in a LangGraph checkpoint and follows forks and time travel with it.
 """
 
 from __future__ import annotations
@@ -78,6 +78,18 @@ class Cut(TypedDict):
     calls: NotRequired[int]
 
 
+class Block(TypedDict):
+    """The memory block of one human message: made once, the same bytes until the next summary.
+
+    Attributes:
+        text: The block with its fences; empty where nothing matched.
+        ids: Ids of the messages that it shows.
+    """
+
+    text: str
+    ids: list[str]
+
+
 class MemoryState(TypedDict):
     """What was decided so far for one conversation.
 
@@ -87,6 +99,8 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
+        blocks: Memory blocks, by the id of the human message in which they ride.
+        stored_to: Id of the last message that a graph has written to the recall's store.
         totals: What was done and used so far.
     """
 
@@ -94,6 +108,8 @@ class MemoryState(TypedDict):
     summary: RunningSummary | None
     kept: list[str]
     cuts: dict[str, Cut]
+    blocks: dict[str, Block]
+    stored_to: str | None
     totals: Totals
 
 
@@ -104,6 +120,8 @@ def new_state() -> MemoryState:
         "summary": None,
         "kept": [],
         "cuts": {},
+        "blocks": {},
+        "stored_to": None,
         "totals": {
             "compactions": 0,
             "summaries": 0,

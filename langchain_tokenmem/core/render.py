@@ -12,8 +12,9 @@ from langchain_tokenmem.state import RunningSummary
 
 SYSTEM_ID = "tm-system"
 SUMMARY_FENCE = "conversation_summary"
+RECALL_FENCE = "recalled_messages"
 
-_FENCES = re.compile(rf"<(?=/?{SUMMARY_FENCE})", re.IGNORECASE)
+_FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}))", re.IGNORECASE)
 
 
 def fenced(text: str, fence: str, about: str) -> str:

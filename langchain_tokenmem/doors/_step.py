@@ -17,11 +17,14 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
+from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._quiet import unheard
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
+from langchain_tokenmem.recalling import Whose
 from langchain_tokenmem.state import MemoryState, new_state
 
 EVENT = "tokenmem"
@@ -44,6 +47,7 @@ class Step:
         steps: Which steps may be taken; None for none: then only the view is made.
         order: Instruction of a compaction that the agent asked for; None where it did not.
         key: Whose conversation it is, for summaries in the background; None: there are none.
+        whose: Where it is kept for recall; None: nothing is recalled.
     """
 
     messages: Sequence[BaseMessage]
@@ -52,6 +56,7 @@ class Step:
     steps: Steps | None = "all"
     order: str | None = None
     key: Hashable = None
+    whose: Whose | None = None
 
     @property
     def by_hand(self) -> dict[str, Any]:
@@ -139,7 +144,7 @@ class _Prepared(Step):
 
 def _prepared(memory: TokenMemory, step: Step) -> _Prepared:
     """Take what waits for the conversation, and start the summary that is due behind the reply."""
-    ready = _handed_over(memory, _Prepared(**vars(step)))
+    ready = _recalled(memory, _handed_over(memory, _Prepared(**vars(step))))
     if step.order:
         # What is being made need not be paid for twice.
         return replace(ready, awaited=memory.jobs.running(step.key))
@@ -157,6 +162,32 @@ def _handed_over(memory: TokenMemory, step: _Prepared) -> _Prepared:
     if step.key is None or step.steps is None:
         return step
     return replace(step, state=memory.handover.take(step.key, step.messages, step.state))
+
+
+def _recalled(memory: TokenMemory, step: _Prepared) -> _Prepared:
+    """Keep what is new for later recalls, and give the newest question its memory block."""
+    if memory.recall is None or step.whose is None or not step.messages:
+        return step
+    state = _kept(memory, step, step.whose)
+    branch = frozenset(message.id or "" for message in step.messages)
+    whose = replace(step.whose, branch=branch)
+    return replace(step, state=memory.recalled(step.messages, state, whose, **step.around))
+
+
+def _kept(memory: TokenMemory, step: Step, whose: Whose) -> MemoryState | None:
+    """Write the messages that are new to the recall's store; return the state that knows it."""
+    ids = [message.id for message in step.messages]
+    last = (step.state or new_state())["stored_to"]
+    new = step.messages[ids.index(last) + 1 :] if last in ids else step.messages
+    said = [message for message in new if role_of(message) not in {"system", "remove"}]
+    if not said:
+        return step.state
+    try:
+        memory.recall.store.add(whose.session_id, said, user_id=whose.user_id)
+    except StoreError as error:
+        memory.warn_once(f"Session {whose.session_id!r}: not kept for recall, {error}")
+        return step.state
+    return {**(step.state or new_state()), "stored_to": ids[-1]}
 
 
 def _summarize(memory: TokenMemory, step: Step) -> None:

@@ -1,0 +1,122 @@
+"""The memory block: old messages, verbatim, inside the newest question, fenced as history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.render import RECALL_FENCE, fenced
+from langchain_tokenmem.state import Block, MemoryState
+
+ABOUT = "Earlier messages that match the newest one, in the order in which they were said."
+
+_SPEAKERS = {"human": "user", "ai": "assistant"}
+
+
+class Found(Protocol):
+    """What is recalled: a message, or a part of one."""
+
+    @property
+    def message_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What it says, verbatim."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Who said it, as a role."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Who said it, by name."""
+        ...
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was said, in UTC."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """Its number among what was said."""
+        ...
+
+    @property
+    def part(self) -> int:
+        """Which part of its message it is, from 0."""
+        ...
+
+    @property
+    def parts(self) -> int:
+        """How many parts its message has."""
+        ...
+
+
+def block_of(found: Iterable[Found], most: int, count_text: Callable[[str], int]) -> Block:
+    """Return the memory block with what fits, taken in rank order and shown in time order.
+
+    Args:
+        found: The best first.
+        most: Tokens that the block may have.
+        count_text: Counts the tokens of a text.
+    """
+    chosen: list[Found] = []
+    left = most - count_text(fenced("", RECALL_FENCE, ABOUT))
+    for one in found:
+        # A line's own end, and what a tokenizer makes of two lines that meet.
+        needed = count_text(_line(one)) + 2
+        if needed <= left:
+            chosen.append(one)
+            left -= needed
+    while chosen:
+        text = _text(chosen)
+        if count_text(text) <= most:
+            return {"text": text, "ids": _unique(one.message_id for one in chosen)}
+        chosen.pop()
+    return {"text": "", "ids": []}
+
+
+def with_block(message: BaseMessage, text: str) -> BaseMessage:
+    """Return a message with the memory block in front of its own words."""
+    content: Any = f"{text}\n\n{message.content}"
+    if not isinstance(message.content, str):
+        content = [{"type": "text", "text": text}, *message.content]
+    return message.model_copy(update={"content": content})
+
+
+def recalled_ids(state: MemoryState) -> set[str]:
+    """Return the ids of the messages that stand in a live block."""
+    return {name for block in state["blocks"].values() for name in block["ids"]}
+
+
+def live(state: MemoryState, ids: Collection[str]) -> dict[str, Block]:
+    """Return the blocks of messages that are still shown whole."""
+    return {key: block for key, block in state["blocks"].items() if key in ids}
+
+
+def _text(chosen: Sequence[Found]) -> str:
+    lines = [_line(one) for one in sorted(chosen, key=_time)]
+    return fenced("\n".join(lines), RECALL_FENCE, ABOUT)
+
+
+def _time(one: Found) -> tuple[datetime, int, int]:
+    return (one.created_at, one.seq, one.part)
+
+
+def _line(one: Found) -> str:
+    moment = one.created_at.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    speaker = one.name or _SPEAKERS.get(one.role, one.role)
+    part = f", part {one.part + 1} of {one.parts} of {one.message_id}" if one.parts > 1 else ""
+    return f"[{moment}, {speaker}{part}] {one.text}"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

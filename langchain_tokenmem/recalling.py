@@ -1,0 +1,111 @@
+"""Bringing old messages back: from the newest question to the memory block that rides with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import role_of, text_of, with_ids
+from langchain_tokenmem.core.recalled import Found
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import Block, MemoryState
+
+RecallScope = Literal["session", "user"]
+
+_MOST_HITS = 50
+"""Hits that are asked for; the recall share of the budget decides how many are shown."""
+
+_LONGEST_QUERY = 4_000
+"""Characters of the newest human message that are searched for, from its beginning."""
+
+
+class Hit(Found, Protocol):
+    """A hit of a search."""
+
+    @property
+    def session_id(self) -> str | None:
+        """Where it was said; None for a document."""
+        ...
+
+
+class Recaller(Protocol):
+    """What the memory asks of a recall; `langchain_tokenmem.Recall` is one."""
+
+    @property
+    def search(self) -> Callable[..., Sequence[Hit]]:
+        """Find messages: `search(query, session_id=, user_id=, scope=, k=, exclude=)`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Whose conversation it is, and which messages are its own.
+
+    Attributes:
+        session_id: Names the conversation.
+        user_id: Who owns it.
+        branch: Ids of every message of this branch, where a session may have several: a graph's
+            thread with forks. None: whatever is stored in the session.
+    """
+
+    session_id: str
+    user_id: str | None = None
+    branch: Collection[str] | None = None
+
+
+def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMessage | None:
+    """Return the human message that asks for a memory block; None if none does.
+
+    A block is made once for each human message, before the model's first word on it.
+    """
+    named = with_ids(messages[-1:])
+    if not named or role_of(named[0]) != "human" or named[0].id in state["blocks"]:
+        return None
+    return named[0]
+
+
+def search(
+    recall: Recaller,
+    question: BaseMessage,
+    whose: Whose,
+    scope: RecallScope,
+    shown: Collection[str],
+) -> Sequence[Hit]:
+    """Return what matches a question, and neither is shown already nor of another branch.
+
+    Raises:
+        ConfigurationError: When other sessions are asked for and the user is not known.
+        RecallError: When the index could not answer.
+        StoreError: When the store could not.
+    """
+    if scope == "user" and whose.user_id is None:
+        raise ConfigurationError(
+            f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "
+            f"name the user with user_id."
+        )
+    query = text_of(question)[:_LONGEST_QUERY]
+    if not query.strip():
+        return []
+    found = recall.search(
+        query,
+        session_id=whose.session_id,
+        user_id=whose.user_id,
+        scope=scope,
+        k=_MOST_HITS,
+        exclude=frozenset({*shown, question.id or ""}),
+    )
+    return [hit for hit in found if _is_ours(hit, whose)]
+
+
+def _is_ours(hit: Hit, whose: Whose) -> bool:
+    if hit.session_id != whose.session_id or whose.branch is None:
+        return True
+    return hit.message_id in whose.branch
+
+
+def with_recalled(state: MemoryState, question: BaseMessage, block: Block) -> MemoryState:
+    """Return the state with the memory block of a question."""
+    return {**state, "blocks": {**state["blocks"], question.id or "": block}}
