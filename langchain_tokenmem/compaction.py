@@ -72,7 +72,7 @@ def compaction(
             order.warn(warning)
         if not planned.fold:
             return _shortened(scene, state, planned, order)
-        state = yield from _summarized(scene, state, planned, order)
+        state = yield from _summarized(scene, meter, state, planned, order)
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
         if tokens_of(scene, meter) <= budget.limit:
             return state
@@ -138,7 +138,7 @@ def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
 
 
 def _summarized(
-    scene: Scene, state: MemoryState, planned: Plan, order: Order
+    scene: Scene, meter: Meter, state: MemoryState, planned: Plan, order: Order
 ) -> Generator[SummaryRequest, Summary | SummaryError, MemoryState]:
     reason = planned.reason or "manual"
     batch = _batch(scene, planned)
@@ -155,7 +155,7 @@ def _summarized(
             count_text=order.count_text,
             prior=scene.summary["text"] if scene.summary else None,
             instruction=order.instruction,
-            sent=[*([front] if front is not None else []), *scene.body()],
+            sent=[*([front] if front is not None else []), *scene.body(meter)],
         )
     event = replace(event, duration_s=time.perf_counter() - started)
     if isinstance(answer, SummaryError):

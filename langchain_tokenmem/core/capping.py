@@ -47,7 +47,9 @@ def capped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     share = int(budget.message_share * room_of(scene, budget, meter))
     cuts = {
         message.id or "": cut_to(message, share, meter.message)
-        for group in (*scene.kept, *scene.tail)
+        for found in (scene.kept, scene.tail)
+        if meter.weights(found, scene.cuts).heaviest > share
+        for group in found
         for message in group.messages
         if (message.id or "") not in scene.cuts and meter.message(message) > share
     }

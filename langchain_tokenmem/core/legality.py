@@ -49,7 +49,7 @@ class Mended:
 
 
 def mend(
-    found: Iterable[Group], *, dangling: Dangling = "answer"
+    found: Iterable[Group], *, dangling: Dangling = "answer", taken: set[str] | None = None
 ) -> tuple[list[Mended], list[str]]:
     """Return the groups in the form that providers accept, and a note for each repair.
 
@@ -58,11 +58,12 @@ def mend(
     Args:
         found: Groups in order, from `groups`.
         dangling: What becomes of calls without a result.
+        taken: Ids of earlier tool calls; those of `found` are added to it.
 
     Returns:
         The mended groups, one for each group, and the notes.
     """
-    taken: set[str] = set()
+    taken = set() if taken is None else taken
     notes: list[str] = []
     mended = [Mended(group, _mend_group(group, taken, notes, dangling)) for group in found]
     return mended, notes

@@ -110,7 +110,8 @@ def plan(
     scene = capped(scene, budget, meter)
     before = tokens_of(scene, meter)
     idle = Plan(None, scene.cuts, 0, before, before)
-    due = _due(scene, before, budget, policy, force=force)
+    messages = meter.weights(scene.tail, scene.cuts).messages
+    due = _due(messages, before, budget, policy, force=force)
     if due is None and before <= budget.compact_tokens:
         return idle
     if steps != "all":
@@ -119,10 +120,9 @@ def plan(
 
 
 def _due(
-    scene: Scene, before: int, budget: TokenBudget, policy: Policy, *, force: bool
+    messages: int, before: int, budget: TokenBudget, policy: Policy, *, force: bool
 ) -> _Due | None:
     """Return why groups are to be folded; None if no reason holds."""
-    messages = sum(len(group.source.messages) for group in scene.tail)
     over = messages - (policy.max_tail_messages or messages)
     trigger = policy.trigger
     if force:

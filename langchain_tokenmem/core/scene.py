@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem.core.legality import OPENING, Dangling, Mended, mend
-from langchain_tokenmem.core.messages import SPOKEN_TYPES, groups, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.legality import OPENING, Dangling, Mended
+from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
-from langchain_tokenmem.core.results import group_tokens, shown_messages
-from langchain_tokenmem.core.shaping import BRIDGE, CLOSING, fitting, shaped
+from langchain_tokenmem.core.results import shown_messages
+from langchain_tokenmem.core.settled import Memo, Passage, Terms, Weights, passage_of, weights_of
+from langchain_tokenmem.core.shaping import BRIDGE, CLOSING, shaped
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
 
 REPLY_PRIMING = 3
@@ -27,11 +30,23 @@ class Meter:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
+        known: What was weighed already, with the groups and cuts by whose identity it is found.
     """
 
     message: Callable[[BaseMessage], int]
     tools: int = 0
     overhead: int = 0
+    known: dict[tuple[int, int], tuple[Any, Any, Weights]] = field(default_factory=dict)
+
+    def weights(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut]) -> Weights:
+        """Return what groups weigh under `cuts`."""
+        known = self.known.get((id(found), id(cuts)))
+        return known[2] if known else self.note(found, cuts, weights_of(found, cuts, self.message))
+
+    def note(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut], weights: Weights) -> Weights:
+        """Take what groups weigh under `cuts`, and return it."""
+        self.known[id(found), id(cuts)] = (found, cuts, weights)
+        return weights
 
 
 def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
@@ -94,26 +109,27 @@ class Scene:
             system = with_text(system, left_out_text(self.left_out))
         return system
 
-    def body(self) -> list[BaseMessage]:
+    def body(self, meter: Meter) -> list[BaseMessage]:
         """Return the messages after the system text."""
-        shown = [message for group in (*self.kept, *self.tail) for message in self.shown(group)]
+        parts = (meter.weights(found, self.cuts).shown for found in (self.kept, self.tail))
+        shown = list(chain.from_iterable(chain.from_iterable(parts)))
         if shown and role_of(shown[0]) != "human":
             shown.insert(0, OPENING)
         return shaped(shown, self.profile)
 
-    def sizes(self, found: Sequence[Mended], meter: Meter) -> list[int]:
+    def sizes(self, found: Sequence[Mended], meter: Meter) -> Sequence[int]:
         """Return the tokens of groups as this scene shows them."""
-        return [group_tokens(group.messages, self.cuts, meter.message) for group in found]
+        return meter.weights(tuple(found), self.cuts).sizes
 
     def parts(self, meter: Meter) -> dict[str, int]:
         """Return the tokens of each part of the request."""
         own = meter.message(self.system) if self.system is not None else 0
         front = self.front()
         kept, tail = sum(self.sizes(self.kept, meter)), sum(self.sizes(self.tail, meter))
-        body = self.body()
-        added = meter.message(OPENING) if body[:1] == [OPENING] else 0
         if self.profile.shapes:
-            added = sum(map(meter.message, body)) - kept - tail
+            added = sum(map(meter.message, self.body(meter))) - kept - tail
+        else:
+            added = 0 if self._opens_itself() else meter.message(OPENING)
         return {
             "system": own + meter.overhead + REPLY_PRIMING,
             "tools": meter.tools,
@@ -121,6 +137,12 @@ class Scene:
             "summary": (meter.message(front) if front is not None else 0) - own,
             "tail": tail + added,
         }
+
+    def _opens_itself(self) -> bool:
+        """Return whether a human message stands first, or none at all."""
+        shown = chain.from_iterable(map(self.shown, chain(self.kept, self.tail)))
+        first = next(shown, None)
+        return first is None or role_of(first) == "human"
 
     def most_added(self, meter: Meter) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.
@@ -130,7 +152,7 @@ class Scene:
         """
         if not self.profile.shapes:
             return 0
-        standing = sum(str(message.id).endswith("~bridge") for message in self.body())
+        standing = sum(str(message.id).endswith("~bridge") for message in self.body(meter))
         seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
         bridge = max(meter.message(AIMessage(BRIDGE)), meter.message(HumanMessage(BRIDGE)))
         return (standing + seams) * bridge + meter.message(CLOSING)
@@ -151,11 +173,13 @@ class Scene:
 def scene_of(
     messages: Sequence[BaseMessage],
     state: MemoryState,
+    meter: Meter,
     *,
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
+    memo: Memo | None = None,
 ) -> Scene:
     """Return the conversation under `state`.
 
@@ -166,55 +190,32 @@ def scene_of(
     own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
     if isinstance(system, str) and system:
         own.append(SystemMessage(system))
-    given = len(own)
     unique = with_ids(messages)
     summary = state["summary"]
     start = _after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
+    terms = Terms(state["cuts"], meter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
-    visible, tail = (
-        _spoken(part, own)
-        for part in (
-            [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES],
-            unique[start:],
-        )
-    )
-    visible = [message for message in visible if message.id in ids]
-    humans = [m.id for m in (*visible, *tail) if role_of(m) == "human"]
-    kept_groups, tail_groups = groups(visible), groups(tail)
-    mended, notes = mend([*kept_groups, *tail_groups], dangling=dangling)
-    if profile.fits:
-        mended = [_fitting(group, profile) for group in mended]
+    covered = [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES]
+    visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
+    kept = Passage().followed_by(visible, terms)
+    tail = passage_of(unique[start:], kept.taken, terms, memo or Memo())
+    for passage in (kept, tail):
+        meter.note(passage.groups, state["cuts"], passage.weights)
+    humans = (*kept.humans, *tail.humans)
+    inside = (*kept.system, *tail.system)
     return Scene(
-        system=merged_system(own),
+        system=merged_system([*own, *inside]),
         summary=summary,
-        kept=tuple(mended[: len(kept_groups)]),
-        tail=tuple(mended[len(kept_groups) :]),
+        kept=kept.groups,
+        tail=tail.groups,
         cuts=state["cuts"],
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
-        notes=tuple(notes),
+        notes=(*kept.notes, *tail.notes),
         profile=profile,
-        system_ids=tuple(message.id or "" for message in own[given:]),
+        system_ids=tuple(message.id or "" for message in inside),
     )
-
-
-def _fitting(group: Mended, profile: LegalityProfile) -> Mended:
-    messages = tuple(fitting(message, profile) for message in group.messages)
-    same = all(one is other for one, other in zip(messages, group.messages, strict=True))
-    return group if same else replace(group, messages=messages)
-
-
-def _spoken(messages: Sequence[BaseMessage], own: list[BaseMessage]) -> list[BaseMessage]:
-    """Return what was said; system messages go to `own`, orders to remove one go nowhere."""
-    spoken = []
-    for message in messages:
-        role = role_of(message)
-        if role == "system":
-            own.append(message)
-        elif role != "remove":
-            spoken.append(message)
-    return spoken
 
 
 def _after(messages: Sequence[BaseMessage], pointer: str) -> int:

@@ -47,7 +47,7 @@ def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> 
         said = f"{scene.left_out:,} messages did not fit and are left out"
         warnings += (f"{said}; compact() folds them into a summary.",)
     return View(
-        messages=[*([front] if front is not None else []), *scene.body()],
+        messages=[*([front] if front is not None else []), *scene.body(meter)],
         usage=usage_of(scene.parts(meter), budget, exact=exact),
         warnings=warnings,
         left_out=scene.left_out,

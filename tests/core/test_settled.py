@@ -1,0 +1,201 @@
+"""What is settled changes no outcome: a memory that has seen a conversation decides as a new one.
+
+Histories here do what applications do to them: they grow, fork, lose messages and change words,
+by new objects under old ids and in place.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.messages import groups
+from langchain_tokenmem.core.settled import _last_turn
+from langchain_tokenmem.errors import BudgetExceededError
+from tests.fakes import CharCounter, ListSummarizer
+from tests.strategies import conversations, messages
+
+WINDOWS = st.sampled_from([600, 1_000, 4_000, 1_000_000])
+PROFILES = st.sampled_from(["common", "anthropic", "openai", "mistral"])
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+
+def memory_of(window: int, profile: str = "common") -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=window),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        legality=profile,
+        now=lambda: NOON,
+    )
+
+
+def outcome_of(memory: TokenMemory, history, state):
+    """Return everything that a memory decides about a history, and the state that follows."""
+    try:
+        explained = memory.explain(history, state)
+        planned = memory.plan(history, state)
+        after = memory.compact(history, state)
+        views = memory.view(history, state), memory.view(history, after)
+    except BudgetExceededError as error:
+        return str(error), state
+    return (explained, planned, after, views), after
+
+
+def _reworded(message: BaseMessage, text: str) -> None:
+    message.content = text
+
+
+def _pinned(message: BaseMessage, text: str) -> None:
+    message.response_metadata["tokenmem"] = {"pinned": bool(text)}
+
+
+def _deepened(message: BaseMessage, text: str) -> None:
+    if isinstance(message, AIMessage) and message.tool_calls:
+        message.tool_calls[0]["args"]["q"] = text
+    elif isinstance(message, ToolMessage):
+        message.tool_call_id = "c1"
+    elif isinstance(message.content, list):
+        message.content.append({"type": "text", "text": text})
+
+
+def _renamed(message: BaseMessage, text: str) -> None:
+    message.id = text or None
+
+
+IN_PLACE = [_reworded, _pinned, _deepened, _renamed]
+
+
+@st.composite
+def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[BaseMessage]:
+    """Return a history after one thing happened to it; the given list where it grows in place."""
+    what = draw(st.sampled_from(["grow", "grow", "grow here", "edit", "touch", "remove", "fork"]))
+    more = [m for m in draw(conversations(4)) if not m.id] + draw(conversations(2))
+    more.append(HumanMessage(f"question {number}", id=f"h{number}"))
+    place = draw(st.integers(0, max(len(history) - 1, 0)))
+    if what == "grow" or not history:
+        return [*history, *more]
+    if what == "grow here":
+        history += more
+    elif what == "edit":
+        history = list(history)
+        history[place] = draw(messages()).model_copy(update={"id": history[place].id})
+    elif what == "touch":
+        draw(st.sampled_from(IN_PLACE))(history[place], draw(st.sampled_from(["", "new " * 60])))
+    elif what == "remove":
+        history = history[:place] + history[place + 1 :]
+    else:
+        history = history[:place] + more
+    return history
+
+
+@given(st.data(), WINDOWS, PROFILES)
+@settings(max_examples=150, deadline=None)
+def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profile):
+    memory = memory_of(window, profile)
+    history = data.draw(conversations())
+    for number, message in enumerate(history):
+        message.id = message.id or data.draw(st.sampled_from([None, f"m{number}"]))
+    known = fresh = None
+    for number in range(data.draw(st.integers(1, 6))):
+        seen, known = outcome_of(memory, history, known)
+        new, fresh = outcome_of(memory_of(window, profile), history, fresh)
+        assert seen == new
+        assert known == fresh
+        history = data.draw(changed(history, number))
+
+
+@given(conversations(20))
+def test_nothing_after_the_last_turn_belongs_to_a_group_before_it(history):
+    said = [m for m in history if m.type != "system"]
+    cut = _last_turn(said)
+    assert groups(said) == groups(said[:cut]) + groups(said[cut:])
+
+
+def talk(turns: int) -> list[BaseMessage]:
+    kinds = (HumanMessage, AIMessage)
+    return [kinds[n % 2](f"{n} words", id=f"m{n}") for n in range(turns)]
+
+
+class NumberedCounter(CharCounter):
+    """Notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+
+    def message(self, message: BaseMessage) -> int:
+        self.asked.append(message.id)
+        return super().message(message)
+
+
+def test_a_call_counts_what_is_new_only():
+    counter = NumberedCounter()
+    memory = TokenMemory(TokenBudget(1_000_000), counter=counter)
+    history = talk(400)
+    memory.view(history)
+    counter.asked.clear()
+    history += [HumanMessage("more", id="more"), AIMessage("yes", id="yes")]
+    assert memory.view(history).messages == history
+    assert len(counter.asked) < 10
+    assert {"more", "yes"} <= set(counter.asked)
+
+
+@pytest.mark.parametrize("place", [0, 1, 150, 399])
+def test_an_edit_in_place_is_counted(place):
+    memory = memory_of(1_000_000)
+    history = talk(400)
+    before = memory.view(history).usage.input_tokens
+    history[place].content += "!" * 400
+    assert memory.view(history).usage.input_tokens == before + 100
+
+
+class Locked:
+    """Cannot be copied."""
+
+    def __deepcopy__(self, memo: object) -> Locked:
+        raise TypeError("cannot copy")
+
+
+class Blunt:
+    """Refuses to be compared, as arrays do."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("value", [Locked(), Blunt(), object()])
+def test_what_cannot_be_compared_is_looked_at_anew(value):
+    memory = memory_of(1_000_000)
+    history = talk(40)
+    history[10].additional_kwargs["parsed"] = value
+    before = memory.view(history).usage.input_tokens
+    history[3].content += "!" * 400
+    assert memory.view(history).usage.input_tokens == before + 100
+
+
+def test_an_artifact_is_neither_copied_nor_compared():
+    counter = NumberedCounter()
+    memory = TokenMemory(TokenBudget(1_000_000), counter=counter)
+    history = talk(40)
+    history[2:2] = [
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="call"),
+        ToolMessage("ok", tool_call_id="c", id="result", artifact=Locked()),
+    ]
+    memory.view(history)
+    counter.asked.clear()
+    assert memory.view(history).messages == history
+    assert len(counter.asked) < 10
+
+
+def test_a_memory_keeps_few_conversations():
+    memory = memory_of(1_000_000)
+    for _ in range(100):
+        memory.view(talk(10))
+    assert memory._memo.cache_info().currsize <= 16
