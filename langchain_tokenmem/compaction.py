@@ -165,11 +165,13 @@ def _summarized(
     if event.error:
         tell(order.callbacks, "error", event)
     tell(order.callbacks, "end", event)
+    live = scene.folded(planned.fold).blocks
     return {
         **state,
         "summary": _running(scene, planned, answer, order),
         "kept": _kept(scene, planned),
         "cuts": dict(planned.cuts),
+        "blocks": {key: block for key, block in state["blocks"].items() if key in live},
         "totals": _added(state["totals"], answer),
     }
 

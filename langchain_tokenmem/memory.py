@@ -26,15 +26,24 @@ from langchain_tokenmem.core.profiles import (
     profile_named,
     profile_of_model,
 )
+from langchain_tokenmem.core.recalled import block_of, recalled_ids
 from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.settled import Memo
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
-from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.errors import RecallError, StoreError, SummaryError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs
-from langchain_tokenmem.state import MemoryState, load_state, new_state
+from langchain_tokenmem.recalling import (
+    Recaller,
+    RecallScope,
+    Whose,
+    question_of,
+    search,
+    with_recalled,
+)
+from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
@@ -72,6 +81,8 @@ class TokenMemory:
         pin_first: Keep the first human message in every view.
         dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
             `drop`.
+        recall: Brings old messages back that match the newest question; None for none.
+        recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
         callbacks: Are told of every compaction and summary.
         background: Make summaries beside the model call, and let a call wait for one only at the
             hard limit. Needs a session, or a graph with a thread.
@@ -99,6 +110,8 @@ class TokenMemory:
         max_tail_messages: int | None = None,
         pin_first: bool = True,
         dangling: Dangling = "answer",
+        recall: Recaller | None = None,
+        recall_scope: RecallScope = "session",
         callbacks: Sequence[CompactCallbacks] = (),
         background: bool = True,
         max_wait_s: float = 30.0,
@@ -108,6 +121,8 @@ class TokenMemory:
     ) -> None:
         self.budget = budget or DEFAULT_BUDGET
         self.summarizer = as_summarizer(summarizer)
+        self.recall = recall
+        self.recall_scope = recall_scope
         self.policy = Policy(trigger=trigger, max_tail_messages=max_tail_messages)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = max_wait_s
@@ -261,6 +276,51 @@ class TokenMemory:
             step = await asyncio.to_thread(advance, work, answer)
         return step
 
+    def recalled(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        whose: Whose,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> MemoryState | None:
+        """Return the state with a memory block for the newest question; `state` if none is due.
+
+        The block holds what `recall` finds, verbatim, up to `recall_share` of the limit, and
+        nothing that the request shows already. It is made once for each human message. Where the
+        index cannot answer the call goes on without, with one warning.
+
+        Args:
+            messages: The conversation, oldest first; a human message stands last.
+            state: What was decided so far; None for nothing.
+            whose: Whose conversation it is.
+            system: System text of the application.
+            tools: Tool schemas that the request carries.
+            overhead_tokens: Tokens around the conversation that are in neither of these.
+            budget: Beats the memory's own for this call.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+            ScopeError: When other sessions are asked for and the user is not known.
+        """
+        known = load_state(state)
+        question = question_of(messages, known)
+        if self.recall is None or question is None:
+            return state
+        scene, used, meter = self._scene(messages, known, system, tools, overhead_tokens, budget)
+        view = view_of(scene, used, meter, exact=self.counter_of(used).method == "exact")
+        shown = {*recalled_ids(known), *(message.id or "" for message in view.messages)}
+        try:
+            found = search(self.recall, question, whose, self.recall_scope, shown)
+        except (RecallError, StoreError) as error:
+            self.warn_once(f"Session {whose.session_id!r}: nothing is recalled, {error}")
+            return state
+        block = block_of(found, used.recall_tokens, self.counter_of(used).text)
+        return with_recalled(known, question, block)
+
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
@@ -344,7 +404,7 @@ class TokenMemory:
         )
         scene = scene_of(
             messages,
-            new_state() if state is None else load_state(state),
+            load_state(state),
             meter,
             system=system,
             pin_first=self._pin_first,
@@ -375,7 +435,7 @@ class TokenMemory:
             steps=steps,
             instruction=instruction,
         )
-        return compaction(scene, budget, meter, new_state() if state is None else state, order)
+        return compaction(scene, budget, meter, load_state(state), order)
 
     def _timed_out(self) -> None:
         breaker = getattr(self.summarizer, "breaker", None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import role_of, text_of, with_ids
 from langchain_tokenmem.core.recalled import Found
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import Block, MemoryState
 
 RecallScope = Literal["session", "user"]
@@ -37,6 +37,11 @@ class Recaller(Protocol):
     @property
     def search(self) -> Callable[..., Sequence[Hit]]:
         """Find messages: `search(query, session_id=, user_id=, scope=, k=, exclude=)`."""
+        ...
+
+    @property
+    def store(self) -> Any:
+        """The store that holds the transcripts in which it looks."""
         ...
 
 
@@ -77,12 +82,12 @@ def search(
     """Return what matches a question, and neither is shown already nor of another branch.
 
     Raises:
-        ConfigurationError: When other sessions are asked for and the user is not known.
+        ScopeError: When other sessions are asked for and the user is not known.
         RecallError: When the index could not answer.
         StoreError: When the store could not.
     """
     if scope == "user" and whose.user_id is None:
-        raise ConfigurationError(
+        raise ScopeError(
             f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "
             f"name the user with user_id."
         )

@@ -17,7 +17,8 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import StoreError, SummaryError
 from langchain_tokenmem.handover import carried_over
 from langchain_tokenmem.jobs import wait_for
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.recalling import Whose
+from langchain_tokenmem.state import Block, MemoryState, new_state
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
@@ -59,13 +60,15 @@ class Loaded:
 
     Attributes:
         messages: Kept messages, the pointer's own one, the tail, and what is incoming.
-        state: The stored state, or a new one.
+        state: The stored state, or a new one; with the memory block of the newest question.
+        stored: The stored state as it is.
         version: Version of the stored state, for the commit.
         around: Keywords for `TokenMemory.view` and `compact`.
     """
 
     messages: list[BaseMessage]
     state: MemoryState
+    stored: MemoryState
     version: int
     around: dict[str, Any]
 
@@ -99,11 +102,12 @@ class Session:
         A summary that takes its time is made beside the call; at the hard limit the call waits
         for it, for a while.
         """
-        loaded = self._load(request)
+        blocks: dict[str, Block] = {}
+        loaded = self._asked(request, blocks)
         awaited = self._started(request, loaded)
         if awaited is not None:
             wait_for(awaited, self.memory.max_wait_s)
-            loaded = self._load(request)
+            loaded = self._asked(request, blocks)
         for _ in range(_ATTEMPTS):
             try:
                 state = self.memory.compact(
@@ -113,16 +117,17 @@ class Session:
                 return self._served_without(loaded, error)
             if not _is_storable(state, loaded, request) or self._commit(state, loaded):
                 return self._served(loaded, state)
-            loaded = self._load(request)
+            loaded = self._asked(request, blocks)
         return self._served_uncommitted(loaded)
 
     async def aview(self, request: Request) -> View:
         """Do the same as `view` without blocking the event loop."""
-        loaded = await asyncio.to_thread(self._load, request)
+        blocks: dict[str, Block] = {}
+        loaded = await asyncio.to_thread(self._asked, request, blocks)
         awaited = await asyncio.to_thread(self._started, request, loaded)
         if awaited is not None:
             await asyncio.to_thread(wait_for, awaited, self.memory.max_wait_s)
-            loaded = await asyncio.to_thread(self._load, request)
+            loaded = await asyncio.to_thread(self._asked, request, blocks)
         for _ in range(_ATTEMPTS):
             try:
                 state = await self.memory.acompact(
@@ -134,8 +139,25 @@ class Session:
                 self._commit, state, loaded
             ):
                 return self._served(loaded, state)
-            loaded = await asyncio.to_thread(self._load, request)
+            loaded = await asyncio.to_thread(self._asked, request, blocks)
         return self._served_uncommitted(loaded)
+
+    def _asked(self, request: Request, blocks: dict[str, Block]) -> Loaded:
+        """Return the conversation, its newest question with its memory block.
+
+        Args:
+            request: The call.
+            blocks: The block that this call has made already; takes the one that is made now.
+        """
+        loaded = self._load(request)
+        known = loaded.state
+        if blocks:
+            known = {**known, "blocks": {**blocks, **known["blocks"]}}
+        whose = Whose(self.session_id, self.user_id)
+        state = self.memory.recalled(loaded.messages, known, whose, **loaded.around) or known
+        made = state["blocks"].keys() - loaded.state["blocks"].keys()
+        blocks.update((key, state["blocks"][key]) for key in made)
+        return replace(loaded, state=state, stored=loaded.state) if made else loaded
 
     def _started(self, request: Request, loaded: Loaded) -> Future[None] | None:
         """Start the summary that is due in the background.
@@ -248,9 +270,11 @@ class Session:
 
     def _load(self, request: Request) -> Loaded:
         stored, rows = self.store.conversation(self.session_id, user_id=self.user_id)
+        state = stored.state or new_state()
         return Loaded(
             messages=[*map(stamped, rows), *request.incoming],
-            state=stored.state or new_state(),
+            state=state,
+            stored=state,
             version=stored.version,
             around={
                 "system": request.system,
@@ -291,7 +315,7 @@ def _is_storable(state: MemoryState, loaded: Loaded, request: Request) -> bool:
 
     A state whose pointer names a message that is not stored yet serves this one call only.
     """
-    if state is loaded.state:
+    if state is loaded.stored:
         return False
     unstored = {message.id for message in request.incoming}
     return state["summary"] is None or state["summary"]["covers_to"] not in unstored

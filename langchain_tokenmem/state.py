@@ -134,11 +134,13 @@ def new_state() -> MemoryState:
 
 
 def load_state(data: Any) -> MemoryState:
-    """Check that `data` is a state this version can read, and return it.
+    """Check that `data` is a state this version can read, and return it; a new one for None.
 
     Raises:
         CorruptStoreError: When it is no state, or comes from a newer version of this package.
     """
+    if data is None:
+        return new_state()
     if not isinstance(data, dict) or not isinstance(data.get("version"), int):
         raise CorruptStoreError("The stored memory state is not a MemoryState; restore a backup.")
     if data["version"] > STATE_VERSION:
@@ -146,4 +148,5 @@ def load_state(data: Any) -> MemoryState:
             f"The stored memory state has schema version {data['version']}, this package reads "
             f"up to {STATE_VERSION}. Upgrade langchain-tokenmem."
         )
-    return cast("MemoryState", {**new_state(), **data})
+    known = new_state()
+    return cast("MemoryState", data if data.keys() >= known.keys() else {**known, **data})

@@ -20,6 +20,7 @@ RANKS = {
     "compaction": 3,  # the steps that the engine drives
     "jobs": 3,
     "handover": 3,
+    "recalling": 3,
     "memory": 4,
     "session": 5,  # one conversation at a history door: memory and store together
     "doors": 6,

@@ -201,6 +201,11 @@ class TokenBudget:
         """`summary_share` in tokens."""
         return int(self.summary_share * self.limit)
 
+    @property
+    def recall_tokens(self) -> int:
+        """`recall_share` in tokens."""
+        return int(self.recall_share * self.limit)
+
 
 @dataclass(frozen=True)
 class TokenUsage:
@@ -213,8 +218,9 @@ class TokenUsage:
         near_limit: Whether `warn_at` is reached.
         exceeds_limit: Whether the request is over the limit.
         is_estimate: Whether the counts are estimates.
-        parts: Tokens of each part: system, tools, pinned, summary, memory_block, tail, notes,
-            recalled; and reserved_output, which is no input.
+        parts: Tokens of each part: system, tools, pinned, summary, memory_block, tail; and
+            reserved_output, which is no input. `recalled` and `notes` say what of the memory
+            block is theirs.
     """
 
     input_tokens: int
@@ -240,6 +246,7 @@ def usage_of(parts: Mapping[str, int], budget: TokenBudget, *, exact: bool) -> T
         parts={
             **dict.fromkeys(names, 0),
             **parts,
+            "recalled": parts.get("memory_block", 0),
             "reserved_output": budget.reserve_output,
         },
     )

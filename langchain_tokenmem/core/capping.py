@@ -90,7 +90,7 @@ def with_required_fitted(
     if excess <= 0:
         return scene
     required = [*reversed(scene.tail[-1:]), *reversed(scene.kept)]
-    sizes = scene.sizes(required, meter)
+    sizes = meter.weights(tuple(required), scene.cuts).sizes
     most = min(int(budget.message_share * room_of(scene, budget, meter)), sum(sizes) - excess)
     for _ in range(_ROUNDS):
         cuts = dict(scene.cuts)

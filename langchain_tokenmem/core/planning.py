@@ -180,9 +180,10 @@ def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     scene = capped(scene, budget, meter)
     if tokens_of(scene, meter) <= budget.limit:
         return scene
-    whole = recapped(scene, budget, meter)
-    # The summary goes before a message that must be present does.
-    for candidate in (whole, replace(whole, summary=None)):
+    whole = recapped(scene.with_newest_block(), budget, meter)
+    bare = replace(whole, blocks={})
+    # What was recalled goes first, then the summary, before a message that must be present does.
+    for candidate in (whole, bare, replace(bare, summary=None)):
         rest = _fitted_once(candidate, budget, meter)
         parts = rest.parts(meter)
         if sum(parts.values()) <= budget.limit:

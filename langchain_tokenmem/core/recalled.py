@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from typing import Any, Protocol
-
-from langchain_core.messages import BaseMessage
+from typing import Protocol
 
 from langchain_tokenmem.core.render import RECALL_FENCE, fenced
 from langchain_tokenmem.state import Block, MemoryState
@@ -84,22 +82,9 @@ def block_of(found: Iterable[Found], most: int, count_text: Callable[[str], int]
     return {"text": "", "ids": []}
 
 
-def with_block(message: BaseMessage, text: str) -> BaseMessage:
-    """Return a message with the memory block in front of its own words."""
-    content: Any = f"{text}\n\n{message.content}"
-    if not isinstance(message.content, str):
-        content = [{"type": "text", "text": text}, *message.content]
-    return message.model_copy(update={"content": content})
-
-
 def recalled_ids(state: MemoryState) -> set[str]:
     """Return the ids of the messages that stand in a live block."""
     return {name for block in state["blocks"].values() for name in block["ids"]}
-
-
-def live(state: MemoryState, ids: Collection[str]) -> dict[str, Block]:
-    """Return the blocks of messages that are still shown whole."""
-    return {key: block for key, block in state["blocks"].items() if key in ids}
 
 
 def _text(chosen: Sequence[Found]) -> str:

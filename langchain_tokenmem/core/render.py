@@ -59,5 +59,13 @@ def with_text(system: BaseMessage | None, added: str | list[Any]) -> BaseMessage
     return system.model_copy(update={"content": content})
 
 
+def with_block(message: BaseMessage, text: str) -> BaseMessage:
+    """Return a message with the memory block in front of its own words."""
+    content: Any = f"{text}\n\n{message.content}"
+    if not isinstance(message.content, str):
+        content = [{"type": "text", "text": text}, *message.content]
+    return message.model_copy(update={"content": content})
+
+
 def _blocks(content: str | list[Any]) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

@@ -12,7 +12,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_tokenmem.core.legality import OPENING, Dangling, Mended
 from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
-from langchain_tokenmem.core.render import left_out_text, merged_system, summary_text, with_text
+from langchain_tokenmem.core.render import (
+    left_out_text,
+    merged_system,
+    summary_text,
+    with_block,
+    with_text,
+)
 from langchain_tokenmem.core.results import shown_messages
 from langchain_tokenmem.core.settled import Memo, Passage, Terms, Weights, passage_of, weights_of
 from langchain_tokenmem.core.shaping import BRIDGE, CLOSING, shaped
@@ -82,6 +88,7 @@ class Scene:
         notes: What was repaired.
         profile: What the provider asks of the list.
         system_ids: Ids of the system messages that stand in the conversation.
+        blocks: Texts of live memory blocks, by the id of the human message in which they ride.
     """
 
     system: BaseMessage | None
@@ -95,9 +102,10 @@ class Scene:
     notes: tuple[str, ...] = ()
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
+    blocks: Mapping[str, str] = field(default_factory=dict)
 
     def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
-        """Return a group as this scene shows it."""
+        """Return a group as this scene shows it, memory blocks aside."""
         return shown_messages(group.messages, self.cuts)
 
     def front(self) -> BaseMessage | None:
@@ -113,19 +121,40 @@ class Scene:
         """Return the messages after the system text."""
         parts = (meter.weights(found, self.cuts).shown for found in (self.kept, self.tail))
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
+        if self.blocks:
+            shown = [self._with_block(message) for message in shown]
         if shown and role_of(shown[0]) != "human":
             shown.insert(0, OPENING)
         return shaped(shown, self.profile)
 
     def sizes(self, found: Sequence[Mended], meter: Meter) -> Sequence[int]:
-        """Return the tokens of groups as this scene shows them."""
-        return meter.weights(tuple(found), self.cuts).sizes
+        """Return the tokens of groups as this scene shows them, memory blocks included."""
+        sizes = meter.weights(tuple(found), self.cuts).sizes
+        if not self.blocks:
+            return sizes
+        added = (self._block_tokens(group, meter) for group in found)
+        return [size + more for size, more in zip(sizes, added, strict=True)]
+
+    def _block_tokens(self, group: Mended, meter: Meter) -> int:
+        """Return the tokens of the memory blocks that ride in a group."""
+        if not any(message.id in self.blocks for message in group.messages):
+            return 0
+        shown = self.shown(group)
+        return sum(meter.message(self._with_block(m)) - meter.message(m) for m in shown)
+
+    def _with_block(self, message: BaseMessage) -> BaseMessage:
+        text = self.blocks.get(message.id or "")
+        return with_block(message, text) if text else message
 
     def parts(self, meter: Meter) -> dict[str, int]:
         """Return the tokens of each part of the request."""
         own = meter.message(self.system) if self.system is not None else 0
         front = self.front()
         kept, tail = sum(self.sizes(self.kept, meter)), sum(self.sizes(self.tail, meter))
+        blocks = [
+            sum(self._block_tokens(group, meter) for group in found) if self.blocks else 0
+            for found in (self.kept, self.tail)
+        ]
         if self.profile.shapes:
             added = sum(map(meter.message, self.body(meter))) - kept - tail
         else:
@@ -133,9 +162,10 @@ class Scene:
         return {
             "system": own + meter.overhead + REPLY_PRIMING,
             "tools": meter.tools,
-            "pinned": kept,
+            "pinned": kept - blocks[0],
             "summary": (meter.message(front) if front is not None else 0) - own,
-            "tail": tail + added,
+            "memory_block": sum(blocks),
+            "tail": tail - blocks[1] + added,
         }
 
     def _opens_itself(self) -> bool:
@@ -167,7 +197,19 @@ class Scene:
     def folded(self, count: int) -> Scene:
         """Return the scene after its oldest `count` tail groups were covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
-        return replace(self, kept=tuple(required), tail=self.tail[count:])
+        rest = replace(self, kept=tuple(required), tail=self.tail[count:])
+        if not (count and self.blocks):
+            return rest
+        # A block stays with its message until that is covered; the newest question keeps its own.
+        live = {message.id for group in rest.tail for message in group.messages}
+        live.add(self.newest_human)
+        return replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
+
+    def with_newest_block(self) -> Scene:
+        """Return the scene with the memory block of the newest question only."""
+        newest = self.newest_human or ""
+        found = {newest: self.blocks[newest]} if newest in self.blocks else {}
+        return replace(self, blocks=found)
 
 
 def scene_of(
@@ -215,6 +257,7 @@ def scene_of(
         notes=(*kept.notes, *tail.notes),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
+        blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
     )
 
 

@@ -43,6 +43,8 @@ def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> 
         warnings += (f"{said} after refused attempts: {why}.",)
     if whole.summary is not scene.summary:
         warnings += ("The running summary did not fit beside the newest messages.",)
+    if whole.with_newest_block().blocks and not scene.blocks:
+        warnings += ("The recalled messages did not fit beside the newest messages.",)
     if scene.left_out:
         said = f"{scene.left_out:,} messages did not fit and are left out"
         warnings += (f"{said}; compact() folds them into a summary.",)

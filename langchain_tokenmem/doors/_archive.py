@@ -42,7 +42,7 @@ def config_scope(config: RunnableConfig | None) -> tuple[str, str | None]:
     thread = configurable.get("thread_id")
     if not isinstance(thread, str) or not thread:
         raise ScopeError(
-            "An archive keeps messages by thread: name it, "
+            "Messages are kept by thread: name it, "
             'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
         )
     # The last part names the node itself.

@@ -23,6 +23,7 @@ from langchain_tokenmem.doors._step import (
     key_of,
     stream_writer,
     take,
+    whose_of,
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory import TokenMemory
@@ -43,6 +44,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
 
     _steps: Steps | None = "all"
     _is_last = True  # whether the model's node comes next, so that the view is its request
+    _recalls = False
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
             steps=self._steps,
             order=(value_of(state, ORDERS) or {}).get(self._keys.state),
             key=key_of(config, self._keys.state),
+            whose=whose_of(self.memory, config) if self._recalls else None,
         )
 
     def _removed(
@@ -172,6 +175,8 @@ class MemoryNode(_StepNode):
         ['hi']
     """
 
+    _recalls = True
+
 
 class CompactNode(_StepNode):
     """Shortens old tool results where it is due, without any model call, and writes the view.
@@ -233,41 +238,27 @@ class CompactNode(_StepNode):
         return list(found) if self._prune else []
 
 
-class RecallNode(Runnable[Any, dict[str, Any]]):
-    """Brings verbatim old messages back because they match the question.
+class RecallNode(_StepNode):
+    """Brings verbatim old messages back because they match the newest question.
 
-    Without a recall it does nothing; it stands in the graph so that `split=True` has its three
-    places. The recall itself is not part of this release: any object with
-    `update(state, config) -> dict` (and `aupdate`) may be given.
+    They ride in a memory block inside that question, made once and kept in the memory's state; the
+    view itself is written by the nodes behind. Without `TokenMemory(recall=...)` nothing happens.
 
     Args:
-        memory: The memory of the other nodes.
-        recall: Returns the update of the graph's state; None for nothing to recall from.
+        memory: Has the recall.
+        keywords: Those of `MemoryNode`.
 
     Example:
+        >>> from langchain_core.messages import HumanMessage
         >>> from langchain_tokenmem import TokenMemory
-        >>> RecallNode(TokenMemory()).invoke({"messages": []})
+        >>> RecallNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
         {}
     """
 
-    def __init__(self, memory: TokenMemory, *, recall: Any = None) -> None:
-        self.memory = memory
-        self._recall = recall
+    _steps = None
+    _is_last = False
+    _recalls = True
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Return what the recall adds to the graph's state."""
-        return {} if self._recall is None else dict(self._recall.update(input, config))
-
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Do the same as `invoke` without blocking the event loop."""
-        return {} if self._recall is None else dict(await self._recall.aupdate(input, config))
+    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
+        # An agent's order is for a node that folds.
+        return replace(super()._step(state, config), order=None)

@@ -68,7 +68,7 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     ids = hash(tuple(message.id for message in messages))
     decided = state or new_state()
     summary = decided["summary"]["covers_to"] if decided["summary"] else ""
-    return f"{len(messages)} {ids} {last} {summary} {hash(tuple(decided['cuts']))}"
+    return f"{len(messages)} {ids} {last} {summary} {hash((*decided['cuts'], *decided['blocks']))}"
 
 
 def memory_input(

@@ -20,8 +20,9 @@ from langgraph.config import get_stream_writer
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
+from langchain_tokenmem.doors._archive import config_scope
 from langchain_tokenmem.doors._quiet import unheard
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.recalling import Whose
@@ -104,6 +105,17 @@ def key_of(config: RunnableConfig | None, name: str) -> Hashable:
     return (str(thread), parents, name)
 
 
+def whose_of(memory: TokenMemory, config: RunnableConfig | None) -> Whose | None:
+    """Return where a run's conversation is kept for recall; None where nothing is recalled."""
+    if memory.recall is None:
+        return None
+    try:
+        return Whose(*config_scope(config))
+    except ScopeError as error:
+        memory.warn_once(f"Nothing is recalled: {error}")
+        return None
+
+
 def take(memory: TokenMemory, step: Step) -> Stepped:
     """Take a step."""
     planned = _prepared(memory, step)
@@ -168,13 +180,13 @@ def _recalled(memory: TokenMemory, step: _Prepared) -> _Prepared:
     """Keep what is new for later recalls, and give the newest question its memory block."""
     if memory.recall is None or step.whose is None or not step.messages:
         return step
-    state = _kept(memory, step, step.whose)
+    state = _kept(memory, memory.recall.store, step, step.whose)
     branch = frozenset(message.id or "" for message in step.messages)
     whose = replace(step.whose, branch=branch)
     return replace(step, state=memory.recalled(step.messages, state, whose, **step.around))
 
 
-def _kept(memory: TokenMemory, step: Step, whose: Whose) -> MemoryState | None:
+def _kept(memory: TokenMemory, store: Any, step: Step, whose: Whose) -> MemoryState | None:
     """Write the messages that are new to the recall's store; return the state that knows it."""
     ids = [message.id for message in step.messages]
     last = (step.state or new_state())["stored_to"]
@@ -183,7 +195,7 @@ def _kept(memory: TokenMemory, step: Step, whose: Whose) -> MemoryState | None:
     if not said:
         return step.state
     try:
-        memory.recall.store.add(whose.session_id, said, user_id=whose.user_id)
+        store.add(whose.session_id, said, user_id=whose.user_id)
     except StoreError as error:
         memory.warn_once(f"Session {whose.session_id!r}: not kept for recall, {error}")
         return step.state

@@ -33,7 +33,6 @@ def memory_nodes(
     before: str = "model",
     *,
     split: bool = False,
-    recall: Any = None,
     archive: TranscriptStore | None = None,
     prune: bool = False,
     **keywords: Any,
@@ -49,7 +48,6 @@ def memory_nodes(
         memory: Decides what is shown.
         before: Name of the model's node; it may be added later.
         split: Three nodes (recall, compact, summarize) in place of one; the views are the same.
-        recall: What `RecallNode` asks, with `split`.
         archive: Where `CompactNode` keeps what it removes, with `split`.
         prune: Let `CompactNode` remove covered messages, with `split`.
         keywords: Those of `MemoryNode`: `system`, `tools`, `overhead_tokens` and state keys.
@@ -67,7 +65,7 @@ def memory_nodes(
     nodes: dict[str, Runnable[Any, Any]] = {"token_memory": MemoryNode(memory, **keywords)}
     if split:
         nodes = {
-            "memory_recall": RecallNode(memory, recall=recall),
+            "memory_recall": RecallNode(memory, **keywords),
             "memory_compact": CompactNode(
                 memory, folding_follows=True, archive=archive, prune=prune, **keywords
             ),

@@ -32,6 +32,7 @@ from langchain_tokenmem.doors._step import (
     atake,
     key_of,
     take,
+    whose_of,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory import TokenMemory
@@ -191,6 +192,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             steps="all" if self._automatic else None,
             order=(state.get("token_memory_orders") or {}).get(self._name),
             key=key_of(None, self._name),
+            whose=whose_of(memory, None),
         )
         return _Call(request, memory, step)
 

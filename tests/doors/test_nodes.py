@@ -263,13 +263,6 @@ def test_recall_does_nothing_without_a_recall():
     memory = memory_of()
     assert RecallNode(memory).invoke({"messages": conversation(1)}) == {}
 
-    class Finds:
-        def update(self, state, config):
-            return {"found": len(state["messages"]), "thread": config["configurable"]["thread_id"]}
-
-    node = RecallNode(memory, recall=Finds())
-    assert node.invoke({"messages": [1, 2]}, config()) == {"found": 2, "thread": "t"}
-
 
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     _, graph = graph_of(memory_of())
