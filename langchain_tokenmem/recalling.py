@@ -54,11 +54,13 @@ class Whose:
         user_id: Who owns it.
         branch: Ids of every message of this branch, where a session may have several: a graph's
             thread with forks. None: whatever is stored in the session.
+        pruned: Numbers of messages of this branch beside those, as ranges.
     """
 
     session_id: str
     user_id: str | None = None
     branch: Collection[str] | None = None
+    pruned: Sequence[Sequence[int]] = ()
 
 
 def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMessage | None:
@@ -108,7 +110,19 @@ def search(
 def _is_ours(hit: Hit, whose: Whose) -> bool:
     if hit.session_id != whose.session_id or whose.branch is None:
         return True
-    return hit.message_id in whose.branch
+    is_pruned = any(first <= hit.seq <= last for first, last in whose.pruned)
+    return hit.message_id in whose.branch or is_pruned
+
+
+def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
+    """Return ranges (first and last number) that hold some numbers, too."""
+    joined: list[list[int]] = []
+    for first, last in sorted([*map(tuple, ranges), *((number, number) for number in numbers)]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], last)
+        else:
+            joined.append([first, last])
+    return joined
 
 
 def with_recalled(state: MemoryState, question: BaseMessage, block: Block) -> MemoryState:

@@ -101,6 +101,8 @@ class MemoryState(TypedDict):
         cuts: Shortened forms of visible messages, by message id.
         blocks: Memory blocks, by the id of the human message in which they ride.
         stored_to: Id of the last message that a graph has written to the recall's store.
+        pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
+            as ranges from the first to the last one.
         totals: What was done and used so far.
     """
 
@@ -110,6 +112,7 @@ class MemoryState(TypedDict):
     cuts: dict[str, Cut]
     blocks: dict[str, Block]
     stored_to: str | None
+    pruned: list[list[int]]
     totals: Totals
 
 
@@ -122,6 +125,7 @@ def new_state() -> MemoryState:
         "cuts": {},
         "blocks": {},
         "stored_to": None,
+        "pruned": [],
         "totals": {
             "compactions": 0,
             "summaries": 0,

@@ -51,9 +51,20 @@ def config_scope(config: RunnableConfig | None) -> tuple[str, str | None]:
     return "/".join([thread, *names]), configurable.get("user_id")
 
 
-def archived(
-    archive: Archive, messages: Sequence[BaseMessage], state: MemoryState
-) -> list[RemoveMessage]:
+@dataclass(frozen=True)
+class Leaving:
+    """What may leave a graph's state.
+
+    Attributes:
+        removals: Orders to remove the messages, one by one.
+        numbers: Their numbers in the transcript.
+    """
+
+    removals: tuple[RemoveMessage, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+
+def archived(archive: Archive, messages: Sequence[BaseMessage], state: MemoryState) -> Leaving:
     """Keep everything up to the summary's pointer, and return what may leave the graph's state.
 
     That is what was read back as it was written, and neither a system message nor a pinned one
@@ -62,25 +73,21 @@ def archived(
     """
     summary = state["summary"]
     if summary is None:
-        return []
+        return Leaving()
     ids = [message.id for message in messages]
     if summary["covers_to"] not in ids:
-        return []
+        return Leaving()
     covered = messages[: ids.index(summary["covers_to"])]
     spoken = [message for message in covered if role_of(message) != "system"]
     stays = {*state["kept"], None}
     leaving = [m for m in spoken if m.id not in stays and not is_pinned(m)]
     if not leaving:
-        return []
+        return Leaving()
     archive.store.add(archive.session_id, spoken, user_id=archive.user_id)
-    return [
-        RemoveMessage(id=message.id)
-        for message in leaving
-        if message.id and _is_kept(archive, message)
-    ]
-
-
-def _is_kept(archive: Archive, message: BaseMessage) -> bool:
-    """Return whether the store gives a message back as it was said."""
-    found = archive.store.get(archive.session_id, message.id or "")
-    return found is not None and digest_of(found) == digest_of(message)
+    rows = archive.store.named(archive.session_id, [message.id or "" for message in leaving])
+    said = {message.id: digest_of(message) for message in leaving}
+    kept = [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
+    return Leaving(
+        tuple(RemoveMessage(id=row.message.id or "") for row in kept),
+        tuple(row.seq for row in kept),
+    )

@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.doors._agent_tools import ORDERS
-from langchain_tokenmem.doors._archive import Archive, archived, config_scope
+from langchain_tokenmem.doors._archive import Archive, Leaving, archived, config_scope
 from langchain_tokenmem.doors._graph_state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
 from langchain_tokenmem.doors._step import (
     ORDER_DONE,
@@ -27,6 +27,7 @@ from langchain_tokenmem.doors._step import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory import TokenMemory
+from langchain_tokenmem.recalling import with_numbers
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 
@@ -77,7 +78,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         if not step.messages:
             return {}
         stepped = take(self.memory, step)
-        return self._update(step, stepped, self._removed(step, stepped, config))
+        return self._update(step, stepped, self._leaving(step, stepped, config))
 
     async def ainvoke(
         self,
@@ -90,8 +91,8 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         if not step.messages:
             return {}
         stepped = await atake(self.memory, step)
-        removed = await asyncio.to_thread(self._removed, step, stepped, config)
-        return self._update(step, stepped, removed)
+        leaving = await asyncio.to_thread(self._leaving, step, stepped, config)
+        return self._update(step, stepped, leaving)
 
     def _step(self, state: Any, config: RunnableConfig | None) -> Step:
         return Step(
@@ -104,32 +105,41 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
             whose=whose_of(self.memory, config) if self._recalls else None,
         )
 
-    def _removed(
+    def _leaving(
         self,
         step: Step,  # noqa: ARG002  # for subclasses that remove
         stepped: Stepped,  # noqa: ARG002
         config: RunnableConfig | None,  # noqa: ARG002
-    ) -> list[BaseMessage]:
+    ) -> Leaving:
         """Return what goes out of the graph's messages: nothing."""
-        return []
+        return Leaving()
 
-    def _update(self, step: Step, stepped: Stepped, removed: list[BaseMessage]) -> dict[str, Any]:
+    def _update(self, step: Step, stepped: Stepped, leaving: Leaving) -> dict[str, Any]:
+        stepped = _without(stepped, leaving)
         announce(step, stepped, self._keys.state, stream_writer())
         update: dict[str, Any] = {}
         if self._is_last:
             for warning in stepped.view.warnings:
                 self.memory.warn_once(f"{self.get_name()}: {warning}")
-            gone = {message.id for message in removed}
+            gone = {message.id for message in leaving.removals}
             left = [message for message in step.messages if message.id not in gone]
             update[self._keys.view] = list(stepped.view.messages)
             update[STAMP_KEY] = stamp_of(left, stepped.state if stepped.changed else step.state)
         if stepped.changed:
             update[self._keys.state] = stepped.state
-        if removed:
-            update[self._keys.messages] = removed
+        if leaving.removals:
+            update[self._keys.messages] = list(leaving.removals)
         if step.order:
             update[ORDERS] = {self._keys.state: ORDER_DONE}
         return update
+
+
+def _without(stepped: Stepped, leaving: Leaving) -> Stepped:
+    """Return the outcome of a step whose state knows what has left the graph's messages."""
+    if not leaving.numbers:
+        return stepped
+    pruned = with_numbers(stepped.state["pruned"], leaving.numbers)
+    return replace(stepped, state={**stepped.state, "pruned": pruned}, changed=True)
 
 
 class SummarizeNode(_StepNode):
@@ -228,14 +238,12 @@ class CompactNode(_StepNode):
         # An agent's order is for a node that folds.
         return replace(super()._step(state, config), order=None)
 
-    def _removed(
-        self, step: Step, stepped: Stepped, config: RunnableConfig | None
-    ) -> list[BaseMessage]:
+    def _leaving(self, step: Step, stepped: Stepped, config: RunnableConfig | None) -> Leaving:
         if self._archive is None:
-            return []
+            return Leaving()
         archive = Archive(self._archive, *config_scope(config))
         found = archived(archive, step.messages, stepped.state)
-        return list(found) if self._prune else []
+        return found if self._prune else Leaving()
 
 
 class RecallNode(_StepNode):

@@ -26,7 +26,7 @@ from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.recalling import Whose
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import MemoryState, load_state, new_state
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""
@@ -182,14 +182,15 @@ def _recalled(memory: TokenMemory, step: _Prepared) -> _Prepared:
         return step
     state = _kept(memory, memory.recall.store, step, step.whose)
     branch = frozenset(message.id or "" for message in step.messages)
-    whose = replace(step.whose, branch=branch)
+    whose = replace(step.whose, branch=branch, pruned=load_state(state)["pruned"])
     return replace(step, state=memory.recalled(step.messages, state, whose, **step.around))
 
 
 def _kept(memory: TokenMemory, store: Any, step: Step, whose: Whose) -> MemoryState | None:
     """Write the messages that are new to the recall's store; return the state that knows it."""
     ids = [message.id for message in step.messages]
-    last = (step.state or new_state())["stored_to"]
+    known = load_state(step.state)
+    last = known["stored_to"]
     new = step.messages[ids.index(last) + 1 :] if last in ids else step.messages
     said = [message for message in new if role_of(message) not in {"system", "remove"}]
     if not said:
@@ -199,7 +200,7 @@ def _kept(memory: TokenMemory, store: Any, step: Step, whose: Whose) -> MemorySt
     except StoreError as error:
         memory.warn_once(f"Session {whose.session_id!r}: not kept for recall, {error}")
         return step.state
-    return {**(step.state or new_state()), "stored_to": ids[-1]}
+    return {**known, "stored_to": ids[-1]}
 
 
 def _summarize(memory: TokenMemory, step: Step) -> None:

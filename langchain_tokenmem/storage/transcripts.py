@@ -189,12 +189,18 @@ class TranscriptStore:
 
     def get(self, session_id: str, message_id: str) -> BaseMessage | None:
         """Return one message in full; None when the session has no such id."""
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            found = [] if session is None else read_named(connection, session, [message_id])
-            return found[0].message if found else None
+        found = self.named(session_id, [message_id])
+        return found[0].message if found else None
 
     aget = in_thread(get)
+
+    def named(self, session_id: str, ids: Sequence[str]) -> list[TranscriptRow]:
+        """Return the messages with these ids that there are, in order."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            return [] if session is None else read_named(connection, session, ids)
+
+    anamed = in_thread(named)
 
     def count(self, session_id: str) -> int:
         """Return how many messages a session has."""

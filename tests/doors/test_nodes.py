@@ -226,7 +226,7 @@ def test_what_the_store_does_not_give_back_stays(store, monkeypatch):
     memory, messages = memory_of(), conversation(12)
     state = memory.compact(messages)
     node = CompactNode(memory, archive=store, prune=True)
-    monkeypatch.setattr(store, "get", lambda session, key: None)
+    monkeypatch.setattr(store, "named", lambda session, ids: [])
     assert "messages" not in node.invoke({"messages": messages, "memory": state}, config())
     monkeypatch.undo()
     update = node.invoke({"messages": messages, "memory": state}, config())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import RecallError, ScopeError
-from langchain_tokenmem.recalling import Whose
+from langchain_tokenmem.recalling import Whose, with_numbers
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
 
@@ -272,6 +273,40 @@ def test_graphs_recall_what_their_own_branch_has_said(door, recall):
 
 def test_M9_after_a_fork_recall_shows_nothing_of_the_later_branch(recall):
     test_graphs_recall_what_their_own_branch_has_said(agent_of, recall)
+
+
+def test_what_was_pruned_from_a_graphs_state_is_still_recalled_on_its_branch_only(recall):
+    memory = memory_of(recall)
+    model = Scripted(answer=lambda _messages: "Yes.")
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
+    entry = memory_nodes(builder, memory, split=True, archive=recall.store, prune=True)
+    builder.add_edge(START, entry)
+    graph = builder.compile(checkpointer=InMemorySaver())
+    graph.invoke({"messages": talk(30)}, thread())
+    early = graph.get_state(thread()).config
+    graph.invoke({"messages": talk(1, 100, word="LATER")}, thread())
+    graph.invoke({"messages": talk(30, 200)}, thread())
+    graph.invoke({"messages": "And?"}, thread())
+    held = graph.get_state(thread()).values
+    assert "LATER" not in str(held["messages"])
+    assert held["memory"]["pruned"]
+    graph.invoke({"messages": "What was LATER about?"}, thread())
+    assert "The code is LATER today." in str(model.requests[-1][-1].content)
+    graph.invoke({"messages": talk(30, 400)}, early)
+    graph.invoke({"messages": "And?"}, thread())
+    graph.invoke({"messages": "What was LATER about?"}, thread())
+    assert "The code is LATER" not in str(model.requests[-1])
+
+
+@given(st.lists(st.lists(st.integers(1, 60), max_size=8), max_size=6))
+def test_ranges_hold_just_the_numbers_that_they_were_given(batches):
+    ranges: list[list[int]] = []
+    for batch in batches:
+        ranges = with_numbers(ranges, batch)
+    held = [n for first, last in ranges for n in range(first, last + 1)]
+    assert held == sorted({n for batch in batches for n in batch})
+    assert all(two[0] > one[1] + 1 for one, two in pairwise(ranges))
 
 
 def test_A5_a_sub_agents_messages_are_no_part_of_its_parents_recall(recall):
