@@ -11,20 +11,34 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain.agents.middleware import ModelRequest, ModelResponse, wrap_tool_call
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from langchain_tokenmem import (
+    MemoryMessagesState,
     MemoryNode,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
+    memory_input,
+    memory_nodes,
 )
 from langchain_tokenmem.cli.conversations import Conversation, load_conversations
 from tests.providers import CHECKS, RefusedError, StrictModel
@@ -120,6 +134,68 @@ def play_history(messages: Messages, family: str, window: int) -> Requests:
     return requests
 
 
+def is_plain(messages: Messages) -> bool:
+    """Return whether an agent's loop could have left exactly these messages behind."""
+    following = {"system": {"human"}, "human": {"ai"}, "tool": {"ai", "tool"}}
+    for before, after in pairwise(messages):
+        called = isinstance(before, AIMessage) and before.tool_calls
+        wanted = following.get(before.type, {"tool"} if called else {"human"})
+        if after.type not in wanted:
+            return False
+    return messages[0].type == "system"
+
+
+def play_agent(messages: Messages, family: str, window: int) -> Requests:
+    """Run a whole agent, turn by turn; its model and its tools say what was recorded."""
+    results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+
+    @wrap_tool_call
+    def recorded(request: ToolCallRequest, _handler: Any) -> ToolMessage:
+        return results[request.tool_call["id"]]
+
+    model = StrictModel(family=family, script=[m for m in messages if m.type == "ai"])
+    agent = create_agent(
+        model,
+        middleware=[recorded, TokenMemoryMiddleware(memory_of(window))],
+        checkpointer=InMemorySaver(),
+    )
+    return _run_turns(agent, model, messages)
+
+
+def play_graph(messages: Messages, family: str, window: int) -> Requests:
+    """Do the same with a graph made by hand, its memory in three nodes."""
+    results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+    model = StrictModel(family=family, script=[m for m in messages if m.type == "ai"])
+    memory = memory_of(window).for_model(model)
+
+    def speak(state: MemoryMessagesState) -> dict:
+        return {"messages": [model.invoke(memory_input(state, memory))]}
+
+    def run_tools(state: MemoryMessagesState) -> dict:
+        return {"messages": [results[call["id"]] for call in state["messages"][-1].tool_calls]}
+
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", speak)
+    builder.add_node("tools", run_tools)
+    entry = memory_nodes(builder, memory, split=True)
+    builder.add_edge(START, entry)
+    builder.add_edge("tools", entry)
+    builder.add_conditional_edges(
+        "model", lambda state: "tools" if state["messages"][-1].tool_calls else END
+    )
+    return _run_turns(builder.compile(checkpointer=InMemorySaver()), model, messages)
+
+
+def _run_turns(graph: Any, model: StrictModel, messages: Messages) -> Requests:
+    config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1_000}
+    front = [m for m in messages if m.type == "system"]
+    for message in messages:
+        if message.type == "human":
+            graph.invoke({"messages": [*front, message]}, config)
+            front = []
+    return model.seen[: len(moments(messages))]
+
+
 def said(requests: Requests) -> list:
     """Return what a model would read: role, words and calls, without the store's time stamps."""
     return [
@@ -204,6 +280,15 @@ def play(case: Case) -> Outcome:
         assert said(seen) == said(requests), (other.__name__, case)
     folded = any("<conversation_summary>" in str(r[0].content) for r in requests)
     return Outcome(len(requests), folded)
+
+
+def play_whole(case: Case) -> int:
+    """Run agent and graph over a recording; return the requests, equal to the middleware's own."""
+    messages = recording(case.number, rough=False)
+    expected = said(play_middleware(messages, case.family, case.window))
+    assert said(play_agent(messages, case.family, case.window)) == expected
+    assert said(play_graph(messages, case.family, case.window)) == expected
+    return len(expected)
 
 
 def is_refused_unshaped(case: Case) -> bool:

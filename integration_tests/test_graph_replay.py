@@ -17,10 +17,12 @@ from replaying import (
     WINDOWS,
     Case,
     conversations,
+    is_plain,
     is_refused_unshaped,
     moments,
     play,
     play_middleware,
+    play_whole,
     three_hundred_rounds,
 )
 
@@ -69,6 +71,17 @@ def test_rough_recordings_are_accepted_too_and_the_familys_own_rules_are_why(poo
     refused = pool.map(is_refused_unshaped, cases[::3])
     assert sum(outcome.calls for outcome in pool.map(play, cases)) > 300
     assert any(refused)
+
+
+@needs_recordings
+def test_whole_agents_and_graphs_send_what_the_middleware_alone_would(pool):
+    plain = [n for n, one in enumerate(conversations()) if is_plain(one.messages)][::8]
+    cases = [
+        Case(number, FAMILIES[turn % len(FAMILIES)], (4_000, 8_000)[turn % 2])
+        for turn, number in enumerate(plain)
+    ]
+    assert len(cases) >= 10
+    assert sum(pool.map(play_whole, cases)) > 100
 
 
 @needs_recordings

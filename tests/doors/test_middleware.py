@@ -98,6 +98,28 @@ async def test_the_async_path_sends_the_same_requests_without_blocking_the_loop(
     assert [len(str(r)) for r in said] == [len(str(r)) for r in again]
 
 
+async def test_no_call_blocks_the_loop_neither_behind_the_reply_nor_after_a_refusal():
+    notes = "## Goal\nParcel 4711 goes to Bonn and the user wants a receipt by Friday."
+    writer = Scripted(answer=lambda _messages: notes)
+    memory = memory_of(4_000, summarizer=writer)
+    script = [
+        *rounds(24)[:-1],
+        call(24, "compact_conversation", instruction="Keep the parcel."),
+        call(25, "read_message", id="h"),
+        *rounds(4, 26)[:-1],
+        ContextOverflowError("too long"),
+        AIMessage("Done."),
+    ]
+    model, agent = agent_of(script, TokenMemoryMiddleware(memory, agent_tools=True))
+    with blockbuster_ctx():
+        result = await agent.ainvoke({"messages": [HumanMessage("Go.", id="h")]}, thread())
+        await memory.aclose()
+    assert result["messages"][-1].content == "Done."
+    assert len(model.seen) == 32
+    assert "Keep the parcel." in str(writer.requests)
+    assert "keep only what the next steps need" in str(writer.requests)
+
+
 def test_B14_with_a_checkpointer_a_result_is_cleared_once_and_keeps_its_bytes():
     memory = memory_of(4_000)
     model, agent = agent_of([*rounds(12), *rounds(1, 12)], TokenMemoryMiddleware(memory))
