@@ -156,6 +156,8 @@ class Settled:
         own = self.passage.messages
         if len(own) > len(messages) or start != self.start or not all(map(is_, own, messages)):
             return False
+        if own and len(own) < len(messages) and role_of(messages[len(own)]) != "ai":
+            return False  # the turn behind it is gone, and a late result may now belong to it
         try:
             if self.seals != tuple(map(vars, own)):
                 return False

@@ -77,7 +77,8 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
     what = draw(st.sampled_from(["grow", "grow", "grow here", "edit", "touch", "remove", "fork"]))
     more = [m for m in draw(conversations(4)) if not m.id] + draw(conversations(2))
     more.append(HumanMessage(f"question {number}", id=f"h{number}"))
-    place = draw(st.integers(0, max(len(history) - 1, 0)))
+    newest = max(len(history) - 1, 0)
+    place = draw(st.one_of(st.integers(0, newest), st.integers(max(newest - 4, 0), newest)))
     if what == "grow" or not history:
         return [*history, *more]
     if what == "grow here":
@@ -88,7 +89,7 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
     elif what == "touch":
         draw(st.sampled_from(IN_PLACE))(history[place], draw(st.sampled_from(["", "new " * 60])))
     elif what == "remove":
-        history = history[:place] + history[place + 1 :]
+        history = history[:place] + history[place + 1 :] + draw(st.sampled_from([[], more]))
     else:
         history = history[:place] + more
     return history
@@ -120,6 +121,22 @@ def test_nothing_after_the_last_turn_belongs_to_a_group_before_it(history):
 def talk(turns: int) -> list[BaseMessage]:
     kinds = (HumanMessage, AIMessage)
     return [kinds[n % 2](f"{n} words", id=f"m{n}") for n in range(turns)]
+
+
+def test_a_removed_turn_joins_what_stood_around_it():
+    call = {"name": "f", "args": {}, "id": "c", "type": "tool_call"}
+    history = [
+        HumanMessage("go", id="a"),
+        AIMessage("", tool_calls=[call], id="b"),
+        HumanMessage("well?", id="c"),
+        AIMessage("wait", id="d"),
+        ToolMessage("late", tool_call_id="c", id="e"),
+    ]
+    memory = memory_of(4_000)
+    assert any("no call" in warning for warning in memory.view(history).warnings)
+    del history[3]
+    assert memory.view(history) == memory_of(4_000).view(history)
+    assert memory.view(history).warnings == ()
 
 
 class NumberedCounter(CharCounter):

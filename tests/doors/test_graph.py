@@ -236,6 +236,8 @@ def test_strict_msgpack_without_a_warning(tmp_path):
 
     program = tmp_path / "strict.py"
     program.write_text(
+        "from langgraph.checkpoint.serde import _msgpack\n"
+        "assert _msgpack.STRICT_MSGPACK_ENABLED\n"
         "from tests.doors.test_graph import *\n"
         "seen, graph = graph_of(memory_of(), split=True)\n"
         "for said in conversation(8):\n"

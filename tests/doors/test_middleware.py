@@ -21,7 +21,8 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
@@ -30,6 +31,7 @@ from langchain_tokenmem.doors._overflow import OVERFLOW_MESSAGES, is_overflow
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import StrictModel
+from tests.summarize.models import Scripted
 
 OVERFLOW = "This model's maximum context length is 900 tokens. However, you sent 2000."
 
@@ -94,6 +96,28 @@ async def test_the_async_path_sends_the_same_requests_without_blocking_the_loop(
     # Ids of the agent's messages are random and stand in markers, equally long.
     assert [len(r) for r in said] == [len(r) for r in again]
     assert [len(str(r)) for r in said] == [len(str(r)) for r in again]
+
+
+async def test_no_call_blocks_the_loop_neither_behind_the_reply_nor_after_a_refusal():
+    notes = "## Goal\nParcel 4711 goes to Bonn and the user wants a receipt by Friday."
+    writer = Scripted(answer=lambda _messages: notes)
+    memory = memory_of(4_000, summarizer=writer)
+    script = [
+        *rounds(24)[:-1],
+        call(24, "compact_conversation", instruction="Keep the parcel."),
+        call(25, "read_message", id="h"),
+        *rounds(4, 26)[:-1],
+        ContextOverflowError("too long"),
+        AIMessage("Done."),
+    ]
+    model, agent = agent_of(script, TokenMemoryMiddleware(memory, agent_tools=True))
+    with blockbuster_ctx():
+        result = await agent.ainvoke({"messages": [HumanMessage("Go.", id="h")]}, thread())
+        await memory.aclose()
+    assert result["messages"][-1].content == "Done."
+    assert len(model.seen) == 32
+    assert "Keep the parcel." in str(writer.requests)
+    assert "keep only what the next steps need" in str(writer.requests)
 
 
 def test_B14_with_a_checkpointer_a_result_is_cleared_once_and_keeps_its_bytes():
@@ -173,13 +197,40 @@ class StreamingSummarizer(ListSummarizer):
         return text
 
 
-@pytest.mark.parametrize("mode", ["messages", "updates", "custom"])
-def test_S6_no_summarizer_chunk_is_in_the_stream(mode):
+MODES = ["messages", "updates", "custom", "values", ["messages", "updates", "custom"]]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
     summarizer = StreamingSummarizer()
     _, agent = agent_of(rounds(12), TokenMemoryMiddleware(memory_of(summarizer=summarizer)))
-    chunks = list(agent.stream({"messages": "Go."}, thread(), stream_mode=mode))
+    given, how = {"messages": "Go."}, {"stream_mode": mode, "subgraphs": True}
+    if way == "sync":
+        chunks = list(agent.stream(given, thread(), **how))
+    else:
+        chunks = [chunk async for chunk in agent.astream(given, thread(), **how)]
     assert summarizer.model.seen
     assert chunks
+    assert "SECRET" not in repr(chunks)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_S6_a_summarizing_model_streams_nothing_into_the_agents_messages(way):
+    """With a real summarizing model behind the reply, at the hard limit and below it."""
+    notes = "## Goal\nSECRET parcel 4711 goes to Bonn and the user wants a receipt by Friday."
+    writer = Scripted(answer=lambda _messages: notes)
+    with memory_of(4_000, summarizer=writer) as memory:
+        _, agent = agent_of(rounds(40), TokenMemoryMiddleware(memory))
+        how = {"stream_mode": "messages", "subgraphs": True}
+        if way == "sync":
+            chunks = list(agent.stream({"messages": "Go."}, thread(), **how))
+        else:
+            chunks = [c async for c in agent.astream({"messages": "Go."}, thread(), **how)]
+    assert writer.requests
+    state = agent.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
+    assert "SECRET" in state["summary"]["text"]
+    assert len(chunks) >= 41
     assert "SECRET" not in repr(chunks)
 
 
@@ -197,9 +248,8 @@ async def test_S6_no_summarizer_chunk_is_among_the_events_but_tracers_see_the_ca
     events = [e async for e in agent.astream_events({"messages": "Go."}, config, version="v2")]
     assert summarizer.model.seen
     assert len([t for t in tracer.tags if "nostream" in t]) == len(summarizer.model.seen)
-    streamed = [e for e in events if e["event"].startswith("on_chat_model")]
-    assert streamed
-    assert "SECRET" not in repr(streamed)
+    assert [e for e in events if e["event"] == "on_chat_model_stream"]
+    assert "SECRET" not in repr(events)
 
 
 def test_everything_around_the_conversation_is_counted():
@@ -374,6 +424,41 @@ def test_A1_A3_a_sub_agent_has_the_same_policy_and_a_memory_of_its_own():
     assert agent.get_state(thread()).values.get("token_memory") in (None, {})
 
 
+def test_A1_two_sub_agents_on_one_thread_keep_memories_of_their_own():
+    """Each has checkpoints of its own in the thread, and goes on where it stopped."""
+    middleware = TokenMemoryMiddleware(memory_of())
+    saver = InMemorySaver()
+    builder = StateGraph(MessagesState)
+    models = {}
+    for name in ("ann", "bob"):
+        words = [AIMessage(f"{name} says {n}. " * 30) for n in range(20)]
+        models[name], child = agent_of(words, middleware, tools=[], checkpointer=True)
+
+        def ask(state: MessagesState, child: Any = child, name: str = name) -> dict:
+            answer = child.invoke({"messages": f"Question {len(state['messages'])} to {name}?"})
+            return {"messages": [answer["messages"][-1]]}
+
+        builder.add_node(name, ask)
+    builder.add_edge(START, "ann")
+    builder.add_edge("ann", "bob")
+    graph = builder.compile(checkpointer=saver)
+    for _ in range(20):
+        graph.invoke({"messages": "Go."}, thread())
+    for name, other in (("ann", "bob"), ("bob", "ann")):
+        last = str(models[name].seen[-1])
+        assert "conversation_summary" in last
+        assert f"{name} says" in last
+        assert other not in last
+    held = {
+        saved.config["configurable"]["checkpoint_ns"]
+        for saved in saver.list(thread())
+        if "token_memory" in saved.checkpoint["channel_values"]
+    }
+    assert len(held) == 2
+    saver.delete_thread("t")
+    assert list(saver.list(thread())) == []
+
+
 def test_A6_a_childs_long_result_is_cut_in_the_view_and_can_be_read_again():
     answers: list = []
     long = AIMessage("begin " + "finding " * 4_000 + "end")
@@ -410,7 +495,7 @@ def test_works_with_pii_retries_todo_and_sees_their_system_text():
 def test_T10_interrupt_and_resume_in_the_middle_of_a_tool_call_keeps_the_pair():
     memory = memory_of()
     model, agent = agent_of(
-        [*rounds(8)[:-1], call(8, "look", q="danger"), AIMessage("Done.")],
+        [*rounds(16)[:-1], call(16, "look", q="danger"), AIMessage("Done.")],
         HumanInTheLoopMiddleware(interrupt_on={"look": {"allowed_decisions": ["approve"]}}),
         TokenMemoryMiddleware(memory),
     )
@@ -420,11 +505,54 @@ def test_T10_interrupt_and_resume_in_the_middle_of_a_tool_call_keeps_the_pair():
         stops += 1
         approve = Command(resume={"decisions": [{"type": "approve"}]})
         result = agent.invoke(approve, thread())
-    assert stops == 9
+    assert stops == 17
     assert result["messages"][-1].content == "Done."
     for request in model.seen:
         assert problems(request) == []
     assert "danger" in str(model.seen[-1])
+    assert "conversation_summary" in model.seen[-1][0].content
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_T10_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs(way):
+    ran: list[str] = []
+
+    @tool
+    def ask(q: str) -> str:
+        """Ask the user."""
+        answer = interrupt(q)
+        ran.append(q)
+        return f"{answer}: " + "a line of the record\n" * 40
+
+    def both(number: int) -> AIMessage:
+        keys = [f"ask{number}", f"look{number}"]
+        return AIMessage(
+            "Two things at once. " * 8,
+            tool_calls=[
+                {"name": "ask", "args": {"q": f"May I {number}?"}, "id": keys[0]},
+                {"name": "look", "args": {"q": f"q{number}"}, "id": keys[1]},
+            ],
+        )
+
+    memory = memory_of()
+    script = [*map(both, range(8)), AIMessage("Done.")]
+    model, agent = agent_of(script, TokenMemoryMiddleware(memory), tools=[ask, look])
+    given: Any = {"messages": "Go."}
+    for _ in range(9):
+        if way == "sync":
+            result = agent.invoke(given, thread())
+        else:
+            result = await agent.ainvoke(given, thread())
+        given = Command(resume="yes")
+    assert result["messages"][-1].content == "Done."
+    assert ran == [f"May I {n}?" for n in range(8)]
+    assert len(model.seen) == 9
+    for number, request in enumerate(model.seen[1:]):
+        assert problems(request) == []
+        assert memory.count(request, tools=[ask, look]).tokens <= memory.budget.limit
+        answers = [m.tool_call_id for m in request if isinstance(m, ToolMessage)]
+        assert answers[-2:] == [f"ask{number}", f"look{number}"]
+    assert "conversation_summary" in model.seen[-1][0].content
 
 
 def test_T5_a_call_that_was_never_answered_does_not_brick_the_thread(caplog):
@@ -435,6 +563,44 @@ def test_T5_a_call_that_was_never_answered_does_not_brick_the_thread(caplog):
     results = [m for m in model.seen[-1] if isinstance(m, ToolMessage)]
     assert "interrupted" in results[0].content
     assert len([r for r in caplog.records if "have no result" in r.message]) == 1
+
+
+def test_D11_explain_gives_the_very_list_that_the_model_received():
+    memory = memory_of()
+    model, agent = agent_of(rounds(20), TokenMemoryMiddleware(memory), system_prompt="Be brief.")
+    agent.invoke({"messages": "Go."}, thread())
+    values = agent.get_state(thread()).values
+    state = values["token_memory"]["TokenMemoryMiddleware"]
+    told = memory.for_model(model).explain(
+        values["messages"][:-1], state, system="Be brief.", tools=[look]
+    )
+    assert "conversation_summary" in model.seen[-1][0].content
+    assert told.view.messages == model.seen[-1]
+    assert told.profile == "mistral"
+
+
+@pytest.mark.parametrize(("family", "provider"), [("anthropic", "anthropic"), ("gemini", "google")])
+def test_V1_V7_what_the_provider_signed_comes_back_from_the_checkpoint_unchanged(family, provider):
+    signed = call(1).model_copy(
+        update={
+            "content": [
+                {"type": "thinking", "thinking": "Let me see.", "signature": "RXJy/+=="},
+                {"type": "redacted_thinking", "data": "b3BhcXVl"},
+                {"type": "text", "text": "I look.", "extras": {"signature": "Q2lw"}},
+            ],
+            "additional_kwargs": {"__gemini_function_call_thought_signatures__": {"c1": "c2ln"}},
+            "response_metadata": {"model_provider": provider},
+        }
+    )
+    script = [*rounds(12)[2:-1], signed, AIMessage("Well."), AIMessage("Done.")]
+    model, agent = agent_of(script, TokenMemoryMiddleware(memory_of()), family=family)
+    agent.invoke({"messages": "Go."}, thread())
+    agent.invoke({"messages": "And now?"}, thread())
+    request = model.seen[-1]
+    assert "conversation_summary" in request[0].content
+    shown = [m for m in request if isinstance(m, AIMessage) and m.content == signed.content][-1]
+    assert shown.additional_kwargs == signed.additional_kwargs
+    assert shown.tool_calls == signed.tool_calls
 
 
 def test_M4_M8_system_messages_in_the_state_stay_and_do_not_pile_up():
@@ -475,6 +641,8 @@ def test_strict_msgpack_without_a_warning(tmp_path):
 
     program = tmp_path / "strict.py"
     program.write_text(
+        "from langgraph.checkpoint.serde import _msgpack\n"
+        "assert _msgpack.STRICT_MSGPACK_ENABLED\n"
         "from tests.doors.test_middleware import *\n"
         "model, agent = agent_of([*rounds(12), *rounds(3, 12)], "
         "TokenMemoryMiddleware(memory_of()))\n"
