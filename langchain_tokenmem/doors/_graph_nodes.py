@@ -40,6 +40,23 @@ class _Keys:
     state: str
 
 
+class _Update(dict[str, Any]):
+    """An update of a graph's state whose view is nobody's message.
+
+    LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
+    returns, and would show the system message of the view as if it were an answer. The state is
+    written from `items()`.
+    """
+
+    def __init__(self, view_key: str) -> None:
+        super().__init__()
+        self._view_key = view_key
+
+    def values(self) -> Any:
+        """Return the values without the view."""
+        return [value for key, value in self.items() if key != self._view_key]
+
+
 class _StepNode(Runnable[Any, dict[str, Any]]):
     """A node that takes one step of the memory and writes state and view."""
 
@@ -117,7 +134,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
     def _update(self, step: Step, stepped: Stepped, leaving: Leaving) -> dict[str, Any]:
         stepped = _without(stepped, leaving)
         announce(step, stepped, self._keys.state, stream_writer())
-        update: dict[str, Any] = {}
+        update = _Update(self._keys.view)
         if self._is_last:
             for warning in stepped.view.warnings:
                 self.memory.warn_once(f"{self.get_name()}: {warning}")

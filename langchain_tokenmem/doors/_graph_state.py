@@ -43,7 +43,8 @@ class MemoryMessagesState(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     memory: NotRequired[MemoryState]
     llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
-    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue]]
+    # Two memories may write in one step: whose stamp it is not, makes its view anew.
+    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], merge_orders]]
 
 

@@ -247,10 +247,6 @@ def summarized_graph(*, split: bool):
     return writer, memory, graph_of(memory, call_model, split=split)[1]
 
 
-GHOST = "LangGraph streams every message of a node's update: the view's system message too"
-
-
-@pytest.mark.xfail(strict=True, reason=GHOST)
 @pytest.mark.parametrize("split", [False, True])
 async def test_S6_no_message_of_the_view_is_in_a_graphs_stream(split):
     writer, memory, graph = summarized_graph(split=split)
@@ -363,3 +359,20 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     assert last["memory"] == "memory"
     # Outside of a graph nobody listens, and nothing fails.
     assert MemoryNode(memory_of()).invoke({"messages": conversation(9)})["memory"]
+
+
+def test_M5_two_memories_in_one_step_write_beside_one_another_and_one_of_them_prunes(store):
+    class TwoMemories(MemoryMessagesState):
+        other: Any
+
+    memory, said = memory_of(), conversation(12)
+    builder = StateGraph(TwoMemories)
+    for name, key in (("one", "memory"), ("two", "other")):
+        keys = {"state_key": key, "output_messages_key": f"view_{name}"}
+        builder.add_node(name, CompactNode(memory, archive=store, prune=name == "one", **keys))
+        builder.add_edge(START, name)
+    graph = builder.compile(checkpointer=InMemorySaver())
+    state = memory.compact(said)
+    left = graph.invoke({"messages": said, "memory": state, "other": state}, config())["messages"]
+    assert 0 < len(left) < len(said)
+    assert [m.id for m in left] == [m.id for m in said if m.id in {k.id for k in left}]
