@@ -15,6 +15,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage import leases
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
     append,
@@ -64,6 +65,9 @@ class TranscriptStore:
             the file `tokenmem.db` in the working directory.
         pool_size: Most connections at a time.
 
+    Attributes:
+        index: What recall reads and writes beside the transcripts.
+
     Raises:
         ConfigurationError: When the URL is not supported.
 
@@ -77,6 +81,7 @@ class TranscriptStore:
 
     def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
         self._database = Database(url, pool_size=pool_size)
+        self.index = IndexStore(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -126,12 +131,15 @@ class TranscriptStore:
         if not new:
             checked_id(session_id)
             return []
+        self.index.make_ready()
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
             added = append(connection, session, new, now or datetime.now(timezone.utc))
             if added:
                 save(connection, replace(session, last_seq=session.last_seq + len(added)))
-        return added
+            change = self.index.appended(connection, session, added)
+        self.index.tell(change)
+        return [row.message.id or "" for row in added]
 
     aadd = in_thread(add)
 
