@@ -156,6 +156,28 @@ class IndexStore(Protocol):
         """Throw the lexical index away and make it anew; return how many messages it has."""
         ...
 
+    def history(self, scope: Scope, before: int | None, limit: int) -> list[Source]:
+        """Return the messages of a session in front of a number, the newest `limit`, in order."""
+        ...
+
+    def shelves_of(self, *, session_id: str | None, user_id: str | None) -> list[int]:
+        """Return the numbers of the shelves that an `erase` of the same would empty."""
+        ...
+
+    def put_document(
+        self,
+        source: Source,
+        *,
+        now: datetime,
+    ) -> None:
+        """Add a document to the session or user that it names, in the place of one of its id."""
+
+    def delete_document(
+        self, document_id: str, *, session_id: str | None, user_id: str | None
+    ) -> bool:
+        """Delete a document; return whether there was one."""
+        ...
+
     def shelf_number(self, shelf_key: str) -> int | None:
         """Return the number of a shelf; make it for a session that has none."""
         ...

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, func, select
@@ -13,6 +15,8 @@ from sqlalchemy import Connection, func, select
 from langchain_tokenmem.core.units import Change, Entry, Pending, Reach, Scope, Source
 from langchain_tokenmem.storage import postings, vector_rows
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.erasing import session_keys, shelf_keys
+from langchain_tokenmem.storage.index_documents import home_of, put, remove
 from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fact
 from langchain_tokenmem.storage.index_sources import (
     Place,
@@ -21,10 +25,10 @@ from langchain_tokenmem.storage.index_sources import (
     sources_at,
     sources_from,
 )
-from langchain_tokenmem.storage.message_rows import TranscriptRow
+from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.postings import Posting
 from langchain_tokenmem.storage.recall_tables import outbox
-from langchain_tokenmem.storage.sessions import SessionRow, find_by_key
+from langchain_tokenmem.storage.sessions import SessionRow, find, find_by_key
 from langchain_tokenmem.storage.shelves import (
     LEXICAL,
     SINKS,
@@ -212,6 +216,61 @@ class IndexStore:
         """Return what stands on a shelf from a number on, and the last number that there is."""
         with self._database.reading("The transcript of a shelf") as connection:
             return sources_from(connection, shelf_key, from_seq, limit)
+
+    def history(self, scope: Scope, before: int | None, limit: int) -> list[Source]:
+        """Return the messages of a session in front of a number, the newest `limit`, in order.
+
+        Raises:
+            ScopeError: When an id is blank, or the session belongs to another user.
+        """
+        with self._database.reading(f"Session {scope.session_id!r}") as connection:
+            session = find(connection, scope.session_id, scope.user_id)
+            if session is None:
+                return []
+            end = session.last_seq + 1 if before is None else before
+            start = max(session.first_seq, end - limit)
+            found = read_some(connection, session, start, end - start) if end > start else []
+            return [source_of(row, session) for row in found]
+
+    def shelves_of(self, *, session_id: str | None, user_id: str | None) -> list[int]:
+        """Return the numbers of the shelves that an `erase` of the same would empty."""
+        with self._database.reading("The index of recall") as connection:
+            keys = session_keys(connection, session_id, user_id)
+            found = [find_shelf(connection, key) for key in shelf_keys(keys, session_id, user_id)]
+            return [shelf.number for shelf in found if shelf is not None]
+
+    # --- documents
+
+    def put_document(self, source: Source, *, now: datetime) -> None:
+        """Add a document to the session or user that it names, in the place of one of its id.
+
+        Raises:
+            ScopeError: When it names neither, or the session belongs to another user.
+        """
+        self.make_ready()
+        entries = self._entries([replace(source, created_at=now)])
+        with self._database.writing("The documents of recall") as connection:
+            shelf = home_of(connection, source.session_id, source.user_id, make=True)
+            if shelf is None:
+                raise LookupError("the shelf was not made")
+            put(connection, shelf, source, entries[source.seq] if entries else None, now)
+        self.tell(Change("added", [shelf.number]))
+
+    def delete_document(
+        self, document_id: str, *, session_id: str | None, user_id: str | None
+    ) -> bool:
+        """Delete a document; return whether there was one.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+        """
+        with self._database.writing("The documents of recall") as connection:
+            shelf = home_of(connection, session_id, user_id, make=False)
+            was_there = shelf is not None and remove(connection, shelf, document_id)
+        if was_there and shelf is not None:
+            self._database.forget_deleted()
+            self.tell(Change("cleared", [shelf.number]))
+        return was_there
 
     # --- the lexical side
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,16 +204,3 @@ def _keys_of(scope: Scope) -> Any:
         .scalar_subquery()
     )
     return owned.union(documents)
-
-
-def forget_shelves(connection: Connection, keys: Iterable[str]) -> list[Shelf]:
-    """Return the shelves with these keys, as they were, and delete their rows and notes."""
-    found = [shelf for key in keys if (shelf := find_shelf(connection, key)) is not None]
-    for shelf in found:
-        connection.execute(delete(shelves).where(shelves.c.shelf == shelf.number))
-    for key in keys:
-        connection.execute(delete(outbox).where(outbox.c.shelf_key == key))
-    for owner in {shelf.owner for shelf in found}:
-        if not _numbers(connection, shelves.c.owner == owner):
-            connection.execute(delete(owners).where(owners.c.owner == owner))
-    return found
