@@ -67,6 +67,8 @@ class TextAnalyser:
         self._language = language
         stemmer: Any = snowballstemmer.stemmer(language)
         self._stem = lru_cache(maxsize=50_000)(lambda word: str(stemmer.stemWord(word)))
+        # People use few words again and again, so most chains are known.
+        self._known = lru_cache(maxsize=50_000)(lambda chain: tuple(self._of_chain(chain)))
         self._stop_words = frozenset(
             term for word in stop_words(language) for term in self.terms(word)
         )
@@ -86,14 +88,13 @@ class TextAnalyser:
         """Return the words of a text, folded and not stemmed, to compare two texts."""
         return [
             part
-            for chain in _chains(text)
-            for piece in _PIECES.findall(_folded(chain))
-            for part in (_pairs(piece) if _IS_UNSPACED.match(piece) else [piece])
+            for piece in _PIECES.findall(_folded(unicodedata.normalize("NFKC", text)))
+            for part in (_pairs(piece) if _IS_UNSPACED.match(piece) else (piece,))
         ]
 
     def terms(self, text: str) -> list[str]:
         """Return every term of a text, in order, as often as it occurs."""
-        return [term for chain in _chains(text) for term in self._of_chain(chain)]
+        return [term for chain in _chains(text) for term in self._known(chain)]
 
     def query_terms(self, text: str) -> list[str]:
         """Return the terms that a question is about, each once; stop-words are no such."""

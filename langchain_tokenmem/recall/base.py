@@ -89,12 +89,14 @@ class IndexReader(Protocol):
         """Return in how many units in reach each term occurs; only of terms that do."""
         ...
 
-    def postings(self, term: str, most: int) -> list[tuple[int, int, int]]:
-        """Return (unit, tf, length) of a term; of more than `most`, the newest."""
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[tuple[int, int, int]]]:
+        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
         ...
 
-    def postings_of(self, term: str, units: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return (unit, tf, length) of a term in some units only."""
+    def postings_of(
+        self, terms: Sequence[str], units: Sequence[int]
+    ) -> dict[str, list[tuple[int, int, int]]]:
+        """Return (unit, tf, length) of terms in some units only."""
         ...
 
     def vectors(self, fingerprint: str) -> dict[int, bytes]:
@@ -131,7 +133,10 @@ class IndexStore(Protocol):
         ...
 
     def reading(self, scope: Scope) -> AbstractContextManager[Any]:
-        """Give an `IndexReader`, or None when nothing is indexed in the scope."""
+        """Give an `IndexReader`, or None when nothing is indexed in the scope.
+
+        What the lexical index lacks of the scope is taken in before.
+        """
         ...
 
     def pending(

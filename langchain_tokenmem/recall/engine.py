@@ -155,7 +155,6 @@ class Recall:
             line_tokens=_LINE_TOKENS,
         )
         try:
-            self.lexical.index(where)
             with self._store.index.reading(where) as reader:
                 return [] if reader is None else self._search(query, reader, wanted)
         except StoreError as error:

@@ -73,7 +73,6 @@ class LexicalIndex:
         Raises:
             ScopeError: When the scope is none.
         """
-        self.index(scope)
         with self._store.index.reading(scope) as reader:
             return self.scores(query, reader) if reader is not None else _nothing()
 
@@ -91,15 +90,13 @@ class LexicalIndex:
         weights = {term: idf(min(counts.get(term, 0), units), units) for term in terms}
         average = length / units
         rare, common = self._divided(counts)
-        found: dict[str, Sequence[tuple[int, int, int]]] = {
-            term: reader.postings(term, self.effort.postings) for term in rare
-        }
+        found = reader.postings(rare, self.effort.postings)
         if common:
             places = best_units(
                 score(found, weights, average, self.parameters), self.effort.candidates
             )
             around = _around(places, self.parameters.neighbours)
-            found |= {term: reader.postings_of(term, around) for term in common}
+            found |= reader.postings_of(common, around)
         return score(found, weights, average, self.parameters)
 
     def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ from langchain_tokenmem.recall.dates import dates_in
 from langchain_tokenmem.recall.fusion import Boosts, Likeness, Ranking, boost_of
 from langchain_tokenmem.recall.lexical import best_units
 
-_POOL = 64
+_POOL = 32
 """Least units that are read at a time: enough to boost a few of them past the others."""
 
 

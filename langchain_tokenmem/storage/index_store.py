@@ -53,6 +53,9 @@ _BATCH = 200
 """Messages that are indexed in one transaction, so that other writers wait a tenth of a second."""
 
 
+_OWED = select(outbox.c.from_seq).where(outbox.c.sink == LEXICAL).limit(1)
+
+
 class Analyser(Protocol):
     """Says what the lexical index keeps of a text."""
 
@@ -82,13 +85,13 @@ class IndexReader:
         """Return in how many units in reach each term occurs; only of terms that do."""
         return postings.document_counts(self._connection, self.reach, terms)
 
-    def postings(self, term: str, most: int) -> list[Posting]:
-        """Return (unit, tf, length) of a term; of more than `most`, the newest."""
-        return postings.postings(self._connection, self.reach, term, most)
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[Posting]]:
+        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
+        return postings.postings(self._connection, self.reach, terms, most)
 
-    def postings_of(self, term: str, units: Sequence[int]) -> list[Posting]:
-        """Return (unit, tf, length) of a term in some units only."""
-        return postings.postings_of(self._connection, self.reach, term, units)
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Posting]]:
+        """Return (unit, tf, length) of terms in some units only."""
+        return postings.postings_of(self._connection, self.reach, terms, units)
 
     def vectors(self, fingerprint: str) -> dict[int, bytes]:
         """Return every vector in reach by unit."""
@@ -194,9 +197,19 @@ class IndexStore:
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
         """
+        if self._is_behind(scope):
+            self.index_lexical(scope)
         with self._database.reading("The index of recall") as connection:
             reach = reach_of(connection, scope)
             yield None if reach is None else IndexReader(connection, scope, reach)
+
+    def _is_behind(self, scope: Scope) -> bool:
+        if self._analyser is None:
+            return False
+        self.make_ready()
+        with self._database.reading("The outbox of recall") as connection:
+            owed = connection.execute(_OWED).first() is not None
+            return owed and bool(pending(connection, LEXICAL, scope=scope, limit=1))
 
     def pending(
         self, sink: str, *, scope: Scope | None = None, limit: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from langchain_tokenmem.core.units import SHELF_SHIFT, Entry, Reach, unit_number
 from langchain_tokenmem.storage.recall_tables import shelves, terms
@@ -100,46 +100,82 @@ def _of_shelves(reach: Reach) -> Any:
 
 def document_counts(connection: Connection, reach: Reach, wanted: Sequence[str]) -> dict[str, int]:
     """Return in how many units each term occurs; what nobody in reach said is left out."""
-    found: dict[str, int] = {}
-    for term in wanted:
-        count = connection.execute(
-            select(func.count()).select_from(terms).where(_within(reach), terms.c.term == term)
-        ).scalar_one()
-        if count:
-            found[term] = count
+    found: dict[str, int] = dict.fromkeys(wanted, 0)
+    for bounds in _bounds(reach):
+        for term, count in connection.execute(_COUNTS, {**bounds, "terms": list(wanted)}).tuples():
+            found[term] += count
+    return {term: count for term, count in found.items() if count}
+
+
+def postings(
+    connection: Connection, reach: Reach, wanted: Sequence[str], most: int
+) -> dict[str, list[Posting]]:
+    """Return the postings of some terms; of a term with more than `most`, the highest numbers.
+
+    Args:
+        connection: To the database.
+        reach: Where to look.
+        wanted: The terms.
+        most: Postings of one term.
+    """
+    found: dict[str, list[Posting]] = {term: [] for term in wanted}
+    for bounds in _bounds(reach):
+        for term in wanted if len(wanted) == 1 else ():
+            rows = connection.execute(_NEWEST, {**bounds, "term": term, "most": most}).tuples()
+            found[term] += rows.all()
+        if len(wanted) > 1:
+            for term, *posting in connection.execute(_ALL, {**bounds, "terms": list(wanted)}):
+                found[term].append((posting[0], posting[1], posting[2]))
     return found
 
 
-def postings(connection: Connection, reach: Reach, term: str, most: int) -> list[Posting]:
-    """Return the postings of a term; of more than `most`, those with the highest numbers."""
-    query = (
-        select(terms.c.unit, terms.c.tf, terms.c.length)
-        .where(_within(reach), terms.c.term == term)
-        .order_by(terms.c.unit.desc())
-        .limit(most)
-    )
-    return [(unit, tf, length) for unit, tf, length in connection.execute(query)]
-
-
 def postings_of(
-    connection: Connection, reach: Reach, term: str, units: Sequence[int]
-) -> list[Posting]:
-    """Return the postings of a term in some units only."""
-    query = select(terms.c.unit, terms.c.tf, terms.c.length)
+    connection: Connection, reach: Reach, wanted: Sequence[str], units: Sequence[int]
+) -> dict[str, list[Posting]]:
+    """Return the postings of some terms in some units only."""
+    found: dict[str, list[Posting]] = {term: [] for term in wanted}
+    for term in wanted:
+        for chunk in _chunks(units):
+            given = {"owner": reach.owner, "term": term, "units": chunk}
+            found[term] += connection.execute(_AT, given).tuples().all()
+    return found
+
+
+def _bounds(reach: Reach) -> list[dict[str, int]]:
+    """Return the ranges of units that are in reach."""
+    if reach.whole:
+        return [{"owner": reach.owner, "first": 0, "last": 1 << 62}]
     return [
-        (unit, tf, length)
-        for chunk in _chunks(units)
-        for unit, tf, length in connection.execute(
-            query.where(_within(reach), terms.c.term == term, terms.c.unit.in_(chunk))
-        )
+        {
+            "owner": reach.owner,
+            "first": number << SHELF_SHIFT,
+            "last": (number + 1) << SHELF_SHIFT,
+        }
+        for number in reach.shelves
     ]
 
 
-def _within(reach: Reach) -> Any:
-    own = terms.c.owner == reach.owner
-    if reach.whole:
-        return own
-    return and_(own, or_(*(_on_shelf(number) for number in reach.shelves)))
+# Made once: a search asks them many times, and making one takes longer than many an answer.
+_WITHIN = and_(
+    terms.c.owner == bindparam("owner"),
+    terms.c.unit >= bindparam("first"),
+    terms.c.unit < bindparam("last"),
+)
+_POSTING = (terms.c.unit, terms.c.tf, terms.c.length)
+_OF_TERMS = terms.c.term.in_(bindparam("terms", expanding=True))
+_COUNTS = select(terms.c.term, func.count()).where(_WITHIN, _OF_TERMS).group_by(terms.c.term)
+_ALL = select(terms.c.term, *_POSTING).where(_WITHIN, _OF_TERMS)
+_NEWEST = (
+    select(*_POSTING)
+    .where(_WITHIN, terms.c.term == bindparam("term"))
+    .order_by(terms.c.unit.desc())
+    .limit(bindparam("most"))
+)
+_AT = select(*_POSTING).where(
+    terms.c.owner == bindparam("owner"),
+    terms.c.term == bindparam("term"),
+    terms.c.unit.in_(bindparam("units", expanding=True)),
+)
 
 
 def _on_shelf(number: int) -> Any:
