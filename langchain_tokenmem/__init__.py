@@ -23,23 +23,32 @@ if TYPE_CHECKING:
     from langchain_tokenmem.doors.history import TokenMemoryChatHistory
     from langchain_tokenmem.doors.middleware import TokenMemoryMiddleware
     from langchain_tokenmem.doors.nodes import CompactNode, MemoryNode, RecallNode, SummarizeNode
+    from langchain_tokenmem.doors.retriever import TranscriptRetriever
     from langchain_tokenmem.doors.runnable import with_token_memory
     from langchain_tokenmem.doors.tools import compact_conversation_tool, read_message_tool
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory import TokenMemory
+    from langchain_tokenmem.recall.chroma import ChromaIndex
+    from langchain_tokenmem.recall.embeddings import HashingEmbeddings
+    from langchain_tokenmem.recall.engine import Recall
+    from langchain_tokenmem.recall.lexical import LexicalIndex
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 __all__ = [
+    "ChromaIndex",
     "CompactCallbacks",
     "CompactEvent",
     "CompactNode",
     "Explanation",
+    "HashingEmbeddings",
     "LegalityProfile",
+    "LexicalIndex",
     "MemoryAgentState",
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "Recall",
     "RecallNode",
     "RunningSummary",
     "SummarizeNode",
@@ -48,6 +57,7 @@ __all__ = [
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
     "TokenUsage",
+    "TranscriptRetriever",
     "TranscriptStore",
     "Trigger",
     "View",
@@ -59,15 +69,19 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ChromaIndex": "recall.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",
     "CompactNode": "doors.nodes",
     "Explanation": "core.explanation",
+    "HashingEmbeddings": "recall.embeddings",
     "LegalityProfile": "core.profiles",
+    "LexicalIndex": "recall.lexical",
     "MemoryAgentState": "doors.graph",
     "MemoryMessagesState": "doors.graph",
     "MemoryNode": "doors.nodes",
     "MemoryState": "state",
+    "Recall": "recall.engine",
     "RecallNode": "doors.nodes",
     "RunningSummary": "state",
     "SummarizeNode": "doors.nodes",
@@ -76,6 +90,7 @@ _HOMES = {
     "TokenMemoryChatHistory": "doors.history",
     "TokenMemoryMiddleware": "doors.middleware",
     "TokenUsage": "core.budget",
+    "TranscriptRetriever": "doors.retriever",
     "TranscriptStore": "storage.transcripts",
     "Trigger": "core.trigger",
     "View": "core.view",

@@ -10,15 +10,19 @@ import langchain_tokenmem
 from langchain_tokenmem import errors
 
 EXPECTED = {
+    "ChromaIndex",
     "CompactCallbacks",
     "CompactEvent",
     "CompactNode",
     "Explanation",
+    "HashingEmbeddings",
     "LegalityProfile",
+    "LexicalIndex",
     "MemoryAgentState",
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "Recall",
     "RecallNode",
     "RunningSummary",
     "SummarizeNode",
@@ -27,6 +31,7 @@ EXPECTED = {
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
     "TokenUsage",
+    "TranscriptRetriever",
     "TranscriptStore",
     "Trigger",
     "View",

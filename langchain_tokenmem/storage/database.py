@@ -23,6 +23,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
+from langchain_tokenmem.storage import recall_tables  # noqa: F401  its tables join the metadata
 from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
 
 _BUSY_SECONDS = 30

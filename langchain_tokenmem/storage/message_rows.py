@@ -117,6 +117,55 @@ def read_named(
     return sorted(found, key=lambda row: row.seq)
 
 
+def read_some(
+    connection: Connection, session: SessionRow, start: int, limit: int
+) -> list[TranscriptRow]:
+    """Return at most `limit` messages from number `start` on, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged or missing.
+    """
+    last = min(session.last_seq, start + limit - 1)
+    found = read_at(connection, session, range(start, last + 1))
+    if len(found) < last - start + 1:
+        raise _incomplete(session, f"of messages {start} to {last} {len(found)} were found")
+    return found
+
+
+def read_at(
+    connection: Connection, session: SessionRow, seqs: Sequence[int]
+) -> list[TranscriptRow]:
+    """Return the messages with these numbers that there are, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged.
+    """
+    own = messages.c.session_key == session.key
+    return [
+        _row(_checked(row, session))
+        for start in range(0, len(seqs), _AT_ONCE)
+        for row in connection.execute(
+            select(messages)
+            .where(own, messages.c.seq.in_(seqs[start : start + _AT_ONCE]))
+            .order_by(messages.c.seq)
+        ).mappings()
+    ]
+
+
+def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> dict[int, str]:
+    """Return the keys of the messages with these numbers, by number."""
+    return {
+        row.seq: row.message_key
+        for start in range(0, len(seqs), _AT_ONCE)
+        for row in connection.execute(
+            select(messages.c.seq, messages.c.message_key).where(
+                messages.c.session_key == session_key,
+                messages.c.seq.in_(seqs[start : start + _AT_ONCE]),
+            )
+        )
+    }
+
+
 def _make_sure_of_absence(
     connection: Connection, session: SessionRow, keys: set[str], found: int
 ) -> None:
@@ -171,8 +220,8 @@ def _incomplete(session: SessionRow, what: str) -> CorruptStoreError:
 
 def append(
     connection: Connection, session: SessionRow, new: Sequence[BaseMessage], now: datetime
-) -> list[str]:
-    """Insert the messages that are new, and return their ids.
+) -> list[TranscriptRow]:
+    """Insert the messages that are new, and return them with number and time.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
@@ -180,26 +229,28 @@ def append(
     said = [as_stored(message) for message in new]
     resent = _resent(connection, session, said)
     fresh = _without_known(connection, session, range(resent, len(said)), said)
-    rows = []
+    rows, added = [], []
     for seq, index in enumerate(fresh, session.last_seq + 1):
         message = said[index]
         was_named = bool(message.id)
         if not was_named:
             message = message.model_copy(update={"id": str(uuid4())})
+        # The mark that tells the time is no part of what is stored: ask the original.
+        moment = said_at(new[index], now)
         columns = {
             "session_key": session.key,
             "seq": seq,
             "message_key": key_of(message.id or ""),
             "was_named": int(was_named),
             "digest": digest_of(message),
-            # The mark that tells the time is no part of what is stored: ask the original.
-            "created_at": said_at(new[index], now).isoformat(),
+            "created_at": moment.isoformat(),
             "body": to_body(message),
         }
-        rows.append(({**columns, "checksum": checksum(columns.values())}, message.id or ""))
+        rows.append({**columns, "checksum": checksum(columns.values())})
+        added.append(TranscriptRow(seq, message, moment))
     if rows:
-        connection.execute(insert(messages), [row for row, _ in rows])
-    return [name for _, name in rows]
+        connection.execute(insert(messages), rows)
+    return added
 
 
 def _without_known(

@@ -131,6 +131,17 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     return row
 
 
+def find_by_key(connection: Connection, key: str) -> SessionRow | None:
+    """Return the row of a session by its key in every table, checked; None when there is none.
+
+    Raises:
+        CorruptStoreError: When the row is damaged.
+    """
+    found = connection.execute(select(sessions).where(sessions.c.session_key == key)).mappings()
+    row = found.one_or_none()
+    return None if row is None else checked_row(row)
+
+
 def checked_row(found: Mapping[Any, Any]) -> SessionRow:
     """Return a stored row.
 

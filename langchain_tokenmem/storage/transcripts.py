@@ -12,9 +12,12 @@ from sqlalchemy import delete
 from typing_extensions import Self
 
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage import leases
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.erasing import empty_shelf, erase
+from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
     append,
@@ -64,6 +67,9 @@ class TranscriptStore:
             the file `tokenmem.db` in the working directory.
         pool_size: Most connections at a time.
 
+    Attributes:
+        index: What recall reads and writes beside the transcripts.
+
     Raises:
         ConfigurationError: When the URL is not supported.
 
@@ -77,6 +83,7 @@ class TranscriptStore:
 
     def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
         self._database = Database(url, pool_size=pool_size)
+        self.index = IndexStore(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -126,12 +133,15 @@ class TranscriptStore:
         if not new:
             checked_id(session_id)
             return []
+        self.index.make_ready()
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
             added = append(connection, session, new, now or datetime.now(timezone.utc))
             if added:
                 save(connection, replace(session, last_seq=session.last_seq + len(added)))
-        return added
+            change = self.index.appended(connection, session, added)
+        self.index.tell(change)
+        return [row.message.id or "" for row in added]
 
     aadd = in_thread(add)
 
@@ -291,10 +301,36 @@ class TranscriptStore:
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
             )
             save(connection, emptied)
+            empty_shelf(connection, session.key, session.last_seq)
         self._database.forget_deleted()
+        self.index.tell(Change("cleared"))
         return session.count
 
     aclear = in_thread(clear)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session, or of all sessions of a user, for good.
+
+        Messages, state, summary, leases, documents and every index entry go in one transaction;
+        nothing of them stays readable in SQLite's files. `Recall.erase` empties Chroma, too.
+
+        Args:
+            session_id: Names the conversation; without it every session of the user is meant.
+            user_id: Whose sessions and documents; beside a session id it must be its owner.
+
+        Returns:
+            How many rows of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+        """
+        with self._database.writing("Erasing") as connection:
+            counts, gone = erase(connection, session_id, user_id)
+        self._database.forget_deleted()
+        self.index.tell(Change("erased", gone))
+        return counts
+
+    aerase = in_thread(erase)
 
 
 def _stored(session: SessionRow) -> StoredState:

@@ -1,0 +1,1 @@
+"""Recall: old messages come back verbatim when they match the question."""

@@ -1,0 +1,120 @@
+"""BM25F over two fields, a message's own words and its neighbours', as a pure function.
+
+Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted fields" (2004). The
+field of the neighbours is not stored: a posting is spread to the messages around it when it is
+asked for, so nothing has to be written again when a successor arrives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_tokenmem.core.units import MOST_PARTS, PART_BITS, SEQ_BITS
+
+Units = NDArray[np.int64]
+Weights = NDArray[np.float64]
+Posting = tuple[int, int, int]
+
+_SEQ_MASK = (1 << SEQ_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Bm25:
+    """The parameters of the formula; the defaults are the best on LoCoMo (docs/recall.md).
+
+    Attributes:
+        k1: How soon more of the same term counts for less.
+        b: How much a long message is held against it, 0 to 1.
+        neighbours: How many messages on each side lend their words.
+        neighbour_weight: What a neighbour's word is worth, beside 1 for an own one.
+    """
+
+    k1: float = 0.9
+    b: float = 0.5
+    neighbours: int = 2
+    neighbour_weight: float = 0.35
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The units that match, by number.
+
+    Attributes:
+        units: Their numbers, growing.
+        values: Their scores.
+        shares: The share of the question's weight that each one's own words and neighbours match.
+    """
+
+    units: Units
+    values: Weights
+    shares: Weights
+
+
+def idf(count: int, units: int) -> float:
+    """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
+    return math.log(1 + (units - count + 0.5) / (count + 0.5))
+
+
+def score(
+    postings: Mapping[str, Sequence[Posting]],
+    weights: Mapping[str, float],
+    average: float,
+    parameters: Bm25,
+) -> Scores:
+    """Return the score of every unit that has a term, or whose neighbour has one.
+
+    Args:
+        postings: (unit, tf, length) of each term.
+        weights: IDF of every term of the question, of those too that nobody said.
+        average: Mean length of a unit, in terms.
+        parameters: Of the formula.
+    """
+    found = [
+        (*_term(rows, average, parameters), weights[term])
+        for term, rows in postings.items()
+        if rows
+    ]
+    if not found:
+        empty = np.zeros(0)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty)
+    everywhere = np.concatenate([units for units, _, _, _ in found])
+    units, places = np.unique(everywhere, return_inverse=True)
+    values = _sums(places, np.concatenate([weight * tf for _, tf, _, weight in found]))
+    shares = _sums(places, np.concatenate([weight * own for _, _, own, weight in found]))
+    return Scores(units, values, shares / max(sum(weights.values()), 1e-9))
+
+
+def _sums(places: Units, summands: Weights) -> Weights:
+    return np.bincount(places, summands).astype(np.float64)
+
+
+def _term(
+    rows: Sequence[Posting], average: float, parameters: Bm25
+) -> tuple[Units, Weights, Weights]:
+    """Return the units that a term reaches, its saturated frequency there, and whether it is own.
+
+    For a term of a neighbour the last one is `neighbour_weight`.
+    """
+    table = np.array(rows, dtype=np.int64)
+    own = table[:, 0]
+    norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
+    weight = table[:, 1] / norm
+    reached, lent = [own], [weight]
+    for distance in range(1, parameters.neighbours + 1):
+        for step in (-distance, distance):
+            seq = ((own >> PART_BITS) & _SEQ_MASK) + step
+            is_there = (seq >= 1) & (seq <= _SEQ_MASK)
+            # A neighbour is met at its first part; the part of the lender does not matter.
+            place = own - (own & (MOST_PARTS - 1)) + step * MOST_PARTS
+            reached.append(place[is_there])
+            lent.append(parameters.neighbour_weight * weight[is_there])
+    units, places = np.unique(np.concatenate(reached), return_inverse=True)
+    tf = _sums(places, np.concatenate(lent))
+    is_own = np.isin(units, own)
+    share = np.where(is_own, 1.0, parameters.neighbour_weight)
+    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), share

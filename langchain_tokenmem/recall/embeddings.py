@@ -1,0 +1,215 @@
+"""Embeddings: one that needs no model, and what tells two models apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from langchain_core.embeddings import Embeddings
+from typing_extensions import Self
+
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+
+Vectors = npt.NDArray[np.float32]
+"""One row a text."""
+
+PROBE = (
+    "The quick brown fox agreed on a price of 42 euros; see src/auth.py, line 7. "
+    "¿Dónde está la biblioteca? 明日の会議は何時ですか。"
+)
+"""What a model is asked in order to tell it from another one."""
+
+_PROBE_NUMBERS = 64
+"""Numbers of the probe's vector that are kept."""
+
+_SAME_PROBE = 0.995
+"""Least cosine of two probes of one model: a service's answers differ by rounding, hardware and
+batch (cosine above 0.999); those of two models point anywhere."""
+
+_NAME_ATTRIBUTES = ("model", "model_name", "model_id", "deployment", "repo_id")
+"""Where the embedding classes of LangChain's partner packages keep the name of their model."""
+
+_WORD = re.compile(r"\w+")
+_GRAM = 3
+_GRAM_WEIGHT = 0.3
+"""Letters of a gram, and its weight beside a whole word."""
+
+
+class HashingEmbeddings(Embeddings):
+    """Vectors from hashed words and letters: offline, deterministic, no model, no download.
+
+    This is not a semantic embedding. Two texts are near when they share words, or pieces of words;
+    "car" and "automobile" are strangers. Beside the lexical index it adds nothing to what is
+    found: it is here for tests, for demonstrations, and for trying out the dense path before a
+    real model is there.
+
+    The vector is the signed hashing trick (Weinberger et al., 2009): each feature adds to one
+    place, with a sign from the same hash, so that collisions cancel out on average. Features are
+    words with weight 1 + log(count), and their letter trigrams with less.
+
+    Args:
+        dim: Numbers of a vector; below a few hundred, long texts begin to look alike.
+
+    Raises:
+        ConfigurationError: When `dim` is below 2.
+
+    Example:
+        >>> embeddings = HashingEmbeddings(dim=64)
+        >>> one, same = embeddings.embed_query("red apple"), embeddings.embed_query("Red apple!")
+        >>> one == same, len(one)
+        (True, 64)
+    """
+
+    def __init__(self, dim: int = 512) -> None:
+        if dim < 2:  # noqa: PLR2004
+            raise ConfigurationError(f"dim is {dim}; a vector of less than 2 says nothing.")
+        self.dim = dim
+        self.model = f"tokenmem-hashing-{dim}"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector of length 1 for each text."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a text; documents and questions are treated alike."""
+        vector = np.zeros(self.dim)
+        for feature, weight in _features(text).items():
+            number = int.from_bytes(
+                hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big"
+            )
+            vector[(number >> 1) % self.dim] += weight if number & 1 else -weight
+        if not vector.any():
+            vector[0] = 1.0  # a text without a word still needs a direction
+        return [float(number) for number in vector / np.linalg.norm(vector)]
+
+
+def _features(text: str) -> dict[str, float]:
+    # A lone surrogate has no bytes to hash.
+    plain = unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace").decode()
+    words = Counter(_WORD.findall(plain))
+    grams = Counter(
+        f"{_GRAM}:{padded[at : at + _GRAM]}"
+        for word in words.elements()
+        for padded in (f"<{word}>",)
+        for at in range(len(padded) - _GRAM + 1)
+    )
+    found = {word: 1.0 + float(np.log(count)) for word, count in words.items()}
+    return found | {
+        gram: _GRAM_WEIGHT * (1.0 + float(np.log(count))) for gram, count in grams.items()
+    }
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What made the vectors of an index.
+
+    Whether two models are the same is decided by what they say to `PROBE`, not by their names: a
+    model behind an alias needs no rebuild, another one behind the same name is noticed.
+
+    Attributes:
+        model: Name of the model, for people.
+        dimension: Numbers of a vector.
+        analyser: Version of the rules that made texts of messages.
+        probe: The first numbers of the vector of `PROBE`.
+    """
+
+    model: str
+    dimension: int
+    analyser: str
+    probe: tuple[float, ...]
+
+    @property
+    def key(self) -> str:
+        """A short name, for columns and collections."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+    def is_same_space(self, other: Fingerprint) -> bool:
+        """Return whether vectors of both may stand in one index."""
+        if (self.dimension, self.analyser) != (other.dimension, other.analyser):
+            return False
+        mine, theirs = np.array(self.probe), np.array(other.probe)
+        size = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
+        return len(mine) == len(theirs) and float(mine @ theirs) >= _SAME_PROBE * size
+
+    def to_json(self) -> str:
+        """Return it as text; `from_json` reads it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            RecallError: When it is something else.
+        """
+        try:
+            found: dict[str, Any] = json.loads(text)
+            probe = tuple(float(number) for number in found["probe"])
+            return cls(str(found["model"]), int(found["dimension"]), str(found["analyser"]), probe)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecallError(
+                f"The fingerprint of the recall index cannot be read ({error}). Call "
+                f"recall.rebuild()."
+            ) from error
+
+    def __str__(self) -> str:
+        return f"{self.model} ({self.dimension} dimensions, texts by rules {self.analyser})"
+
+
+def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = None) -> Fingerprint:
+    """Return what tells the vectors of a model from those of another one; embeds one sentence.
+
+    Args:
+        embeddings: The model.
+        analyser: Version of the rules that make texts of messages.
+        model: Name of the model; default: what the object says of itself.
+    """
+    vector = unit_rows(np.asarray([embeddings.embed_query(PROBE)], np.float32))[0]
+    probe = tuple(round(float(number), 6) for number in vector[:_PROBE_NUMBERS])
+    return Fingerprint(model or name_of(embeddings), len(vector), analyser, probe)
+
+
+def name_of(embeddings: Embeddings) -> str:
+    """Return the name of a model, or that of its class.
+
+    Example:
+        >>> name_of(HashingEmbeddings(dim=8))
+        'tokenmem-hashing-8'
+    """
+    for attribute in _NAME_ATTRIBUTES:
+        found = getattr(embeddings, attribute, None)
+        if isinstance(found, str) and found:
+            return found
+    return type(embeddings).__name__
+
+
+def embed_texts(embeddings: Embeddings, texts: Sequence[str], dimension: int) -> Vectors:
+    """Return the vectors of texts, each of length 1.
+
+    Raises:
+        RecallError: When the model answers with something else than one vector of the right
+            size and of finite numbers for each text.
+    """
+    found = np.asarray(embeddings.embed_documents(list(texts)), np.float32)
+    if found.shape != (len(texts), dimension) or not np.isfinite(found).all():
+        raise RecallError(
+            f"{name_of(embeddings)} was given {len(texts)} texts and answered with vectors of "
+            f"shape {found.shape}, or with numbers that are none; {len(texts)} x {dimension} was "
+            f"expected. Nothing was stored."
+        )
+    return unit_rows(found)
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Return the rows with length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return found

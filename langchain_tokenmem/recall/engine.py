@@ -1,0 +1,364 @@
+"""`Recall`: old messages come back verbatim when they match a question."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_core.documents import Document
+from typing_extensions import Self
+
+from langchain_tokenmem.core.units import Change, Scope
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.base import DenseIndex, Hit, IndexReader, Store
+from langchain_tokenmem.recall.bm25 import Bm25
+from langchain_tokenmem.recall.chunks import rough_tokens
+from langchain_tokenmem.recall.documents import as_source
+from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
+from langchain_tokenmem.recall.lexical import LexicalIndex
+from langchain_tokenmem.recall.patterns import matches
+from langchain_tokenmem.recall.picking import Found, Picker, Wanted
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.recall.chroma import ChromaIndex
+
+logger = logging.getLogger(__name__)
+
+_LINE_TOKENS = 16
+"""Tokens of date and speaker in front of a message that is shown."""
+
+
+class Recall:
+    """Search over everything that was ever said in a session, or to a user.
+
+    By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
+    every hit is read from it, and its scope is checked there once more. From the moment a recall
+    is made, the store writes index entries with every append; what was said before is taken in
+    when it is first searched. It may be shared between threads; async methods run their sync twin
+    in a thread.
+
+    Args:
+        store: The transcripts.
+        chroma: Vectors by meaning, and the embedding model that makes them.
+        language: Of stems and stop-words; `english`, `german`, `french` ...
+        lexical_weight: Of the words' normalised score, where there are vectors.
+        dense_weight: Of the vectors' normalised score.
+        neighbours: How many messages on each side lend their words to one.
+        floor: What a message must at least have in common with a question.
+        boosts: For a named speaker and a named date.
+        count_tokens: Counts a text for `max_tokens`; default: about, without a vocabulary.
+
+    Raises:
+        ConfigurationError: When a setting cannot work.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> from langchain_tokenmem import TranscriptStore
+        >>> store = TranscriptStore("sqlite://")
+        >>> with Recall(store) as recall:
+        ...     _ = store.add("s1", [HumanMessage("What does it cost?"), AIMessage("42 euros.")])
+        ...     [hit.text for hit in recall.search("costs in euros?", session_id="s1", k=1)]
+        ['42 euros.']
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        chroma: ChromaIndex | None = None,
+        *,
+        language: str = "english",
+        lexical_weight: float = 0.4,
+        dense_weight: float = 0.6,
+        neighbours: int = 2,
+        floor: Floor | None = None,
+        boosts: Boosts | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        dense: DenseIndex | None = None,
+    ) -> None:
+        if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
+            raise ConfigurationError("Weights and neighbours of a recall are never negative.")
+        self._store = store
+        self._analyser = TextAnalyser(language)
+        self.lexical = LexicalIndex(
+            store, analyser=self._analyser, parameters=Bm25(neighbours=neighbours)
+        )
+        self._weights = (lexical_weight, dense_weight)
+        self._floor = floor or Floor()
+        self._boosts = boosts or Boosts()
+        self.count_tokens = count_tokens or rough_tokens
+        self._dense = dense if chroma is None else _dense_index(store, chroma)
+        self._has_warned = False
+        self._stop_listening: Callable[[], None] | None = None
+        if self._dense is not None:
+            self._stop_listening = store.index.listen(self._dense.wake)
+            self._dense.wake(Change("added"))  # what a process before this one has left over
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
+
+    def search(
+        self,
+        query: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        scope: Literal["session", "user"] = "session",
+        k: int = 20,
+        max_tokens: int | None = None,
+        exclude: Collection[str] = frozenset(),
+        among: Collection[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> list[Hit]:
+        """Return what matches a question, best first; nothing when nothing is near enough.
+
+        Args:
+            query: The question, as it was asked.
+            session_id: The session that asks.
+            user_id: The user who asks; the session must be theirs.
+            scope: `session` for this session alone, `user` for all sessions of the user.
+            k: Most hits.
+            max_tokens: Most tokens of all hits together, with date and speaker in front of each.
+            exclude: Ids of messages that are known already.
+            among: Ids of the messages that may be found; default: all in scope.
+            filter: What a document's metadata must hold; a message has `role` and `name`.
+            count_tokens: Counts instead of the one given to the recall.
+
+        Raises:
+            ScopeError: Without a session id, or a user id for the user's scope, and when the
+                session belongs to another user.
+            RecallError: When the store cannot answer.
+        """
+        where = _scope(session_id, user_id, scope)
+        if not query.strip() or k < 1:
+            return []
+        wanted = Wanted(
+            k=k,
+            max_tokens=max_tokens,
+            exclude=exclude,
+            among=among,
+            metadata=filter or {},
+            cost=count_tokens or self.count_tokens,
+            line_tokens=_LINE_TOKENS,
+        )
+        try:
+            with self._store.index.reading(where) as reader:
+                return [] if reader is None else self._search(query, reader, wanted)
+        except StoreError as error:
+            raise RecallError(f"Recall could not search: {error}") from error
+
+    async def asearch(self, query: str, **options: Any) -> list[Hit]:
+        """Do the same as `search` without blocking the event loop."""
+        return await asyncio.to_thread(self.search, query, **options)
+
+    def _search(self, query: str, reader: IndexReader, wanted: Wanted) -> list[Hit]:
+        words = self.lexical.scores(query, reader)
+        picker = Picker(self._analyser, reader, query, self._boosts)
+        near: Sequence[tuple[int, float]] = ()
+        if self._dense is not None:
+            near = self._near(picker.without_names(words), reader, wanted.pool)
+        ranking = fused(
+            words,
+            near,
+            lexical_weight=self._weights[0],
+            dense_weight=self._weights[1],
+            floor=self._floor,
+        )
+        return picker.pick(Found.of(ranking), wanted)
+
+    def _near(self, query: str, reader: IndexReader, k: int) -> Sequence[tuple[int, float]]:
+        """Ask for meaning; when that fails the words alone answer, with one warning."""
+        if self._dense is None:
+            return ()
+        try:
+            found = self._dense.search(query, reader, k)
+        except RecallError as error:
+            if not self._has_warned:
+                logger.warning("Recall by meaning is off, words alone are searched: %s", error)
+            self._has_warned = True
+            return ()
+        self._has_warned = False
+        return found
+
+    def history_search(
+        self,
+        pattern: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        limit: int = 20,
+        ignore_case: bool = True,
+        timeout_s: float = 2.0,
+    ) -> list[Hit]:
+        """Return the newest messages of a session that match a regular expression, in order.
+
+        Args:
+            pattern: A regular expression.
+            session_id: The session that is searched.
+            user_id: The user who asks; the session must be theirs.
+            limit: Most messages.
+            ignore_case: Whether capitals matter not.
+            timeout_s: Seconds for matching; a pattern that runs away is stopped.
+
+        Raises:
+            ScopeError: Without a session id, or when the session belongs to another user.
+            ConfigurationError: When the pattern is no regular expression.
+            RecallError: When it took too long.
+        """
+        where = _scope(session_id, user_id, "session")
+        return matches(
+            self._store.index,
+            where,
+            pattern,
+            limit=limit,
+            ignore_case=ignore_case,
+            timeout_s=timeout_s,
+        )
+
+    async def ahistory_search(self, pattern: str, **options: Any) -> list[Hit]:
+        """Do the same as `history_search` without blocking the event loop."""
+        return await asyncio.to_thread(self.history_search, pattern, **options)
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> list[str]:
+        """Add documents to a session, or to a user; one with a known id takes the other's place.
+
+        Args:
+            documents: LangChain documents; one without an id gets one from what it says.
+            session_id: The session that they belong to.
+            user_id: The user that they belong to where no session is named: they are found with
+                `scope="user"`.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            ScopeError: When neither is named, or the session belongs to another user.
+        """
+        sources = [as_source(each, session_id, user_id) for each in documents]
+        if not sources and session_id is None and user_id is None:
+            raise ScopeError("Documents belong to a session or a user: name one.")
+        for source in sources:
+            self._store.index.put_document(source, now=datetime.now(timezone.utc))
+        return [source.source_id for source in sources]
+
+    async def aadd_documents(self, documents: Iterable[Document], **options: Any) -> list[str]:
+        """Do the same as `add_documents` without blocking the event loop."""
+        return await asyncio.to_thread(self.add_documents, documents, **options)
+
+    def delete(
+        self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
+    ) -> bool:
+        """Delete a document; return whether it was there. Once more does no harm.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+        """
+        return self._store.index.delete_document(
+            document_id, session_id=session_id, user_id=user_id
+        )
+
+    async def adelete(self, document_id: str, **options: Any) -> bool:
+        """Do the same as `delete` without blocking the event loop."""
+        return await asyncio.to_thread(self.delete, document_id, **options)
+
+    def index(self) -> int:
+        """Take in now what the indexes lack; return how many messages and units it was.
+
+        Raises:
+            RecallError: When the embedding model or Chroma fails; nothing is lost.
+        """
+        done = self.lexical.index()
+        return done + (self._dense.index() if self._dense is not None else 0)
+
+    async def aindex(self) -> int:
+        """Do the same as `index` without blocking the event loop."""
+        return await asyncio.to_thread(self.index)
+
+    def backlog(self) -> dict[str, int]:
+        """Return how many shelves each index has not taken in whole: `lexical`, `vectors`."""
+        found = self._store.index.backlog()
+        return found if self._dense is not None else {"lexical": found["lexical"]}
+
+    def rebuild(self, *, progress: bool = False) -> int:
+        """Make every index anew from the transcript; return how many messages and units.
+
+        Args:
+            progress: Whether a bar is shown.
+        """
+        done = self._store.index.rebuild_lexical()
+        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
+
+    async def arebuild(self, *, progress: bool = False) -> int:
+        """Do the same as `rebuild` without blocking the event loop."""
+        return await asyncio.to_thread(self.rebuild, progress=progress)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session, or of a user, from the store and from Chroma.
+
+        Returns:
+            How many entries of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            RecallError: When Chroma could not delete; the store's part is done.
+        """
+        gone = self._store.index.shelves_of(session_id=session_id, user_id=user_id)
+        counts = self._store.erase(session_id, user_id)
+        if self._dense is not None:
+            counts["chroma"] = self._dense.forget(gone)
+        return counts
+
+    async def aerase(
+        self, session_id: str | None = None, user_id: str | None = None
+    ) -> dict[str, int]:
+        """Do the same as `erase` without blocking the event loop."""
+        return await asyncio.to_thread(self.erase, session_id, user_id)
+
+    def close(self) -> None:
+        """Stop the worker and let go of Chroma; the store stays open."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        if self._dense is not None:
+            self._dense.close()
+
+    async def aclose(self) -> None:
+        """Do the same as `close` without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+
+def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
+    if not isinstance(session_id, str) or not session_id.strip():
+        raise ScopeError(
+            f"session_id is {session_id!r}; nothing is searched without a scope: name the session."
+        )
+    if scope not in {"session", "user"}:
+        raise ScopeError(f'scope is {scope!r}; it is "session" or "user".')
+    if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
+        raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
+    return Scope(session_id, user_id, scope == "user")
+
+
+def _dense_index(store: Store, chroma: ChromaIndex) -> DenseIndex:
+    from langchain_tokenmem.recall.indexing import VectorIndex  # noqa: PLC0415  loads chromadb
+
+    return VectorIndex(store.index, chroma)

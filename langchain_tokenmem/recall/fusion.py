@@ -1,0 +1,157 @@
+"""Two rankings become one: normalised scores, boosts, a floor, and no near-duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_tokenmem.core.units import Source
+from langchain_tokenmem.recall.bm25 import Scores, Units, Weights
+from langchain_tokenmem.recall.dates import NamedDate
+
+_SHINGLE = 3
+"""Words of a shingle."""
+
+_ALIKE = 0.8
+"""Share of common shingles (Jaccard) from which two texts may be the same."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a message must at least have in common with a question, on the raw signals.
+
+    A normalised score says nothing here: the best of a hundred unrelated messages has 1.
+
+    Attributes:
+        best: Share of the question's weight (IDF) that the best message must match, for words to
+            count at all.
+        share: Share that each message must match.
+        cosine: Cosine from which meaning alone is enough; None leaves meaning without a floor.
+    """
+
+    best: float = 0.3
+    share: float = 0.05
+    cosine: float | None = 0.25
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Units with one score, best first; equal ones newest first.
+
+    Attributes:
+        units: Numbers of the units.
+        scores: 0 to 1, before boosts.
+        shares: Share of the question's weight that each matches.
+        cosines: By unit, where there is one.
+    """
+
+    units: Units
+    scores: Weights
+    shares: Weights
+    cosines: Mapping[int, float]
+
+
+def fused(
+    words: Scores,
+    meaning: Sequence[tuple[int, float]],
+    *,
+    lexical_weight: float,
+    dense_weight: float,
+    floor: Floor,
+) -> Ranking:
+    """Return one ranking of two, each normalised to 0..1 (min-max) before it is weighted.
+
+    Without vectors the lexical score stands alone. What is under the floor is left out.
+    """
+    cosines = dict(meaning)
+    if not cosines:
+        lexical_weight, dense_weight = 1.0, 0.0
+    units = np.union1d(words.units, np.array(sorted(cosines), dtype=np.int64))
+    values, shares = np.zeros(len(units)), np.zeros(len(units))
+    at = np.searchsorted(units, words.units)
+    shares[at] = words.shares
+    values[at] = lexical_weight * _normalised(words.values, from_zero=True)
+    near = np.full(len(units), -1.0)
+    if cosines:
+        where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
+        near[where] = list(cosines.values())
+        values[where] += dense_weight * _normalised(near[where], from_zero=False)
+    keep = _over(floor, shares, near)
+    units, values, shares = units[keep], values[keep], shares[keep]
+    order = np.lexsort((-units, -values))
+    return Ranking(units[order], values[order], shares[order], cosines)
+
+
+def _normalised(values: Weights, *, from_zero: bool) -> Weights:
+    if not len(values):
+        return values
+    low = 0.0 if from_zero else float(values.min())
+    spread = float(values.max()) - low
+    return (values - low) / spread if spread > 0 else np.ones(len(values))
+
+
+def _over(floor: Floor, shares: Weights, near: Weights) -> NDArray[np.bool_]:
+    by_words = shares >= floor.share
+    if not len(shares) or float(shares.max()) < floor.best:
+        by_words = np.zeros(len(shares), dtype=bool)
+    by_meaning = near >= (floor.cosine if floor.cosine is not None else -1.0)
+    return by_words | (by_meaning & (near > -1.0))
+
+
+@dataclass(frozen=True)
+class Boosts:
+    """What a score is multiplied with, tuned on LoCoMo's dev half; 0 switches one off.
+
+    Attributes:
+        speaker: Added for a message of the one speaker whom the question names.
+        date: Added for a message of a date that the question names.
+    """
+
+    speaker: float = 0.5
+    date: float = 0.3
+
+
+def boost_of(
+    source: Source, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
+) -> float:
+    """Return what the score of a message is multiplied with."""
+    factor = 1.0
+    if source.name is not None and source.name in set(speakers):
+        factor += boosts.speaker
+    if any(date.fits(source.created_at) for date in dates):
+        factor += boosts.date
+    return factor
+
+
+class Likeness:
+    """Tells near-duplicates: texts that say the same in nearly the same words.
+
+    Two texts are alike when they share most of their shingles and every word that carries meaning:
+    "the price is 40" and "the price is 45" are not.
+    """
+
+    def __init__(self, harmless: Iterable[str] = ()) -> None:
+        self._harmless = frozenset(harmless)
+        self._seen: list[tuple[frozenset[str], frozenset[tuple[str, ...]]]] = []
+
+    def is_new(self, words: Sequence[str]) -> bool:
+        """Return whether no text before was alike, and remember this one."""
+        content = frozenset(words) - self._harmless
+        shingles = _shingles(words)
+        for known, theirs in self._seen:
+            if content == known and _jaccard(shingles, theirs) >= _ALIKE:
+                return False
+        self._seen.append((content, shingles))
+        return True
+
+
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    last = max(1, len(words) - _SHINGLE + 1)
+    return frozenset(tuple(words[at : at + _SHINGLE]) for at in range(last))
+
+
+def _jaccard(one: frozenset[tuple[str, ...]], two: frozenset[tuple[str, ...]]) -> float:
+    return len(one & two) / len(one | two)

@@ -1,0 +1,72 @@
+"""Search in a transcript by regular expression, within a time limit."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import regex
+
+from langchain_tokenmem.core.units import Scope, Source
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall.base import Hit, IndexStore
+
+_PAGE = 200
+"""Messages that are read at a time."""
+
+
+def matches(
+    store: IndexStore,
+    scope: Scope,
+    pattern: str,
+    *,
+    limit: int,
+    ignore_case: bool,
+    timeout_s: float,
+) -> list[Hit]:
+    """Return the newest messages that match, in order; the words of `Recall.history_search`."""
+    try:
+        compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+    except regex.error as error:
+        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+    left = timeout_s
+    found: list[Source] = []
+    before: int | None = None
+    while len(found) < limit:
+        page = store.history(scope, before, _PAGE)
+        if not page:
+            break
+        for source in reversed(page):
+            begun = time.monotonic()
+            if _is_match(compiled, source.text, left):
+                found.append(source)
+            left -= time.monotonic() - begun
+            if len(found) == limit:
+                break
+        before = page[0].seq
+    return [_hit(source) for source in reversed(found)]
+
+
+def _is_match(compiled: Any, text: str, seconds: float) -> bool:
+    try:
+        # A timeout of 0 would be none at all.
+        found = compiled.search(text, timeout=max(seconds, 1e-6), concurrent=True)
+    except TimeoutError:
+        raise RecallError(
+            f"{compiled.pattern!r} took too long; write it without nested repeats, or give it "
+            f"more time (timeout_s=)."
+        ) from None
+    return found is not None
+
+
+def _hit(source: Source) -> Hit:
+    return Hit(
+        message_id=source.source_id,
+        session_id=source.session_id,
+        text=source.text,
+        score=1.0,
+        role=source.role,
+        name=source.name,
+        created_at=source.created_at,
+        seq=source.seq,
+    )

@@ -1,0 +1,95 @@
+"""Erasing: everything that belongs to a session or a user, from every table, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, Table, delete, select
+
+from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.storage.postings import drop_entries
+from langchain_tokenmem.storage.recall_tables import documents, outbox, owners, shelves, vectors
+from langchain_tokenmem.storage.rows import escaped, key_of
+from langchain_tokenmem.storage.schema import leases, messages, sessions
+from langchain_tokenmem.storage.sessions import checked_id, find
+from langchain_tokenmem.storage.shelves import Shelf, find_shelf, session_documents, user_key
+
+BY_SESSION: tuple[tuple[str, Table], ...] = (
+    ("messages", messages),
+    ("leases", leases),
+    ("sessions", sessions),
+)
+"""Tables whose rows belong to a session by their column `session_key`, named as in the counts."""
+
+
+def session_keys(connection: Connection, session_id: str | None, user_id: str | None) -> list[str]:
+    """Return the keys of the sessions that are meant.
+
+    Raises:
+        ScopeError: When neither id is given, or the session belongs to another user.
+    """
+    if session_id is not None:
+        session = find(connection, session_id, user_id)
+        return [key_of(session_id)] if session is None else [session.key]
+    if user_id is None:
+        raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
+    wanted = escaped(checked_id(user_id, "user_id"))
+    query = select(sessions.c.session_key).where(sessions.c.user_id == wanted)
+    return sorted(connection.execute(query).scalars())
+
+
+def shelf_keys(keys: Iterable[str], session_id: str | None, user_id: str | None) -> list[str]:
+    """Return the keys of the shelves of some sessions, and of a user without one."""
+    found = [key for one in keys for key in (one, session_documents(one))]
+    if session_id is None and user_id is not None:
+        found.append(user_key(user_id))
+    return found
+
+
+def erase(
+    connection: Connection, session_id: str | None, user_id: str | None
+) -> tuple[dict[str, int], list[int]]:
+    """Delete everything of a session or a user.
+
+    Returns:
+        How many rows there were of each kind, and the numbers of the shelves that are gone.
+    """
+    keys = session_keys(connection, session_id, user_id)
+    on_shelves = shelf_keys(keys, session_id, user_id)
+    found = [shelf for key in on_shelves if (shelf := find_shelf(connection, key)) is not None]
+    counts = _emptied(connection, on_shelves, found)
+    for name, table in BY_SESSION:
+        counts[name] = sum(
+            connection.execute(delete(table).where(table.c.session_key == key)).rowcount
+            for key in keys
+        )
+    return counts, [shelf.number for shelf in found]
+
+
+def _emptied(connection: Connection, keys: Sequence[str], found: Sequence[Shelf]) -> dict[str, int]:
+    counts = dict.fromkeys(("terms", "vectors", "documents", "outbox"), 0)
+    for shelf in found:
+        counts["terms"] += drop_entries(connection, shelf, 0)
+        counts["vectors"] += connection.execute(
+            delete(vectors).where(vectors.c.shelf == shelf.number)
+        ).rowcount
+        connection.execute(delete(shelves).where(shelves.c.shelf == shelf.number))
+    for key in keys:
+        for name, table in (("documents", documents), ("outbox", outbox)):
+            counts[name] += connection.execute(
+                delete(table).where(table.c.shelf_key == key)
+            ).rowcount
+    for owner in {shelf.owner for shelf in found}:
+        left = select(shelves.c.shelf).where(shelves.c.owner == owner).limit(1)
+        if connection.execute(left).first() is None:
+            connection.execute(delete(owners).where(owners.c.owner == owner))
+    return counts
+
+
+def empty_shelf(connection: Connection, session_key: str, last_seq: int) -> None:
+    """Delete the index entries of a session's messages; its documents stay."""
+    shelf = find_shelf(connection, session_key)
+    if shelf is not None:
+        drop_entries(connection, shelf, last_seq)
+        connection.execute(delete(vectors).where(vectors.c.shelf == shelf.number))
+    connection.execute(delete(outbox).where(outbox.c.shelf_key == session_key))

@@ -1,0 +1,135 @@
+"""What an index is made from: the messages and documents behind a shelf, read and checked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from sqlalchemy import Connection, select
+
+from langchain_tokenmem.core.messages import marks_of, role_of, text_of
+from langchain_tokenmem.core.units import Scope, Source, unit_place
+from langchain_tokenmem.storage.documents import last_document, read_documents
+from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
+from langchain_tokenmem.storage.recall_tables import shelves
+from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.sessions import SessionRow, find_by_key
+from langchain_tokenmem.storage.shelves import user_key
+
+Place = tuple[int, int]
+"""Number of the shelf, number on the shelf."""
+
+
+def source_of(row: TranscriptRow, session: SessionRow) -> Source:
+    """Return a message as something to be indexed or shown."""
+    message = row.message
+    return Source(
+        seq=row.seq,
+        text=text_of(message),
+        role=role_of(message),
+        created_at=row.created_at,
+        message=message,
+        name=message.name,
+        source_id=message.id or "",
+        session_id=session.session_id,
+        user_id=session.user_id,
+        is_added=bool(marks_of(message).get("added")),
+    )
+
+
+def sources_from(
+    connection: Connection, shelf_key: str, from_seq: int, limit: int
+) -> tuple[list[Source], int]:
+    """Return what stands on a shelf from a number on, and the last number that there is."""
+    if shelf_key[0] in "=#":
+        session = find_by_key(connection, shelf_key)
+        if session is None:
+            return [], 0
+        start = max(from_seq, session.first_seq)
+        rows = read_some(connection, session, start, limit)
+        return [source_of(row, session) for row in rows], session.last_seq
+    session_id = session_of_documents(connection, shelf_key)
+    found = read_documents(
+        connection, shelf_key, from_seq=from_seq, limit=limit, session_id=session_id
+    )
+    return found, last_document(connection, shelf_key)
+
+
+def session_of_documents(connection: Connection, shelf_key: str) -> str | None:
+    """Return the session whose documents stand on a shelf; None when they are a user's."""
+    session = find_by_key(connection, shelf_key[1:]) if shelf_key[0] == "d" else None
+    return None if session is None else session.session_id
+
+
+def sources_at(connection: Connection, scope: Scope, units: Iterable[int]) -> dict[Place, Source]:
+    """Return what stands at some units, if it is there and in scope: the second check."""
+    wanted: dict[int, set[int]] = defaultdict(set)
+    for unit in units:
+        shelf, seq, _ = unit_place(unit)
+        wanted[shelf].add(seq)
+    found: dict[Place, Source] = {}
+    for shelf, seqs in wanted.items():
+        for source in _on_shelf(connection, scope, shelf, sorted(seqs)):
+            found[shelf, source.seq] = source
+    return found
+
+
+def _on_shelf(
+    connection: Connection, scope: Scope, shelf: int, seqs: Sequence[int]
+) -> list[Source]:
+    key = connection.execute(select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)).scalar()
+    if not key:
+        return []
+    if key[0] == "u":
+        is_mine = scope.whole_user and key == user_key(scope.user_id or "")
+        return read_documents(connection, key, seqs=seqs, user_id=scope.user_id) if is_mine else []
+    session = find_by_key(connection, key.removeprefix("d"))
+    if session is None or not in_scope(session, scope):
+        return []
+    if key[0] == "d":
+        return read_documents(
+            connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+        )
+    return [source_of(row, session) for row in read_at(connection, session, seqs)]
+
+
+def in_scope(session: SessionRow, scope: Scope) -> bool:
+    """Return whether a session may be seen."""
+    if scope.whole_user:
+        return scope.user_id is not None and session.user_id == scope.user_id
+    is_theirs = scope.user_id is None or session.user_id in {None, scope.user_id}
+    return session.session_id == scope.session_id and is_theirs
+
+
+def chosen(
+    connection: Connection,
+    units: Sequence[int],
+    among: Collection[str] | None,
+    exclude: Collection[str],
+) -> list[int]:
+    """Return the units whose message is among some ids and not among others, in their order.
+
+    Documents have no place in a conversation: neither list concerns them.
+    """
+    if among is None and not exclude:
+        return list(units)
+    in_keys = None if among is None else {key_of(name) for name in among}
+    out_keys = {key_of(name) for name in exclude}
+    by_shelf: dict[int, set[int]] = defaultdict(set)
+    for unit in units:
+        shelf, seq, _ = unit_place(unit)
+        by_shelf[shelf].add(seq)
+    keys: dict[Place, str] = {}
+    for shelf, seqs in by_shelf.items():
+        shelf_key = connection.execute(
+            select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)
+        ).scalar()
+        if shelf_key and shelf_key[0] in "=#":
+            named = keys_at(connection, shelf_key, sorted(seqs))
+            keys |= {(shelf, seq): key for seq, key in named.items()}
+    return [
+        unit
+        for unit in units
+        if (key := keys.get(unit_place(unit)[:2])) is None
+        or (key not in out_keys and (in_keys is None or key in in_keys))
+    ]

@@ -1,0 +1,186 @@
+"""The inverted index: which units have a term, how often, and how long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+
+from langchain_tokenmem.core.units import SHELF_SHIFT, Entry, Reach, unit_number
+from langchain_tokenmem.storage.recall_tables import shelves, terms
+from langchain_tokenmem.storage.shelves import Shelf
+
+Posting = tuple[int, int, int]
+"""Unit, how often it has the term, how many terms it has."""
+
+_AT_ONCE = 500
+"""Numbers in one query; old versions of SQLite take 999 variables."""
+
+
+def add_entries(
+    connection: Connection, shelf: Shelf, entries: Mapping[int, Sequence[Entry]], done_to: int
+) -> None:
+    """Store the entries of some numbers of a shelf; it has everything up to `done_to` then."""
+    rows = [
+        {
+            "owner": shelf.owner,
+            "term": term,
+            "unit": unit_number(shelf.number, seq, entry.part),
+            "tf": tf,
+            "length": entry.length,
+        }
+        for seq, parts in entries.items()
+        for entry in parts
+        for term, tf in entry.terms.items()
+    ]
+    if rows:
+        connection.execute(insert(terms), rows)
+    found = [entry for parts in entries.values() for entry in parts]
+    connection.execute(
+        update(shelves)
+        .where(shelves.c.shelf == shelf.number)
+        .values(
+            indexed_to=done_to,
+            units=shelves.c.units + len(found),
+            length=shelves.c.length + sum(entry.length for entry in found),
+        )
+    )
+
+
+def drop_entries(connection: Connection, shelf: Shelf, indexed_to: int) -> int:
+    """Delete every entry of a shelf and return how many there were."""
+    gone = connection.execute(
+        delete(terms).where(terms.c.owner == shelf.owner, _on_shelf(shelf.number))
+    ).rowcount
+    connection.execute(
+        update(shelves)
+        .where(shelves.c.shelf == shelf.number)
+        .values(units=0, length=0, indexed_to=indexed_to)
+    )
+    return gone
+
+
+def drop_units(connection: Connection, shelf: Shelf, seqs: Sequence[int]) -> None:
+    """Delete the entries of some numbers of a shelf."""
+    units = lengths = 0
+    for seq in seqs:
+        first, last = unit_number(shelf.number, seq), unit_number(shelf.number, seq + 1)
+        own = and_(terms.c.owner == shelf.owner, terms.c.unit >= first, terms.c.unit < last)
+        known = connection.execute(select(terms.c.unit, terms.c.length).where(own).distinct()).all()
+        units += len(known)
+        lengths += sum(row.length for row in known)
+        connection.execute(delete(terms).where(own))
+    connection.execute(
+        update(shelves)
+        .where(shelves.c.shelf == shelf.number)
+        .values(units=shelves.c.units - units, length=shelves.c.length - lengths)
+    )
+
+
+def drop_all_entries(connection: Connection) -> None:
+    """Empty the whole index."""
+    connection.execute(delete(terms))
+    connection.execute(update(shelves).values(units=0, length=0, indexed_to=0))
+
+
+def totals(connection: Connection, reach: Reach) -> tuple[int, int]:
+    """Return how many units there are in reach, and how many terms they have together."""
+    row = connection.execute(
+        select(func.sum(shelves.c.units), func.sum(shelves.c.length)).where(_of_shelves(reach))
+    ).one()
+    return int(row[0] or 0), int(row[1] or 0)
+
+
+def _of_shelves(reach: Reach) -> Any:
+    if reach.whole:
+        return shelves.c.owner == reach.owner
+    return shelves.c.shelf.in_(reach.shelves)
+
+
+def document_counts(connection: Connection, reach: Reach, wanted: Sequence[str]) -> dict[str, int]:
+    """Return in how many units each term occurs; what nobody in reach said is left out."""
+    found: dict[str, int] = dict.fromkeys(wanted, 0)
+    for bounds in _bounds(reach):
+        for term, count in connection.execute(_COUNTS, {**bounds, "terms": list(wanted)}).tuples():
+            found[term] += count
+    return {term: count for term, count in found.items() if count}
+
+
+def postings(
+    connection: Connection, reach: Reach, wanted: Sequence[str], most: int
+) -> dict[str, list[Posting]]:
+    """Return the postings of some terms; of a term with more than `most`, the highest numbers.
+
+    Args:
+        connection: To the database.
+        reach: Where to look.
+        wanted: The terms.
+        most: Postings of one term.
+    """
+    found: dict[str, list[Posting]] = {term: [] for term in wanted}
+    for bounds in _bounds(reach):
+        for term in wanted if len(wanted) == 1 else ():
+            rows = connection.execute(_NEWEST, {**bounds, "term": term, "most": most}).tuples()
+            found[term] += rows.all()
+        if len(wanted) > 1:
+            for term, *posting in connection.execute(_ALL, {**bounds, "terms": list(wanted)}):
+                found[term].append((posting[0], posting[1], posting[2]))
+    return found
+
+
+def postings_of(
+    connection: Connection, reach: Reach, wanted: Sequence[str], units: Sequence[int]
+) -> dict[str, list[Posting]]:
+    """Return the postings of some terms in some units only."""
+    found: dict[str, list[Posting]] = {term: [] for term in wanted}
+    for term in wanted:
+        for chunk in _chunks(units):
+            given = {"owner": reach.owner, "term": term, "units": chunk}
+            found[term] += connection.execute(_AT, given).tuples().all()
+    return found
+
+
+def _bounds(reach: Reach) -> list[dict[str, int]]:
+    """Return the ranges of units that are in reach."""
+    if reach.whole:
+        return [{"owner": reach.owner, "first": 0, "last": 1 << 62}]
+    return [
+        {
+            "owner": reach.owner,
+            "first": number << SHELF_SHIFT,
+            "last": (number + 1) << SHELF_SHIFT,
+        }
+        for number in reach.shelves
+    ]
+
+
+# Made once: a search asks them many times, and making one takes longer than many an answer.
+_WITHIN = and_(
+    terms.c.owner == bindparam("owner"),
+    terms.c.unit >= bindparam("first"),
+    terms.c.unit < bindparam("last"),
+)
+_POSTING = (terms.c.unit, terms.c.tf, terms.c.length)
+_OF_TERMS = terms.c.term.in_(bindparam("terms", expanding=True))
+_COUNTS = select(terms.c.term, func.count()).where(_WITHIN, _OF_TERMS).group_by(terms.c.term)
+_ALL = select(terms.c.term, *_POSTING).where(_WITHIN, _OF_TERMS)
+_NEWEST = (
+    select(*_POSTING)
+    .where(_WITHIN, terms.c.term == bindparam("term"))
+    .order_by(terms.c.unit.desc())
+    .limit(bindparam("most"))
+)
+_AT = select(*_POSTING).where(
+    terms.c.owner == bindparam("owner"),
+    terms.c.term == bindparam("term"),
+    terms.c.unit.in_(bindparam("units", expanding=True)),
+)
+
+
+def _on_shelf(number: int) -> Any:
+    return and_(terms.c.unit >= number << SHELF_SHIFT, terms.c.unit < (number + 1) << SHELF_SHIFT)
+
+
+def _chunks(units: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))

@@ -1,0 +1,206 @@
+"""Shelves: the numbers that an index knows sessions and documents by, and their outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, select, update
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from langchain_tokenmem.core.units import Pending, Reach, Scope
+from langchain_tokenmem.storage.recall_tables import outbox, owners, shelves, terms
+from langchain_tokenmem.storage.rows import escaped, key_of
+from langchain_tokenmem.storage.schema import sessions
+from langchain_tokenmem.storage.sessions import SessionRow, checked_id, find
+
+LEXICAL, VECTORS = "lexical", "vectors"
+SINKS = (LEXICAL, VECTORS)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One row of the table.
+
+    Attributes:
+        number: Its number.
+        key: `session_key`, or that of the documents of a session or a user.
+        owner: Number of its owner.
+        indexed_to: Last number that the lexical index has.
+    """
+
+    number: int
+    key: str
+    owner: int
+    indexed_to: int
+
+
+def owner_key(session: SessionRow) -> str:
+    """Return under which key the owner of a session is known."""
+    return user_key(session.user_id) if session.user_id else f"s{session.key}"
+
+
+def user_key(user_id: str) -> str:
+    """Return the key of a user, as an owner and as a shelf of documents."""
+    return f"u{key_of(user_id)}"
+
+
+def session_documents(session_key: str) -> str:
+    """Return the key of the shelf of a session's documents."""
+    return f"d{session_key}"
+
+
+def insert_or_leave(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows whose key is not there yet."""
+    make = postgres_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    connection.execute(make(table).on_conflict_do_nothing(), rows)
+
+
+def find_shelf(connection: Connection, key: str, *, lock: bool = False) -> Shelf | None:
+    """Return a shelf by its key; on PostgreSQL locked, if asked for."""
+    query = select(
+        shelves.c.shelf, shelves.c.shelf_key, shelves.c.owner, shelves.c.indexed_to
+    ).where(shelves.c.shelf_key == key)
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    return None if row is None else Shelf(*row)
+
+
+def find_owner(connection: Connection, number: int) -> int | None:
+    """Return the owner of a shelf by the shelf's number."""
+    return connection.execute(select(shelves.c.owner).where(shelves.c.shelf == number)).scalar()
+
+
+def find_or_make_shelf(connection: Connection, key: str, owner: str, indexed_to: int = 0) -> Shelf:
+    """Return a shelf; make it, and its owner's number, if there is none."""
+    found = find_shelf(connection, key)
+    if found is not None:
+        return found
+    insert_or_leave(connection, owners, [{"owner_key": owner}])
+    number = connection.execute(
+        select(owners.c.owner).where(owners.c.owner_key == owner)
+    ).scalar_one()
+    row = {"shelf_key": key, "owner": number, "indexed_to": indexed_to, "units": 0, "length": 0}
+    insert_or_leave(connection, shelves, [row])
+    made = find_shelf(connection, key)
+    if made is None:
+        raise LookupError(f"shelf {key} was not made")
+    return made
+
+
+def hand_over(connection: Connection, session: SessionRow, shelf: Shelf) -> Shelf:
+    """Give the shelves of a session to the user who claimed it after they had been made."""
+    wanted = owner_key(session)
+    known = connection.execute(
+        select(owners.c.owner_key).where(owners.c.owner == shelf.owner)
+    ).scalar()
+    if known == wanted:
+        return shelf
+    insert_or_leave(connection, owners, [{"owner_key": wanted}])
+    new = connection.execute(
+        select(owners.c.owner).where(owners.c.owner_key == wanted)
+    ).scalar_one()
+    # A session without a user is the only one under its number.
+    for table in (terms, shelves):
+        connection.execute(update(table).where(table.c.owner == shelf.owner).values(owner=new))
+    connection.execute(delete(owners).where(owners.c.owner == shelf.owner))
+    owe(connection, VECTORS, session.key, session.first_seq)
+    return Shelf(shelf.number, shelf.key, new, shelf.indexed_to)
+
+
+def reach_of(connection: Connection, scope: Scope) -> Reach | None:
+    """Return what a scope may search; None when there is nothing.
+
+    Raises:
+        ScopeError: When an id is blank, or the session belongs to another user.
+    """
+    checked_id(scope.session_id)
+    session = find(connection, scope.session_id, scope.user_id)
+    if scope.whole_user:
+        owner = connection.execute(
+            select(owners.c.owner).where(
+                owners.c.owner_key == user_key(checked_id(scope.user_id, "user_id"))
+            )
+        ).scalar()
+        found = [] if owner is None else _numbers(connection, shelves.c.owner == owner)
+        return Reach(owner, tuple(found), whole=True) if owner is not None and found else None
+    if session is None:
+        return None
+    keys = (session.key, session_documents(session.key))
+    rows = connection.execute(
+        select(shelves.c.shelf, shelves.c.owner).where(shelves.c.shelf_key.in_(keys))
+    ).all()
+    numbers = tuple(sorted(row.shelf for row in rows))
+    return Reach(rows[0].owner, numbers) if rows else None
+
+
+def _numbers(connection: Connection, condition: Any) -> list[int]:
+    return list(
+        connection.execute(
+            select(shelves.c.shelf).where(condition).order_by(shelves.c.shelf)
+        ).scalars()
+    )
+
+
+def owe(connection: Connection, sink: str, shelf_key: str, from_seq: int) -> None:
+    """Note that a sink lacks everything of a shelf from a number on; an older note stays.
+
+    Only a note that asks for less is moved back.
+    """
+    insert_or_leave(
+        connection, outbox, [{"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq}]
+    )
+    connection.execute(
+        update(outbox)
+        .where(_at(sink, shelf_key), outbox.c.from_seq > from_seq)
+        .values(from_seq=from_seq)
+    )
+
+
+def settle(connection: Connection, sink: str, shelf_key: str, done_to: int, last: int) -> None:
+    """Note that a sink has everything up to `done_to`; nothing is left when that is the last."""
+    if done_to >= last:
+        connection.execute(delete(outbox).where(_at(sink, shelf_key)))
+    else:
+        connection.execute(update(outbox).where(_at(sink, shelf_key)).values(from_seq=done_to + 1))
+
+
+def _at(sink: str, shelf_key: str) -> Any:
+    return (outbox.c.sink == sink) & (outbox.c.shelf_key == shelf_key)
+
+
+def pending(
+    connection: Connection, sink: str, *, scope: Scope | None = None, limit: int | None = None
+) -> list[Pending]:
+    """Return the shelves that a sink has not taken in whole, of one scope or of all.
+
+    The number of a shelf is 0 while it has none.
+    """
+    query = (
+        select(outbox.c.shelf_key, shelves.c.shelf, outbox.c.from_seq)
+        .outerjoin(shelves, shelves.c.shelf_key == outbox.c.shelf_key)
+        .where(outbox.c.sink == sink)
+        .order_by(outbox.c.shelf_key)
+    )
+    if limit is not None:
+        query = query.limit(limit)
+    if scope is not None:
+        query = query.where(outbox.c.shelf_key.in_(_keys_of(scope)))
+    return [
+        Pending(row.shelf_key, row.shelf or 0, row.from_seq) for row in connection.execute(query)
+    ]
+
+
+def _keys_of(scope: Scope) -> Any:
+    key = key_of(scope.session_id)
+    if not scope.whole_user:
+        return (key, session_documents(key))
+    owned = select(sessions.c.session_key).where(sessions.c.user_id == escaped(scope.user_id or ""))
+    documents = select(shelves.c.shelf_key).where(
+        shelves.c.owner
+        == select(owners.c.owner)
+        .where(owners.c.owner_key == user_key(scope.user_id or ""))
+        .scalar_subquery()
+    )
+    return owned.union(documents)
