@@ -97,6 +97,11 @@ class Recall:
             self._stop_listening = store.index.listen(self._dense.wake)
             self._dense.wake(Change("added"))  # what a process before this one has left over
 
+    @property
+    def store(self) -> Store:
+        """The transcripts in which it looks."""
+        return self._store
+
     def __enter__(self) -> Self:
         return self
 

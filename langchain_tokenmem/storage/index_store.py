@@ -222,7 +222,7 @@ class IndexStore:
         """Return for each sink how many shelves it has not taken in whole."""
         with self._database.reading("The outbox of recall") as connection:
             query = select(outbox.c.sink, func.count()).group_by(outbox.c.sink)
-            counted = {sink: int(count) for sink, count in connection.execute(query).tuples()}
+            counted = {sink: int(count) for sink, count in connection.execute(query)}
         return {**dict.fromkeys(SINKS, 0), **counted}
 
     def sources_from(self, shelf_key: str, from_seq: int, limit: int) -> tuple[list[Source], int]:

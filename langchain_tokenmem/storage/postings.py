@@ -102,7 +102,7 @@ def document_counts(connection: Connection, reach: Reach, wanted: Sequence[str])
     """Return in how many units each term occurs; what nobody in reach said is left out."""
     found: dict[str, int] = dict.fromkeys(wanted, 0)
     for bounds in _bounds(reach):
-        for term, count in connection.execute(_COUNTS, {**bounds, "terms": list(wanted)}).tuples():
+        for term, count in connection.execute(_COUNTS, {**bounds, "terms": list(wanted)}):
             found[term] += count
     return {term: count for term, count in found.items() if count}
 
@@ -121,7 +121,7 @@ def postings(
     found: dict[str, list[Posting]] = {term: [] for term in wanted}
     for bounds in _bounds(reach):
         for term in wanted if len(wanted) == 1 else ():
-            rows = connection.execute(_NEWEST, {**bounds, "term": term, "most": most}).tuples()
+            rows = connection.execute(_NEWEST, {**bounds, "term": term, "most": most})
             found[term] += rows.all()
         if len(wanted) > 1:
             for term, *posting in connection.execute(_ALL, {**bounds, "terms": list(wanted)}):
@@ -137,7 +137,7 @@ def postings_of(
     for term in wanted:
         for chunk in _chunks(units):
             given = {"owner": reach.owner, "term": term, "units": chunk}
-            found[term] += connection.execute(_AT, given).tuples().all()
+            found[term] += connection.execute(_AT, given).all()
     return found
 
 

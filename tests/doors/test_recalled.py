@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
     MemoryMessagesState,
+    Recall,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
@@ -28,6 +29,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import RecallError, ScopeError
+from langchain_tokenmem.recall.base import Hit
 from langchain_tokenmem.recalling import Whose, with_numbers
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
@@ -35,24 +37,11 @@ from tests.summarize.models import Scripted
 FENCE = "<recalled_messages>"
 
 
-@dataclass(frozen=True)
-class Hit:
-    message_id: str
-    text: str
-    role: str
-    name: str | None
-    created_at: Any
-    seq: int
-    session_id: str | None
-    part: int = 0
-    parts: int = 1
-
-
-class WordRecall:
-    """Finds messages that share a word in capitals with the query."""
+class Watched(Recall):
+    """A recall that remembers what it was asked, and fails when it is told to."""
 
     def __init__(self, store: TranscriptStore) -> None:
-        self.store = store
+        super().__init__(store)
         self.queries: list[tuple[str, dict[str, Any]]] = []
         self.fails = False
 
@@ -60,22 +49,13 @@ class WordRecall:
         self.queries.append((query, scope))
         if self.fails:
             raise RecallError("The index is gone.")
-        words = {word.strip("?.") for word in query.split() if word.isupper() and len(word) > 2}
-        names = [scope["session_id"]]
-        if scope["scope"] == "user":
-            names = self.store.sessions(user_id=scope["user_id"])
-        return [
-            Hit(m.id or "", str(m.content), m.type, m.name, row.created_at, row.seq, name)
-            for name in names
-            for row in self.store.rows(name)
-            if (m := row.message).id not in scope["exclude"] and words & set(m.text.split())
-        ][: scope["k"]]
+        return super().search(query, **scope)
 
 
 @pytest.fixture
 def recall():
     with TranscriptStore("sqlite://") as store:
-        yield WordRecall(store)
+        yield Watched(store)
 
 
 def memory_of(recall: Any, window: int = 2_000, **keywords: Any) -> TokenMemory:
@@ -366,7 +346,8 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
 
         def search(self, _query, **_scope):
             moment = datetime(2026, 1, 1, tzinfo=timezone.utc)
-            return [Hit(f"f{n}", "w " * 30, "human", None, moment, n, "s") for n in range(found)]
+            hit = Hit("f", "s", "w " * 30, 1.0, "human", None, moment, 0)
+            return [replace(hit, message_id=f"f{n}", seq=n) for n in range(found)]
 
     memory = memory_of(Everything(), window=window)
     messages: list[BaseMessage] = []
