@@ -1,10 +1,11 @@
 """Carrying out a plan: the steps between a state and the next one.
 
-One generator holds the logic; `TokenMemory.compact` and `acompact` are its two drivers.
+One generator holds the logic; `driven` and `adriven` are its two drivers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -87,20 +88,47 @@ def gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
     return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
 
 
-def advance(
+def driven(work: Compaction, summarizer: Summarizer) -> MemoryState:
+    """Carry a compaction out, and return the state that it ends with."""
+    step = _advance(work, None)
+    while isinstance(step, SummaryRequest):
+        try:
+            answer: Summary | SummaryError = summarizer.summarize(step)
+        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+            answer = _as_summary_error(error)
+        step = _advance(work, answer)
+    return step
+
+
+async def adriven(work: Compaction, summarizer: Summarizer) -> MemoryState:
+    """Do the same as `driven` without blocking the event loop."""
+    step = await asyncio.to_thread(_advance, work, None)
+    while isinstance(step, SummaryRequest):
+        try:
+            answer: Summary | SummaryError = await summarizer.asummarize(step)
+        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+            answer = _as_summary_error(error)
+        step = await asyncio.to_thread(_advance, work, answer)
+    return step
+
+
+def _advance(
     steps: Compaction, answer: Summary | SummaryError | None
 ) -> SummaryRequest | MemoryState:
-    """Hand an answer to a compaction; return its next request, or the state that it ends with.
-
-    Args:
-        steps: From `compaction`.
-        answer: What the summarizer said; None at the start.
-    """
+    """Hand an answer to a compaction; return its next request, or the state that it ends with."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration as done:
         state: MemoryState = done.value
         return state
+
+
+def _as_summary_error(error: Exception) -> SummaryError:
+    if isinstance(error, SummaryError):
+        return error
+    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def _kept(scene: Scene, planned: Plan) -> list[str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
-from langchain_tokenmem.compaction import Compaction, Order, advance, compaction, gated
+from langchain_tokenmem.compaction import Compaction, Order, adriven, compaction, driven, gated
+from langchain_tokenmem.core.around import Around
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped
 from langchain_tokenmem.core.explanation import Explanation
@@ -31,7 +33,7 @@ from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.settled import Memo
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
-from langchain_tokenmem.errors import RecallError, StoreError, SummaryError
+from langchain_tokenmem.errors import RecallError, StoreError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs
@@ -44,7 +46,6 @@ from langchain_tokenmem.recalling import (
     with_recalled,
 )
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
@@ -164,11 +165,7 @@ class TokenMemory:
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
+        **around: Unpack[Around],
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
@@ -178,114 +175,110 @@ class TokenMemory:
         Args:
             messages: The conversation, oldest first; system messages may stand in it.
             state: What was decided so far; None for nothing.
-            system: System text of the application.
-            tools: Tool schemas that the request carries.
-            overhead_tokens: Tokens around the conversation that are in neither of these.
-            budget: Beats the memory's own for this call.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        return view_of(scene, budget, meter, exact=self.counter_of(budget).method == "exact")
+        return self._taken(messages, state, **around).view()
 
     def plan(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
+        **around: Unpack[Around],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        scene, budget, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        scene = capped(scene, budget, meter)
-        return gated(scene, plan(scene, budget, meter, policy=self.policy), self.summarizer)
+        return self._planned(self._taken(messages, state, **around))
 
     def compact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
         *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
         force: bool = False,
         instruction: str | None = None,
         steps: Steps = "all",
+        **around: Unpack[Around],
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
-            system: System text of the application.
-            tools: Tool schemas that the request carries.
-            overhead_tokens: Tokens around the conversation that are in neither of these.
-            budget: Beats the memory's own for this call.
             force: Fold everything but the recent share, also below the thresholds.
             instruction: What this one summary should pay attention to.
             steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough`
                 does so only where that is enough; by default both steps are taken.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        scene = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
-        step = advance(work, None)
-        while isinstance(step, SummaryRequest):
-            try:
-                answer: Summary | SummaryError = self.summarizer.summarize(step)
-            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-                answer = _as_summary_error(error)
-            step = advance(work, answer)
-        return step
+        taken = self._taken(messages, state, **around)
+        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
+        return driven(work, self.summarizer)
 
     async def acompact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
         *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
         force: bool = False,
         instruction: str | None = None,
         steps: Steps = "all",
+        **around: Unpack[Around],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop.
 
         Counting and planning run in a thread, where the vocabulary is loaded too.
         """
-        scene = await asyncio.to_thread(
-            self._scene, messages, state, system, tools, overhead_tokens, budget
-        )
-        work = self._compaction(scene, state, force=force, instruction=instruction, steps=steps)
-        step = await asyncio.to_thread(advance, work, None)
-        while isinstance(step, SummaryRequest):
-            try:
-                answer: Summary | SummaryError = await self.summarizer.asummarize(step)
-            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-                answer = _as_summary_error(error)
-            step = await asyncio.to_thread(advance, work, answer)
-        return step
+        taken = await asyncio.to_thread(self._taken, messages, state, **around)
+        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
+        return await adriven(work, self.summarizer)
+
+    def compact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        force: bool = False,
+        instruction: str | None = None,
+        steps: Steps = "all",
+        **around: Unpack[Around],
+    ) -> tuple[MemoryState, View]:
+        """Do `compact` and `view` in one go, which takes the conversation apart only once."""
+        taken = self._taken(messages, state, **around)
+        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
+        new = driven(work, self.summarizer)
+        same = new is taken.state
+        return new, taken.view() if same else self.view(messages, new, **around)
+
+    async def acompact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        *,
+        force: bool = False,
+        instruction: str | None = None,
+        steps: Steps = "all",
+        **around: Unpack[Around],
+    ) -> tuple[MemoryState, View]:
+        """Do the same as `compact_and_view` without blocking the event loop."""
+        taken = await asyncio.to_thread(self._taken, messages, state, **around)
+        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
+        new = await adriven(work, self.summarizer)
+        if new is taken.state:
+            return new, await asyncio.to_thread(taken.view)
+        return new, await asyncio.to_thread(self.view, messages, new, **around)
 
     def recalled(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
         whose: Whose,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
+        **around: Unpack[Around],
     ) -> MemoryState | None:
         """Return the state with a memory block for the newest question; `state` if none is due.
 
@@ -297,10 +290,7 @@ class TokenMemory:
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
             whose: Whose conversation it is.
-            system: System text of the application.
-            tools: Tool schemas that the request carries.
-            overhead_tokens: Tokens around the conversation that are in neither of these.
-            budget: Beats the memory's own for this call.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
@@ -310,15 +300,14 @@ class TokenMemory:
         question = question_of(messages, known)
         if self.recall is None or question is None:
             return state
-        scene, used, meter = self._scene(messages, known, system, tools, overhead_tokens, budget)
-        view = view_of(scene, used, meter, exact=self.counter_of(used).method == "exact")
-        shown = {*recalled_ids(known), *(message.id or "" for message in view.messages)}
+        taken = self._taken(messages, known, **around)
+        shown = {*recalled_ids(known), *(message.id or "" for message in taken.view().messages)}
         try:
             found = search(self.recall, question, whose, self.recall_scope, shown)
         except (RecallError, StoreError) as error:
             self.warn_once(f"Session {whose.session_id!r}: nothing is recalled, {error}")
             return state
-        block = block_of(found, used.recall_tokens, self.counter_of(used).text)
+        block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
         return with_recalled(known, question, block)
 
     def count(
@@ -331,42 +320,24 @@ class TokenMemory:
         """Return the counter that this memory uses under a budget."""
         return self._counter or counter_for(budget.model)
 
-    def limit_of(self, around: Mapping[str, Any]) -> int:
+    def limit_of(self, around: Around) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
-        budget: TokenBudget = around.get("budget") or self.budget
+        budget = around.get("budget") or self.budget
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
     def explain(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
+        **around: Unpack[Around],
     ) -> Explanation:
         """Return the exact list of the next model call, its parts, and what `compact` would do.
 
-        Nothing is called and nothing is changed. The list is that of `view` under this state.
-
-        Args:
-            messages: The conversation, oldest first.
-            state: What was decided so far; None for nothing.
-            system: System text of the application.
-            tools: Tool schemas that the request carries.
-            overhead_tokens: Tokens around the conversation that are in neither of these.
-            budget: Beats the memory's own for this call.
-
-        Raises:
-            BudgetExceededError: When the fixed parts alone exceed the limit.
+        Nothing is called and nothing is changed. The list is that of `view` under this state;
+        arguments and errors as there.
         """
-        scene, used, meter = self._scene(messages, state, system, tools, overhead_tokens, budget)
-        exact = self.counter_of(used).method == "exact"
-        view = view_of(scene, used, meter, exact=exact)
-        scene = capped(scene, used, meter)
-        planned = plan(scene, used, meter, policy=self.policy)
-        return Explanation(view, gated(scene, planned, self.summarizer), scene.profile.name)
+        taken = self._taken(messages, state, **around)
+        return Explanation(taken.view(), self._planned(taken), taken.scene.profile.name)
 
     def for_model(self, model: Any) -> TokenMemory:
         """Return this memory with the provider's rules of a chat model.
@@ -387,24 +358,27 @@ class TokenMemory:
             return self._legality
         return profile_for(None, budget.model) if budget.model else COMMON
 
-    def _scene(
+    def _taken(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
-        system: str | BaseMessage | None,
-        tools: Sequence[Any] | None,
-        overhead_tokens: int,
-        budget: TokenBudget | None,
-    ) -> tuple[Scene, TokenBudget, Meter]:
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> _Taken:
+        """Return the conversation taken apart, with what a call needs to decide about it."""
         budget = budget or self.budget
         counter = self.counter_of(budget)
         profile = self._profile(budget)
+        known = load_state(state)
         meter = Meter(
             remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
         )
         scene = scene_of(
             messages,
-            load_state(state),
+            known,
             meter,
             system=system,
             pin_first=self._pin_first,
@@ -412,30 +386,29 @@ class TokenMemory:
             profile=profile,
             memo=self._memo(id(messages[0]), id(counter), profile) if messages else None,
         )
-        return scene, budget.for_counts(exact=counter.method == "exact"), meter
+        exact = counter.method == "exact"
+        return _Taken(scene, budget.for_counts(exact=exact), meter, known, exact=exact)
+
+    def _planned(self, taken: _Taken) -> Plan:
+        scene = capped(taken.scene, taken.budget, taken.meter)
+        planned = plan(scene, taken.budget, taken.meter, policy=self.policy)
+        return gated(scene, planned, self.summarizer)
 
     def _compaction(
-        self,
-        taken_apart: tuple[Scene, TokenBudget, Meter],
-        state: MemoryState | None,
-        *,
-        force: bool,
-        instruction: str | None,
-        steps: Steps,
+        self, taken: _Taken, *, force: bool, instruction: str | None, steps: Steps
     ) -> Compaction:
-        scene, budget, meter = taken_apart
         order = Order(
             policy=self.policy,
             summarizer=self.summarizer,
             callbacks=self._callbacks,
             now=self._now,
-            count_text=self.counter_of(budget).text,
+            count_text=self.counter_of(taken.budget).text,
             warn=self.warn_once,
             force=force,
             steps=steps,
             instruction=instruction,
         )
-        return compaction(scene, budget, meter, load_state(state), order)
+        return compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
 
     def _timed_out(self) -> None:
         breaker = getattr(self.summarizer, "breaker", None)
@@ -443,9 +416,15 @@ class TokenMemory:
             breaker.failed()
 
 
-def _as_summary_error(error: Exception) -> SummaryError:
-    if isinstance(error, SummaryError):
-        return error
-    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
+@dataclass(frozen=True)
+class _Taken:
+    """A conversation taken apart for one call."""
+
+    scene: Scene
+    budget: TokenBudget
+    meter: Meter
+    state: MemoryState
+    exact: bool
+
+    def view(self) -> View:
+        return view_of(self.scene, self.budget, self.meter, exact=self.exact)

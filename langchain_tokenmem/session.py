@@ -21,6 +21,7 @@ from langchain_tokenmem.recalling import Whose
 from langchain_tokenmem.state import Block, MemoryState, new_state
 
 if TYPE_CHECKING:
+    from langchain_tokenmem.core.around import Around
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.planning import Steps
     from langchain_tokenmem.core.view import View
@@ -63,14 +64,14 @@ class Loaded:
         state: The stored state, or a new one; with the memory block of the newest question.
         stored: The stored state as it is.
         version: Version of the stored state, for the commit.
-        around: Keywords for `TokenMemory.view` and `compact`.
+        around: What surrounds it in the call.
     """
 
     messages: list[BaseMessage]
     state: MemoryState
     stored: MemoryState
     version: int
-    around: dict[str, Any]
+    around: Around
 
 
 class Session:
@@ -110,13 +111,13 @@ class Session:
             loaded = self._asked(request, blocks)
         for _ in range(_ATTEMPTS):
             try:
-                state = self.memory.compact(
+                state, view = self.memory.compact_and_view(
                     loaded.messages, loaded.state, steps=self._steps, **loaded.around
                 )
             except SummaryError as error:
                 return self._served_without(loaded, error)
             if not _is_storable(state, loaded, request) or self._commit(state, loaded):
-                return self._served(loaded, state)
+                return self._told(view)
             loaded = self._asked(request, blocks)
         return self._served_uncommitted(loaded)
 
@@ -130,7 +131,7 @@ class Session:
             loaded = await asyncio.to_thread(self._asked, request, blocks)
         for _ in range(_ATTEMPTS):
             try:
-                state = await self.memory.acompact(
+                state, view = await self.memory.acompact_and_view(
                     loaded.messages, loaded.state, steps=self._steps, **loaded.around
                 )
             except SummaryError as error:
@@ -138,7 +139,7 @@ class Session:
             if not _is_storable(state, loaded, request) or await asyncio.to_thread(
                 self._commit, state, loaded
             ):
-                return self._served(loaded, state)
+                return self._told(view)
             loaded = await asyncio.to_thread(self._asked, request, blocks)
         return self._served_uncommitted(loaded)
 
@@ -288,7 +289,9 @@ class Session:
         return self.store.save_state(self.session_id, state, expected=loaded.version)
 
     def _served(self, loaded: Loaded, state: MemoryState) -> View:
-        view = self.memory.view(loaded.messages, state, **loaded.around)
+        return self._told(self.memory.view(loaded.messages, state, **loaded.around))
+
+    def _told(self, view: View) -> View:
         for warning in view.warnings:
             self.memory.warn_once(f"Session {self.session_id!r}: {warning}")
         return view

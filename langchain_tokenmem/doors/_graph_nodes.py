@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langchain_tokenmem.core.around import Around
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.doors._agent_tools import ORDERS
 from langchain_tokenmem.doors._archive import Archive, Leaving, archived, config_scope
@@ -81,7 +82,11 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
                 "itself: a view must not take its place. Name another key."
             )
         self.memory = memory
-        self._around = {"system": system, "tools": tools, "overhead_tokens": overhead_tokens}
+        self._around: Around = {
+            "system": system,
+            "tools": tools,
+            "overhead_tokens": overhead_tokens,
+        }
         self._keys = _Keys(input_messages_key, output_messages_key, state_key)
 
     def invoke(

@@ -7,7 +7,7 @@ the hard limit the call waits for it, for a while.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
+from langchain_tokenmem.core.around import Around
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
@@ -44,7 +45,7 @@ class Step:
     Attributes:
         messages: The conversation as the graph's state holds it.
         state: What was decided so far.
-        around: Keywords of `TokenMemory.view` and `compact`: system, tools, overhead, budget.
+        around: What surrounds the conversation.
         steps: Which steps may be taken; None for none: then only the view is made.
         order: Instruction of a compaction that the agent asked for; None where it did not.
         key: Whose conversation it is, for summaries in the background; None: there are none.
@@ -53,7 +54,7 @@ class Step:
 
     messages: Sequence[BaseMessage]
     state: MemoryState | None
-    around: Mapping[str, Any] = field(default_factory=dict)
+    around: Around = field(default_factory=Around)
     steps: Steps | None = "all"
     order: str | None = None
     key: Hashable = None
@@ -122,11 +123,14 @@ def take(memory: TokenMemory, step: Step) -> Stepped:
     if planned.awaited is not None:
         wait_for(planned.awaited, memory.max_wait_s)
         planned = _handed_over(memory, planned)
-    state = planned.state
-    if planned.steps is not None or planned.order:
-        with unheard():
-            state = memory.compact(step.messages, state, **step.around, **planned.by_hand)
-    return _stepped(step, state, memory.view(step.messages, state, **step.around))
+    if planned.steps is None and not planned.order:
+        view = memory.view(step.messages, planned.state, **step.around)
+        return _stepped(step, planned.state, view)
+    with unheard():
+        done = memory.compact_and_view(
+            step.messages, planned.state, **step.around, **planned.by_hand
+        )
+    return _stepped(step, *done)
 
 
 async def atake(memory: TokenMemory, step: Step) -> Stepped:
@@ -135,12 +139,14 @@ async def atake(memory: TokenMemory, step: Step) -> Stepped:
     if planned.awaited is not None:
         await asyncio.to_thread(wait_for, planned.awaited, memory.max_wait_s)
         planned = await asyncio.to_thread(_handed_over, memory, planned)
-    state = planned.state
-    if planned.steps is not None or planned.order:
-        with unheard():
-            state = await memory.acompact(step.messages, state, **step.around, **planned.by_hand)
-    view = await asyncio.to_thread(memory.view, step.messages, state, **step.around)
-    return _stepped(step, state, view)
+    if planned.steps is None and not planned.order:
+        view = await asyncio.to_thread(memory.view, step.messages, planned.state, **step.around)
+        return _stepped(step, planned.state, view)
+    with unheard():
+        done = await memory.acompact_and_view(
+            step.messages, planned.state, **step.around, **planned.by_hand
+        )
+    return _stepped(step, *done)
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         try:
             response = yield self._fitted(call, stepped)
         except Exception as error:
-            tighter = _tighter(call.step, stepped) if is_overflow(error) else None
+            tighter = _tighter(call, stepped) if is_overflow(error) else None
             if tighter is None:
                 raise
             try:
@@ -257,10 +257,10 @@ def _server_side(model: BaseChatModel, stepped: Stepped) -> list[str]:
     return [warning]
 
 
-def _tighter(step: Step, stepped: Stepped) -> Step | None:
+def _tighter(call: _Call, stepped: Stepped) -> Step | None:
     """Return the step after a provider found the request too long; None if it cannot shrink."""
     goal = int(_RETRY_SHARE * stepped.view.usage.input_tokens)
-    budget: TokenBudget = step.around["budget"]
+    step, budget = call.step, call.memory.budget
     window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
     if window >= stepped.view.usage.input_tokens:
         return None

@@ -264,9 +264,10 @@ def test_everything_around_the_conversation_is_counted():
         seen = []
 
         class Probe(TokenMemory):
-            def view(self, messages, state=None, **around):
-                seen.append(super().view(messages, state, **around).usage.parts)
-                return super().view(messages, state, **around)
+            def compact_and_view(self, messages, state=None, **around):
+                state, view = super().compact_and_view(messages, state, **around)
+                seen.append(view.usage.parts)
+                return state, view
 
         memory.__class__ = Probe
         script = [AIMessage('{"text": "x", "reasons": []}')]
