@@ -301,14 +301,15 @@ class TokenMemory:
         if self.recall is None or question is None:
             return state
         taken = self._taken(messages, known, **around)
-        shown = {*recalled_ids(known), *(message.id or "" for message in taken.view().messages)}
+        shown = {message.id or "" for message in taken.view().messages}
+        shown |= recalled_ids(known, shown)
         try:
             found = search(self.recall, question, whose, self.recall_scope, shown)
         except (RecallError, StoreError) as error:
             self.warn_once(f"Session {whose.session_id!r}: nothing is recalled, {error}")
             return state
         block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
-        return with_recalled(known, question, block)
+        return with_recalled(known, messages, question, block)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

@@ -125,6 +125,13 @@ def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> lis
     return joined
 
 
-def with_recalled(state: MemoryState, question: BaseMessage, block: Block) -> MemoryState:
-    """Return the state with the memory block of a question."""
-    return {**state, "blocks": {**state["blocks"], question.id or "": block}}
+def with_recalled(
+    state: MemoryState, messages: Sequence[BaseMessage], question: BaseMessage, block: Block
+) -> MemoryState:
+    """Return the state with the memory block of a question.
+
+    Blocks of messages that are not there go: a call that failed has left its question nowhere.
+    """
+    there = {message.id for message in with_ids(messages)}
+    blocks = {key: known for key, known in state["blocks"].items() if key in there}
+    return {**state, "blocks": {**blocks, question.id or "": block}}

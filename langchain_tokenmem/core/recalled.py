@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Protocol
 
@@ -82,9 +82,10 @@ def block_of(found: Iterable[Found], most: int, count_text: Callable[[str], int]
     return {"text": "", "ids": []}
 
 
-def recalled_ids(state: MemoryState) -> set[str]:
-    """Return the ids of the messages that stand in a live block."""
-    return {name for block in state["blocks"].values() for name in block["ids"]}
+def recalled_ids(state: MemoryState, shown: Collection[str]) -> set[str]:
+    """Return the ids that stand in the blocks of messages that are shown."""
+    blocks = (block for key, block in state["blocks"].items() if key in shown)
+    return {name for block in blocks for name in block["ids"]}
 
 
 def _text(chosen: Sequence[Found]) -> str:

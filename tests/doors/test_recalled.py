@@ -32,7 +32,7 @@ from langchain_tokenmem.errors import RecallError, ScopeError
 from langchain_tokenmem.recall.base import Hit
 from langchain_tokenmem.recalling import Whose, with_numbers
 from tests.fakes import CharCounter, ListSummarizer
-from tests.summarize.models import Scripted
+from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"
 
@@ -182,6 +182,20 @@ def test_a_chain_searches_for_its_new_input(recall):
     assert recall.store.last("s", 2)[0].content == "What was ZEBRA about?"
     blocks = recall.store.state("s").state["blocks"]
     assert recall.store.last("s", 2)[0].id in blocks
+
+
+def test_a_turn_that_failed_takes_nothing_from_its_retry(recall):
+    memory = memory_of(recall)
+    covered(memory, recall.store)
+    config = {"configurable": {"session_id": "s"}}
+    broken = with_token_memory(Scripted(answer=raising), memory, recall.store)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            broken.invoke("What was ZEBRA about?", config)
+    model = Scripted(answer=lambda _messages: "A code.")
+    with_token_memory(model, memory, recall.store).invoke("What was ZEBRA about?", config)
+    assert "The code is ZEBRA" in str(model.requests[-1][-1].content)
+    assert len(recall.store.state("s").state["blocks"]) == 1
 
 
 def test_other_sessions_only_with_a_user_and_only_when_asked(recall):
