@@ -103,6 +103,10 @@ class IndexReader(Protocol):
         """Return every vector in reach by unit: float32, little-endian."""
         ...
 
+    def fact(self, name: str) -> Any:
+        """Return a fact about an index (plain JSON); None when it is not known."""
+        ...
+
     def count_vectors(self, fingerprint: str) -> int:
         """Return how many vectors are in reach."""
         ...

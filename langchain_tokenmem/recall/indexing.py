@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
-from langchain_tokenmem.core.units import Change, Reach
+from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base import IndexReader, IndexStore
 from langchain_tokenmem.recall.chroma import ChromaIndex
@@ -94,24 +94,24 @@ class VectorIndex:
         Raises:
             RecallError: When the vectors are of another model, or the model or Chroma fails.
         """
-        generation = self._current()
+        generation = self._current(reader)
         count = reader.count_vectors(generation.key)
         if not count or k < 1:
             return []
         question = self._embedded(query, generation)
         if count > self._exact_most:
-            return self._ask(question, reader.reach, min(k, count))
+            return self._ask(question, reader, k)
         units, vectors = to_matrix(reader.vectors(generation.key))
         if not len(units):
             return []
         mixed = blended(units, vectors, share=self._share, reach=self._reach)
         return nearest(units, mixed, question, k)
 
-    def _current(self) -> Generation:
+    def _current(self, reader: IndexReader) -> Generation:
         """Return the generation whose vectors this model may be compared with."""
         if self._answering is None:
             mine = self._fingerprint()
-            known = self._generations.read()
+            known = self._generations.read(reader)
             for one in (known.building, known.active):
                 if one is not None and one.fingerprint.is_same_space(mine):
                     self._answering = one
@@ -140,15 +140,15 @@ class VectorIndex:
         question: Vectors = unit_rows(found[None, :])[0]
         return question
 
-    def _ask(self, question: Vectors, reach: Reach, k: int) -> list[tuple[int, float]]:
-        active = self._generations.read().active
+    def _ask(self, question: Vectors, reader: IndexReader, k: int) -> list[tuple[int, float]]:
+        active = self._generations.read(reader).active
         if active is None or not active.fingerprint.is_same_space(self._fingerprint()):
             raise RecallError(
                 f"The collection in {self._chroma.where} is being made; recall is lexical until it "
                 f"is complete."
             )
         try:
-            return self._verified(active.collection).nearest(question, reach, k)
+            return self._verified(active.collection).nearest(question, reader.reach, k)
         except (MissingIndexError, DamagedIndexError):
             self._broken.add(active.collection)
             self._is_checked = False

@@ -97,6 +97,10 @@ class IndexReader:
         """Return every vector in reach by unit."""
         return vector_rows.vectors_in(self._connection, fingerprint, self.reach)
 
+    def fact(self, name: str) -> Any:
+        """Return a fact about an index (plain JSON); None when it is not known."""
+        return fact(self._connection, name)
+
     def count_vectors(self, fingerprint: str) -> int:
         """Return how many vectors are in reach."""
         return vector_rows.count_vectors(self._connection, fingerprint, self.reach)
