@@ -89,13 +89,11 @@ class IndexReader(Protocol):
         """Return in how many units in reach each term occurs; only of terms that do."""
         ...
 
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[tuple[int, int, int]]]:
-        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[Any]]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
         ...
 
-    def postings_of(
-        self, terms: Sequence[str], units: Sequence[int]
-    ) -> dict[str, list[tuple[int, int, int]]]:
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Any]]:
         """Return (unit, tf, length) of terms in some units only."""
         ...
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +48,15 @@ class Scores:
     Attributes:
         units: Their numbers, growing.
         values: Their scores.
-        shares: The share of the question's weight that each one's own words and neighbours match.
+        shares: The share of the question's weight that each one matches; what only a neighbour
+            says counts as much as a neighbour's word does.
+        counts: How many of the question's terms each one has itself.
     """
 
     units: Units
     values: Weights
     shares: Weights
+    counts: Weights
 
 
 def idf(count: int, units: int) -> float:
@@ -81,12 +85,13 @@ def score(
     ]
     if not found:
         empty = np.zeros(0)
-        return Scores(np.zeros(0, dtype=np.int64), empty, empty)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
     everywhere = np.concatenate([units for units, _, _, _ in found])
     units, places = np.unique(everywhere, return_inverse=True)
     values = _sums(places, np.concatenate([weight * tf for _, tf, _, weight in found]))
     shares = _sums(places, np.concatenate([weight * own for _, _, own, weight in found]))
-    return Scores(units, values, shares / max(sum(weights.values()), 1e-9))
+    counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
+    return Scores(units, values, shares / max(sum(weights.values()), 1e-9), counts)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:
@@ -100,7 +105,8 @@ def _term(
 
     For a term of a neighbour the last one is `neighbour_weight`.
     """
-    table = np.array(rows, dtype=np.int64)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows))
+    table = flat.reshape(-1, 3)
     own = table[:, 0]
     norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
     weight = table[:, 1] / norm

@@ -22,8 +22,8 @@ class Effort:
         candidates: Best units of these, for which the common terms are looked up.
     """
 
-    postings: int = 3_000
-    candidates: int = 150
+    postings: int = 2_000
+    candidates: int = 100
 
 
 class LexicalIndex:

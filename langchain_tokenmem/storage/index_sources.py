@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.units import Scope, Source, unit_place
@@ -13,7 +13,7 @@ from langchain_tokenmem.storage.documents import last_document, read_documents
 from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
 from langchain_tokenmem.storage.recall_tables import shelves
 from langchain_tokenmem.storage.rows import key_of
-from langchain_tokenmem.storage.sessions import SessionRow, find_by_key
+from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
 from langchain_tokenmem.storage.shelves import user_key
 
 Place = tuple[int, int]
@@ -67,30 +67,49 @@ def sources_at(connection: Connection, scope: Scope, units: Iterable[int]) -> di
     for unit in units:
         shelf, seq, _ = unit_place(unit)
         wanted[shelf].add(seq)
-    found: dict[Place, Source] = {}
-    for shelf, seqs in wanted.items():
-        for source in _on_shelf(connection, scope, shelf, sorted(seqs)):
-            found[shelf, source.seq] = source
+    keys = _keys(connection, list(wanted))
+    own = {key.removeprefix("d") for key in keys.values() if key[0] != "u"}
+    known = {key: row for key, row in find_by_keys(connection, own).items() if in_scope(row, scope)}
+    found = {
+        (shelf, row.seq): source_of(row, known[key])
+        for shelf, key in keys.items()
+        if key in known
+        for row in read_at(connection, known[key], sorted(wanted[shelf]))
+    }
+    for shelf, key in keys.items():
+        if key[0] in "du":
+            for source in _documents(connection, scope, key, known, sorted(wanted[shelf])):
+                found[shelf, source.seq] = source
     return found
 
 
-def _on_shelf(
-    connection: Connection, scope: Scope, shelf: int, seqs: Sequence[int]
+def _keys(connection: Connection, numbers: Sequence[int]) -> dict[int, str]:
+    return {
+        row.shelf: row.shelf_key for row in connection.execute(_SHELF_KEYS, {"numbers": numbers})
+    }
+
+
+def _documents(
+    connection: Connection,
+    scope: Scope,
+    key: str,
+    known: Mapping[str, SessionRow],
+    seqs: Sequence[int],
 ) -> list[Source]:
-    key = connection.execute(select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)).scalar()
-    if not key:
-        return []
     if key[0] == "u":
         is_mine = scope.whole_user and key == user_key(scope.user_id or "")
         return read_documents(connection, key, seqs=seqs, user_id=scope.user_id) if is_mine else []
-    session = find_by_key(connection, key.removeprefix("d"))
-    if session is None or not in_scope(session, scope):
+    session = known.get(key[1:])
+    if session is None:
         return []
-    if key[0] == "d":
-        return read_documents(
-            connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
-        )
-    return [source_of(row, session) for row in read_at(connection, session, seqs)]
+    return read_documents(
+        connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+    )
+
+
+_SHELF_KEYS = select(shelves.c.shelf, shelves.c.shelf_key).where(
+    shelves.c.shelf.in_(bindparam("numbers", expanding=True))
+)
 
 
 def in_scope(session: SessionRow, scope: Scope) -> bool:
@@ -120,12 +139,9 @@ def chosen(
         shelf, seq, _ = unit_place(unit)
         by_shelf[shelf].add(seq)
     keys: dict[Place, str] = {}
-    for shelf, seqs in by_shelf.items():
-        shelf_key = connection.execute(
-            select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)
-        ).scalar()
-        if shelf_key and shelf_key[0] in "=#":
-            named = keys_at(connection, shelf_key, sorted(seqs))
+    for shelf, shelf_key in _keys(connection, list(by_shelf)).items():
+        if shelf_key[0] in "=#":
+            named = keys_at(connection, shelf_key, sorted(by_shelf[shelf]))
             keys |= {(shelf, seq): key for seq, key in named.items()}
     return [
         unit

@@ -26,7 +26,7 @@ from langchain_tokenmem.storage.index_sources import (
     sources_from,
 )
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
-from langchain_tokenmem.storage.postings import Posting
+from langchain_tokenmem.storage.postings import Table
 from langchain_tokenmem.storage.recall_tables import outbox
 from langchain_tokenmem.storage.sessions import SessionRow, find, find_by_key
 from langchain_tokenmem.storage.shelves import (
@@ -85,11 +85,11 @@ class IndexReader:
         """Return in how many units in reach each term occurs; only of terms that do."""
         return postings.document_counts(self._connection, self.reach, terms)
 
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[Posting]]:
-        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, Table]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
         return postings.postings(self._connection, self.reach, terms, most)
 
-    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Posting]]:
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, Table]:
         """Return (unit, tf, length) of terms in some units only."""
         return postings.postings_of(self._connection, self.reach, terms, units)
 
@@ -226,7 +226,7 @@ class IndexStore:
         """Return for each sink how many shelves it has not taken in whole."""
         with self._database.reading("The outbox of recall") as connection:
             query = select(outbox.c.sink, func.count()).group_by(outbox.c.sink)
-            counted = {sink: int(count) for sink, count in connection.execute(query).tuples()}
+            counted = {row[0]: int(row[1]) for row in connection.execute(query)}
         return {**dict.fromkeys(SINKS, 0), **counted}
 
     def sources_from(self, shelf_key: str, from_seq: int, limit: int) -> tuple[list[Source], int]:
