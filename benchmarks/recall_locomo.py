@@ -65,7 +65,8 @@ def peers(dialogues: Sequence[Dialogue], model: Embeddings | None) -> dict[str, 
     places: dict[str, Callable[[Dialogue, str], list[int]]] = {"FTS5, porter": fts5}
     if model is not None:
         near = {
-            each.name: PlainDense([line.text for line in each.lines], model) for each in dialogues
+            each.name: PlainDense([f"{line.speaker}: {line.text}" for line in each.lines], model)
+            for each in dialogues
         }
 
         def dense(dialogue: Dialogue, query: str) -> list[int]:
