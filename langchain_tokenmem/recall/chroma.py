@@ -24,7 +24,7 @@ from langchain_tokenmem.recall.collection import (
     told,
 )
 from langchain_tokenmem.recall.folder import ChromaFolder
-from langchain_tokenmem.recall.http import bound, check_answers, close_session
+from langchain_tokenmem.recall.http import bound, check_answers, close_sessions
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -243,7 +243,7 @@ class ChromaIndex:
             return
         client, self._client = self._client, None
         with told(f"Closing {self.where}"):
-            close_session(client)
+            close_sessions(client)
             if hasattr(client, "close"):  # since chromadb 1.5
                 client.close()
 

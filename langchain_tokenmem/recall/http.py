@@ -22,17 +22,18 @@ def check_answers(
 
 def bound(client: Any, timeout_s: float) -> None:
     """Give the requests of a client a time limit: Chroma's own has none, and no setting for one."""
-    session = _session_of(client)
-    if session is not None:
+    for session in _sessions_of(client):
         session.timeout = timeout_s
 
 
-def close_session(client: Any) -> None:
+def close_sessions(client: Any) -> None:
     """Close the connections of a client, which Chroma's own `close` leaves open."""
-    session = _session_of(client)
-    if session is not None:
+    for session in _sessions_of(client):
         session.close()
 
 
-def _session_of(client: Any) -> Any:
-    return getattr(getattr(client, "_server", None), "_session", None)
+def _sessions_of(client: Any) -> list[Any]:
+    # The client that it makes for itself, to ask for tenants, has connections of its own.
+    clients = (client, getattr(client, "_admin_client", None))
+    found = [getattr(getattr(one, "_server", None), "_session", None) for one in clients]
+    return [session for session in found if session is not None]
