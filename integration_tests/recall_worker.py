@@ -45,7 +45,7 @@ def sentence(name: str) -> HumanMessage:
 def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     """Return what store and Chroma have, and what Chroma finds when it is asked for everything."""
     dense: Any = recall._dense
-    active = dense._generations.read().active
+    active = dense._keeper.generations.read().active
     collection = dense._chroma.open(active.collection)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()

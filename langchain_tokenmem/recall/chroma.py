@@ -208,12 +208,14 @@ class ChromaIndex:
     def begin_writing(self, name: str) -> None:
         """Note that a collection is being written to (embedded only)."""
         if self._folder is not None:
-            self._folder.begin_writing(name)
+            with told(f"Marking collection {name} of {self.where}"):
+                self._folder.begin_writing(name)
 
     def end_writing(self, name: str) -> None:
         """Note that a collection is whole again."""
         if self._folder is not None:
-            self._folder.end_writing(name)
+            with told(f"Marking collection {name} of {self.where}"):
+                self._folder.end_writing(name)
 
     def check(self, name: str) -> None:
         """Look at the files of an embedded collection before Chroma does.
@@ -224,7 +226,8 @@ class ChromaIndex:
         if self._folder is None:
             return
         self.connect()
-        fault = self._folder.fault_of(name)
+        with told(f"Looking at the files of {self.where}"):
+            fault = self._folder.fault_of(name)
         if fault is not None:
             raise DamagedIndexError(
                 f"Collection {name} of {self.where}: {fault}. It is made anew from the store; "

@@ -107,6 +107,25 @@ def _documents(
     )
 
 
+def present_units(connection: Connection, units: Iterable[int]) -> set[int]:
+    """Return the units whose message or document is there (still)."""
+    by_shelf: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for unit in units:
+        shelf, seq, _ = unit_place(unit)
+        by_shelf[shelf][seq].append(unit)
+    keys = connection.execute(_SHELF_KEYS, {"numbers": list(by_shelf)}).all()
+    found: set[int] = set()
+    for shelf, key in keys:
+        seqs = sorted(by_shelf[shelf])
+        there: Iterable[int] = (
+            keys_at(connection, key, seqs)
+            if key[0] in "=#"
+            else [source.seq for source in read_documents(connection, key, seqs=seqs)]
+        )
+        found.update(unit for seq in there for unit in by_shelf[shelf][seq])
+    return found
+
+
 _SHELF_KEYS = select(shelves.c.shelf, shelves.c.shelf_key).where(
     shelves.c.shelf.in_(bindparam("numbers", expanding=True))
 )

@@ -21,6 +21,7 @@ from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fac
 from langchain_tokenmem.storage.index_sources import (
     Place,
     chosen,
+    present_units,
     source_of,
     sources_at,
     sources_from,
@@ -375,6 +376,8 @@ class IndexStore:
     ) -> None:
         """Store vectors by unit; with `done`, also that its shelf is taken in up to a number.
 
+        Vectors of what is no longer there are left out.
+
         Args:
             fingerprint: Of the model.
             vectors: float32, little-endian, by unit.
@@ -382,7 +385,10 @@ class IndexStore:
                 goes when no later one is there.
         """
         with self._database.writing("The vectors of recall") as connection:
-            vector_rows.put_vectors(connection, fingerprint, vectors)
+            # What was erased while its text was being embedded must not come back.
+            there = present_units(connection, vectors) if vectors else ()
+            kept = {unit: vectors[unit] for unit in vectors if unit in there}
+            vector_rows.put_vectors(connection, fingerprint, kept)
             if done is not None:
                 _, last = sources_from(connection, done[0], done[1] + 1, 1)
                 settle(connection, VECTORS, done[0], done[1], last)

@@ -70,7 +70,7 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     old = CountingEmbeddings(32, name="old")
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4)
-    first = index._generations.read().active
+    first = index._keeper.generations.read().active
     asked = new.embed_documents
 
     def breaks(texts):
@@ -81,7 +81,7 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     new.embed_documents = breaks
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
-    assert index._generations.read().active == first
+    assert index._keeper.generations.read().active == first
     # Who still has the old model, searches as before.
     assert len(seqs(indexed(old, exact_most=0), store, "day", SCOPE, k=50)) == 25
     index.close()
@@ -90,8 +90,8 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     again = indexed(new, batch=4)
     assert again.rebuild() == 30
     assert len(new.texts) == 30  # the first twelve were not embedded again
-    assert again._generations.read().active.fingerprint.dimension == 64
-    assert again._generations.read().building is None
+    assert again._keeper.generations.read().active.fingerprint.dimension == 64
+    assert again._keeper.generations.read().building is None
     assert_whole(again, store)
     assert store.index.count_vectors(first.key) == 0
 
@@ -116,11 +116,11 @@ def test_R8_what_is_said_during_a_rebuild_is_in_it(store, indexed):
 
 def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed):
     index = indexed(CountingEmbeddings(64), batch=4)
-    index._begin(index._fingerprint())
+    index._keeper.begin_anew()
     index.close()
     back = indexed(CountingEmbeddings(32))
     back.index()
-    assert back._generations.read().building is None
+    assert back._keeper.generations.read().building is None
     assert back._chroma.connect().count_collections() == 1
     assert_whole(back, store)
 
@@ -149,7 +149,7 @@ def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplo
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "lacks 7 of 30 vectors" in said
+    assert "lacks 7 vectors" in said
 
 
 def test_a_missing_collection_is_made_anew(store, indexed, caplog):
