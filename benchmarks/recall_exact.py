@@ -25,7 +25,7 @@ from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.indexing import VectorIndex
 
 DIM = 384
-SIZES = (500, 1_000, 2_000, 4_000, 8_000)
+SIZES = (500, 1_000, 2_000, 4_000)
 
 
 class Walk(Embeddings):
@@ -79,7 +79,7 @@ def searched(index: VectorIndex, store: TranscriptStore, size: int) -> tuple[flo
 
 
 def main() -> None:
-    total = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
+    total = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
         store, chroma = filled(Path(folder), total)
         exact = VectorIndex(store.index, chroma, exact_most=10**9)

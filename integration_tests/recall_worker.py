@@ -26,7 +26,7 @@ from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, Transcrip
 from langchain_tokenmem.core.units import Scope
 
 DIM = 16
-PER_STORE = 20
+PER_STORE = 10
 """Lives until a new store is begun: a rebuild must stay short."""
 
 
@@ -71,7 +71,7 @@ def live(folder: Path, life: int, out: int) -> None:
     number, chance = 0, random.Random(life)
     with (folder / "acknowledged").open("a") as acknowledged:
         while True:
-            names = [f"{life}-{number + n}" for n in range(chance.choice([1, 2, 10, 80]))]
+            names = [f"{life}-{number + n}" for n in range(chance.choice([1, 2, 10, 60]))]
             store.add(f"s{number % 3}", [sentence(name) for name in names])
             acknowledged.write("".join(f"{name}\n" for name in names))
             acknowledged.flush()
@@ -93,11 +93,11 @@ def kills(folder: Path, rounds: int, seed: int) -> None:
         is_early = chance.random() < 0.2
         first_words = b""
         if is_early:
-            time.sleep(chance.random() * 0.3)
+            time.sleep(chance.random() * 0.25)
         else:
             ready, _, _ = select.select([read], [], [], 60)
             first_words = os.read(read, 1_000_000) if ready else b""
-            time.sleep(chance.random() * 0.3)
+            time.sleep(chance.random() * 0.25)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         first_words += _rest(read)

@@ -264,3 +264,22 @@ def test_the_embedding_model_is_never_asked_for_text_by_chroma(tmp_path, port):
             recall.index()
     found = [one for one in files_of(tmp_path / "server") if canary.encode() in one.read_bytes()]
     assert found == []
+
+
+def test_vectors_in_postgresql_are_the_same(tmp_path, postgres_url):
+    found = []
+    for url in (f"sqlite:///{tmp_path}/memory.db", postgres_url):
+        chroma = ChromaIndex(tmp_path / f"chroma{len(found)}", embeddings=HashingEmbeddings(16))
+        with TranscriptStore(url) as store, Recall(store, chroma=chroma) as recall:
+            messages = [recall_worker.sentence(f"pg{n}") for n in range(150)]
+            store.add("pg-chroma", messages, user_id="pg-user")
+            recall.index()
+            assert recall.rebuild() >= 150
+            state = recall_worker.state_of(store, recall)
+            assert state["owed"] == 0
+            assert state["entries"] == state["vectors"] == 150
+            hits = recall.search("message pg77 thing", session_id="pg-chroma", k=10)
+            found.append([(hit.message_id, round(hit.score, 4)) for hit in hits])
+            assert recall.erase(user_id="pg-user")["chroma"] == 150
+    assert found[0] == found[1]
+    assert found[0]

@@ -105,8 +105,8 @@ class IndexReader(Protocol):
         """Return a fact about an index (plain JSON); None when it is not known."""
         ...
 
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors are in reach."""
+    def count_vectors(self, fingerprint: str, most: int) -> int:
+        """Return how many vectors are in reach; counts no further than `most`."""
         ...
 
     def chosen(

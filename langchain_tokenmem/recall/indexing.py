@@ -29,11 +29,13 @@ from langchain_tokenmem.recall.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-EXACT_MOST = 2_000
+EXACT_MOST = 1_000
 """Vectors in reach up to which the stored ones are compared one by one, without Chroma.
 
-Two thousand of 384 numbers take about 25 ms, mostly for reading them, and nothing is missed; above
-that Chroma's graph is faster. `benchmarks/recall_exact.py` prints both.
+A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
+number; Chroma takes 9 to 13 ms among 4,000 vectors, but 59 where one in a hundred of 100,000 is in
+scope (FACTS.md). So short histories are searched exactly and need no Chroma that works, and long
+ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
 """
 
 _SINK = "vectors"
@@ -102,8 +104,10 @@ class VectorIndex:
             RecallError: When the vectors are of another model, or the model or Chroma fails.
         """
         generation = self._keeper.comparable(reader)
-        count = 0 if generation is None else reader.count_vectors(generation.key)
-        if generation is None or not count or k < 1:
+        if generation is None or k < 1:
+            return []
+        count = reader.count_vectors(generation.key, self._exact_most + 1)
+        if not count:
             return []
         question = self._embedded(query, generation)
         if count > self._exact_most:

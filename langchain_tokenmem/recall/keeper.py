@@ -34,7 +34,7 @@ class Keeper:
         self._chroma = chroma
         self._rules = rules
         self._mine: Fingerprint | None = None
-        self._sound: set[str] = set()
+        self._sound: dict[str, tuple[object, ChromaCollection]] = {}
         self._broken: dict[str, str] = {}
         self._verifying = threading.Lock()
         self.generations = Generations(store, chroma)
@@ -128,12 +128,16 @@ class Keeper:
         with self._verifying:
             if name in self._broken:
                 raise DamagedIndexError(self._broken[name])
-            if name in self._sound:
-                return self._chroma.open(name)
-            self._chroma.check(name)
+            # Asked each time: it notices a fork, and a client that was closed meanwhile.
+            client = self._chroma.connect()
+            known = self._sound.get(name)
+            if known is not None and known[0] is client:
+                return known[1]
+            if known is None:
+                self._chroma.check(name)
             collection = self._chroma.open(name)
             collection.count()
-            self._sound.add(name)
+            self._sound[name] = (client, collection)
             return collection
 
     def give_up(self, reader: IndexReader, fault: RecallError) -> None:

@@ -102,9 +102,9 @@ class IndexReader:
         """Return a fact about an index (plain JSON); None when it is not known."""
         return fact(self._connection, name)
 
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors are in reach."""
-        return vector_rows.count_vectors(self._connection, fingerprint, self.reach)
+    def count_vectors(self, fingerprint: str, most: int) -> int:
+        """Return how many vectors are in reach; counts no further than `most`."""
+        return vector_rows.count_vectors(self._connection, fingerprint, self.reach, most)
 
     def chosen(
         self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
