@@ -21,6 +21,7 @@ Units = NDArray[np.int64]
 Weights = NDArray[np.float64]
 Posting = tuple[int, int, int]
 
+_LEAST_UNITS = 100
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 
 
@@ -59,6 +60,27 @@ class Scores:
     counts: Weights
 
 
+@dataclass(frozen=True)
+class TermWeight:
+    """What a term of a question is worth.
+
+    Attributes:
+        score: In the score of a unit.
+        share: In the share of the question that a unit matches: a term that nobody said weighs as
+            much as one that one unit has, and a short history like one of 100 units, for in a few
+            messages nothing is rare.
+    """
+
+    score: float
+    share: float
+
+    @classmethod
+    def of(cls, count: int, units: int) -> TermWeight:
+        """Return the weight of a term that `count` of `units` have."""
+        known = min(count, units)
+        return cls(idf(known, units), idf(max(known, 1), max(units, _LEAST_UNITS)))
+
+
 def idf(count: int, units: int) -> float:
     """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
     return math.log(1 + (units - count + 0.5) / (count + 0.5))
@@ -66,7 +88,7 @@ def idf(count: int, units: int) -> float:
 
 def score(
     postings: Mapping[str, Sequence[Posting]],
-    weights: Mapping[str, float],
+    weights: Mapping[str, TermWeight],
     average: float,
     parameters: Bm25,
 ) -> Scores:
@@ -74,7 +96,7 @@ def score(
 
     Args:
         postings: (unit, tf, length) of each term.
-        weights: IDF of every term of the question, of those too that nobody said.
+        weights: Of every term of the question, of those too that nobody said.
         average: Mean length of a unit, in terms.
         parameters: Of the formula.
     """
@@ -88,10 +110,11 @@ def score(
         return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
     everywhere = np.concatenate([units for units, _, _, _ in found])
     units, places = np.unique(everywhere, return_inverse=True)
-    values = _sums(places, np.concatenate([weight * tf for _, tf, _, weight in found]))
-    shares = _sums(places, np.concatenate([weight * own for _, _, own, weight in found]))
+    values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+    shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
     counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
-    return Scores(units, values, shares / max(sum(weights.values()), 1e-9), counts)
+    whole = sum(weight.share for weight in weights.values())
+    return Scores(units, values, shares / max(whole, 1e-9), counts)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:

@@ -25,8 +25,8 @@ class Floor:
 
     A normalised score says nothing here: the best of a hundred unrelated messages has 1. Words
     count when the best message has two of the question's terms and a fifth of its weight (IDF), or
-    half of its weight; of unrelated questions to LoCoMo's dialogues 1 % get so far, and 1.3 % of
-    its own ones do not.
+    nearly half of its weight; of 200 unrelated questions to each of LoCoMo's dialogues 1.7 % get so
+    far, and 1.1 % of its own ones do not.
 
     Attributes:
         terms: Of the question's terms, how many the best message must have itself.
@@ -38,7 +38,7 @@ class Floor:
 
     terms: int = 2
     share: float = 0.2
-    strong_share: float = 0.5
+    strong_share: float = 0.45
     each_share: float = 0.01
     cosine: float | None = 0.25
 

@@ -10,7 +10,7 @@ import numpy as np
 from langchain_tokenmem.core.units import MOST_PARTS, PART_BITS, Scope
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.base import IndexReader, Store
-from langchain_tokenmem.recall.bm25 import Bm25, Scores, idf, score
+from langchain_tokenmem.recall.bm25 import Bm25, Scores, TermWeight, score
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LexicalIndex:
         if not terms or not units:
             return _nothing()
         counts = reader.counts(terms)
-        weights = {term: idf(min(counts.get(term, 0), units), units) for term in terms}
+        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
         average = length / units
         rare, common = self._divided(counts)
         found = reader.postings(rare, self.effort.postings)

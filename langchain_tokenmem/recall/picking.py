@@ -111,7 +111,7 @@ class Picker:
             cost = 0 if left is None else wanted.cost(hit.text) + wanted.line_tokens
             if left is not None and cost > left:
                 continue
-            if not likeness.is_new(self._analyser.words(hit.text)):
+            if not likeness.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
                 continue
             left = None if left is None else left - cost
             hits.append(hit)
