@@ -9,12 +9,13 @@ from sqlalchemy import Connection, bindparam, select
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.units import Scope, Source, unit_place
+from langchain_tokenmem.storage.database import is_writer
 from langchain_tokenmem.storage.documents import last_document, read_documents
 from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
 from langchain_tokenmem.storage.recall_tables import shelves
 from langchain_tokenmem.storage.rows import key_of
 from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
-from langchain_tokenmem.storage.shelves import user_key
+from langchain_tokenmem.storage.shelves import find_shelf, user_key
 
 Place = tuple[int, int]
 """Number of the shelf, number on the shelf."""
@@ -40,7 +41,10 @@ def source_of(row: TranscriptRow, session: SessionRow) -> Source:
 def sources_from(
     connection: Connection, shelf_key: str, from_seq: int, limit: int
 ) -> tuple[list[Source], int]:
-    """Return what stands on a shelf from a number on, and the last number that there is."""
+    """Return what stands on a shelf from a number on, and the last number that there is.
+
+    For a writer that last number stays the last one until its transaction ends.
+    """
     if shelf_key[0] in "=#":
         session = find_by_key(connection, shelf_key)
         if session is None:
@@ -48,6 +52,8 @@ def sources_from(
         start = max(from_seq, session.first_seq)
         rows = read_some(connection, session, start, limit)
         return [source_of(row, session) for row in rows], session.last_seq
+    if is_writer(connection):
+        find_shelf(connection, shelf_key, lock=True)
     session_id = session_of_documents(connection, shelf_key)
     found = read_documents(
         connection, shelf_key, from_seq=from_seq, limit=limit, session_id=session_id

@@ -134,11 +134,15 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
 def find_by_key(connection: Connection, key: str) -> SessionRow | None:
     """Return the row of a session by its key in every table, checked; None when there is none.
 
+    A writer holds it from then on, as by `find`.
+
     Raises:
         CorruptStoreError: When the row is damaged.
     """
-    found = connection.execute(select(sessions).where(sessions.c.session_key == key)).mappings()
-    row = found.one_or_none()
+    query = select(sessions).where(sessions.c.session_key == key)
+    if is_writer(connection):
+        query = query.with_for_update()
+    row = connection.execute(query).mappings().one_or_none()
     return None if row is None else checked_row(row)
 
 
