@@ -154,7 +154,7 @@ def _is_name(chain: str, pieces: Sequence[str]) -> bool:
 
 
 def _split(piece: str) -> list[str]:
-    if piece.islower() or _IS_UNSPACED.match(piece):
+    if piece == piece.lower() or _IS_UNSPACED.match(piece):
         return [piece]
     return list(_HUMPS.findall(piece))
 

@@ -89,13 +89,11 @@ class IndexReader(Protocol):
         """Return in how many units in reach each term occurs; only of terms that do."""
         ...
 
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[tuple[int, int, int]]]:
-        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[Any]]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
         ...
 
-    def postings_of(
-        self, terms: Sequence[str], units: Sequence[int]
-    ) -> dict[str, list[tuple[int, int, int]]]:
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Any]]:
         """Return (unit, tf, length) of terms in some units only."""
         ...
 
@@ -103,8 +101,12 @@ class IndexReader(Protocol):
         """Return every vector in reach by unit: float32, little-endian."""
         ...
 
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors are in reach."""
+    def fact(self, name: str) -> Any:
+        """Return a fact about an index (plain JSON); None when it is not known."""
+        ...
+
+    def count_vectors(self, fingerprint: str, most: int) -> int:
+        """Return how many vectors are in reach; counts no further than `most`."""
         ...
 
     def chosen(

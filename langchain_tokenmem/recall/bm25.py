@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ Units = NDArray[np.int64]
 Weights = NDArray[np.float64]
 Posting = tuple[int, int, int]
 
+_LEAST_UNITS = 100
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 
 
@@ -47,12 +49,36 @@ class Scores:
     Attributes:
         units: Their numbers, growing.
         values: Their scores.
-        shares: The share of the question's weight that each one's own words and neighbours match.
+        shares: The share of the question's weight that each one matches; what only a neighbour
+            says counts as much as a neighbour's word does.
+        counts: How many of the question's terms each one has itself.
     """
 
     units: Units
     values: Weights
     shares: Weights
+    counts: Weights
+
+
+@dataclass(frozen=True)
+class TermWeight:
+    """What a term of a question is worth.
+
+    Attributes:
+        score: In the score of a unit.
+        share: In the share of the question that a unit matches: a term that nobody said weighs as
+            much as one that one unit has, and a short history like one of 100 units, for in a few
+            messages nothing is rare.
+    """
+
+    score: float
+    share: float
+
+    @classmethod
+    def of(cls, count: int, units: int) -> TermWeight:
+        """Return the weight of a term that `count` of `units` have."""
+        known = min(count, units)
+        return cls(idf(known, units), idf(max(known, 1), max(units, _LEAST_UNITS)))
 
 
 def idf(count: int, units: int) -> float:
@@ -62,7 +88,7 @@ def idf(count: int, units: int) -> float:
 
 def score(
     postings: Mapping[str, Sequence[Posting]],
-    weights: Mapping[str, float],
+    weights: Mapping[str, TermWeight],
     average: float,
     parameters: Bm25,
 ) -> Scores:
@@ -70,7 +96,7 @@ def score(
 
     Args:
         postings: (unit, tf, length) of each term.
-        weights: IDF of every term of the question, of those too that nobody said.
+        weights: Of every term of the question, of those too that nobody said.
         average: Mean length of a unit, in terms.
         parameters: Of the formula.
     """
@@ -81,12 +107,14 @@ def score(
     ]
     if not found:
         empty = np.zeros(0)
-        return Scores(np.zeros(0, dtype=np.int64), empty, empty)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
     everywhere = np.concatenate([units for units, _, _, _ in found])
     units, places = np.unique(everywhere, return_inverse=True)
-    values = _sums(places, np.concatenate([weight * tf for _, tf, _, weight in found]))
-    shares = _sums(places, np.concatenate([weight * own for _, _, own, weight in found]))
-    return Scores(units, values, shares / max(sum(weights.values()), 1e-9))
+    values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+    shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
+    counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
+    whole = sum(weight.share for weight in weights.values())
+    return Scores(units, values, shares / max(whole, 1e-9), counts)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:
@@ -100,7 +128,8 @@ def _term(
 
     For a term of a neighbour the last one is `neighbour_weight`.
     """
-    table = np.array(rows, dtype=np.int64)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows))
+    table = flat.reshape(-1, 3)
     own = table[:, 0]
     norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
     weight = table[:, 1] / norm

@@ -24,6 +24,7 @@ from langchain_tokenmem.recall.collection import (
     told,
 )
 from langchain_tokenmem.recall.folder import ChromaFolder
+from langchain_tokenmem.recall.http import bound, check_answers, close_sessions
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -62,6 +63,7 @@ class ChromaIndex:
         collection: First part of the names of the collections. The rest comes from the store, so
             that several stores may use one Chroma.
         model: Name of the embedding model in messages; default: what the object says of itself.
+        timeout_s: Seconds that a server or Chroma Cloud may take for one request.
 
     Raises:
         ConfigurationError: When it is not clear where the vectors are, or the name cannot be used.
@@ -86,6 +88,7 @@ class ChromaIndex:
         cloud: Mapping[str, str] | None = None,
         collection: str = "tokenmem",
         model: str | None = None,
+        timeout_s: float = 10.0,
     ) -> None:
         places = {"path": path, "client": client, "host": host, "cloud": cloud}
         given = [name for name, value in places.items() if value is not None]
@@ -101,12 +104,18 @@ class ChromaIndex:
             )
         self.embeddings = _checked(embeddings)
         self.model = model
+        self._timeout_s = timeout_s
         self.collection = collection
         self._path = None if path is None else Path(path)
         self._folder = None if self._path is None else ChromaFolder(self._path)
         self._client: Any = client
         self._is_ours = client is None
-        self._server = {"host": host, "port": port, "ssl": ssl, "headers": dict(headers or {})}
+        self._server: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "ssl": ssl,
+            "headers": dict(headers or {}),
+        }
         self._cloud = None if cloud is None else dict(cloud)
         self._opening = threading.RLock()
 
@@ -149,8 +158,12 @@ class ChromaIndex:
         if self._path is not None:
             return chromadb.PersistentClient(str(self._path), settings=settings)  # type: ignore[no-any-return]
         if self._cloud is not None:
-            return chromadb.CloudClient(settings=settings, **self._cloud)  # type: ignore[no-any-return]
-        return chromadb.HttpClient(settings=settings, **self._server)  # type: ignore[no-any-return]
+            made: ClientAPI = chromadb.CloudClient(settings=settings, **self._cloud)
+        else:
+            check_answers(**self._server, timeout_s=self._timeout_s)
+            made = chromadb.HttpClient(settings=settings, **self._server)
+        bound(made, self._timeout_s)
+        return made
 
     def open(self, name: str) -> ChromaCollection:
         """Return a collection.
@@ -195,12 +208,14 @@ class ChromaIndex:
     def begin_writing(self, name: str) -> None:
         """Note that a collection is being written to (embedded only)."""
         if self._folder is not None:
-            self._folder.begin_writing(name)
+            with told(f"Marking collection {name} of {self.where}"):
+                self._folder.begin_writing(name)
 
     def end_writing(self, name: str) -> None:
         """Note that a collection is whole again."""
         if self._folder is not None:
-            self._folder.end_writing(name)
+            with told(f"Marking collection {name} of {self.where}"):
+                self._folder.end_writing(name)
 
     def check(self, name: str) -> None:
         """Look at the files of an embedded collection before Chroma does.
@@ -211,7 +226,8 @@ class ChromaIndex:
         if self._folder is None:
             return
         self.connect()
-        fault = self._folder.fault_of(name)
+        with told(f"Looking at the files of {self.where}"):
+            fault = self._folder.fault_of(name)
         if fault is not None:
             raise DamagedIndexError(
                 f"Collection {name} of {self.where}: {fault}. It is made anew from the store; "
@@ -229,8 +245,9 @@ class ChromaIndex:
         if not self._is_ours or self._client is None:
             return
         client, self._client = self._client, None
-        if hasattr(client, "close"):  # since chromadb 1.5
-            with told(f"Closing {self.where}"):
+        with told(f"Closing {self.where}"):
+            close_sessions(client)
+            if hasattr(client, "close"):  # since chromadb 1.5
                 client.close()
 
 

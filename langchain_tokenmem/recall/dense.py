@@ -50,15 +50,20 @@ def blended(
     if not len(units):
         return vectors
     places, first, place_of = np.unique(units >> PART_BITS, return_index=True, return_inverse=True)
-    means = unit_rows(np.add.reduceat(vectors, first, axis=0))
-    around = np.zeros_like(means)
+    has_parts = len(places) < len(units)
+    means = unit_rows(np.add.reduceat(vectors, first, axis=0)) if has_parts else vectors
+    # One row more, of zeros, for neighbours that are not there.
+    padded = np.vstack([means, np.zeros((1, means.shape[1]), means.dtype)])
+    context = np.zeros_like(means)
     for step in (step for step in range(-reach, reach + 1) if step):
         at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
-        is_there = places[at] == places + step
-        around[is_there] += means[at[is_there]]
-    context = unit_rows(around)[place_of]
-    has_context = context.any(axis=1, keepdims=True)
-    return unit_rows(np.where(has_context, (1 - share) * vectors + share * context, vectors))
+        context += padded[np.where(places[at] == places + step, at, len(places))]
+    lengths = np.linalg.norm(context, axis=1, keepdims=True)
+    context *= np.divide(share, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    if has_parts:
+        context = context[place_of]
+    context += (1 - share) * vectors
+    return unit_rows(context)
 
 
 def nearest(

@@ -21,7 +21,7 @@ from langchain_tokenmem.recall.documents import as_source
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.lexical import LexicalIndex
 from langchain_tokenmem.recall.patterns import matches
-from langchain_tokenmem.recall.picking import Found, Picker, Wanted
+from langchain_tokenmem.recall.picking import Picker, Wanted, best_parts
 
 if TYPE_CHECKING:
     from langchain_tokenmem.recall.chroma import ChromaIndex
@@ -182,7 +182,7 @@ class Recall:
             dense_weight=self._weights[1],
             floor=self._floor,
         )
-        return picker.pick(Found.of(ranking), wanted)
+        return picker.pick(best_parts(ranking), wanted)
 
     def _near(self, query: str, reader: IndexReader, k: int) -> Sequence[tuple[int, float]]:
         """Ask for meaning; when that fails the words alone answer, with one warning."""

@@ -46,7 +46,12 @@ class MessageTexts:
     def parts(self, source: Source) -> Sequence[tuple[int, str]]:
         """Return number and text of each part; none for what is not to be found."""
         text = indexable_text(source)
-        return [(part.number, part.text) for part in parts_of(text)] if text else []
+        return [(part.number, _clean(part.text)) for part in parts_of(text)] if text else []
+
+
+def _clean(text: str) -> str:
+    # Half a surrogate pair makes every tokenizer and every HTTP client raise.
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class Filler:
@@ -83,7 +88,7 @@ class Filler:
         owed: Pending,
         target: Generation,
         collection: ChromaCollection,
-        goes_on: Callable[[], bool],
+        goes_on: Callable[[Generation], bool],
     ) -> int:
         """Take in what a shelf owes; return how many texts were embedded.
 
@@ -94,7 +99,7 @@ class Filler:
             owed: The shelf.
             target: Whose vectors these are.
             collection: Where the blended ones go.
-            goes_on: Asked after each batch, before it is settled.
+            goes_on: Whether this is still wanted; asked after each batch, before it is settled.
         """
         number = owed.shelf or self._store.shelf_number(owed.shelf_key)
         owner = None if number is None else self._store.owner_of(number)
@@ -111,7 +116,7 @@ class Filler:
                 vectors, made = self._vectors(number, found, target)
                 self._put(vectors, start - self._reach, collection, owner)
                 embedded += made
-            if not goes_on():
+            if not goes_on(target):
                 return embedded
             self._store.put_vectors(target.key, {}, done=(owed.shelf_key, done_to))
             if done_to >= last:

@@ -23,17 +23,23 @@ _ALIKE = 0.8
 class Floor:
     """What a message must at least have in common with a question, on the raw signals.
 
-    A normalised score says nothing here: the best of a hundred unrelated messages has 1.
+    A normalised score says nothing here: the best of a hundred unrelated messages has 1. Words
+    count when the best message has two of the question's terms and a fifth of its weight (IDF), or
+    nearly half of its weight; of 200 unrelated questions to each of LoCoMo's dialogues 1.7 % get so
+    far, and 1.1 % of its own ones do not.
 
     Attributes:
-        best: Share of the question's weight (IDF) that the best message must match, for words to
-            count at all.
-        share: Share that each message must match.
+        terms: Of the question's terms, how many the best message must have itself.
+        share: Share of the question's weight that it must match then.
+        strong_share: Share from which one term is enough.
+        each_share: Share that every message must match.
         cosine: Cosine from which meaning alone is enough; None leaves meaning without a floor.
     """
 
-    best: float = 0.3
-    share: float = 0.05
+    terms: int = 2
+    share: float = 0.2
+    strong_share: float = 0.45
+    each_share: float = 0.01
     cosine: float | None = 0.25
 
 
@@ -79,7 +85,7 @@ def fused(
         where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
         near[where] = list(cosines.values())
         values[where] += dense_weight * _normalised(near[where], from_zero=False)
-    keep = _over(floor, shares, near)
+    keep = _over(floor, words, shares, near)
     units, values, shares = units[keep], values[keep], shares[keep]
     order = np.lexsort((-units, -values))
     return Ranking(units[order], values[order], shares[order], cosines)
@@ -93,12 +99,12 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
     return (values - low) / spread if spread > 0 else np.ones(len(values))
 
 
-def _over(floor: Floor, shares: Weights, near: Weights) -> NDArray[np.bool_]:
-    by_words = shares >= floor.share
-    if not len(shares) or float(shares.max()) < floor.best:
-        by_words = np.zeros(len(shares), dtype=bool)
-    by_meaning = near >= (floor.cosine if floor.cosine is not None else -1.0)
-    return by_words | (by_meaning & (near > -1.0))
+def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArray[np.bool_]:
+    passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
+    passes |= words.shares >= floor.strong_share
+    by_words = (shares >= floor.each_share) & bool(passes.any())
+    least = floor.cosine if floor.cosine is not None else -1.0
+    return np.asarray(by_words | ((near > -1.0) & (near >= least)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base import IndexStore
+from langchain_tokenmem.recall.base import IndexReader, IndexStore
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.embeddings import Fingerprint
 
@@ -66,13 +66,16 @@ class Generations:
         self._chroma = chroma
         self._fact = f"{_FACT}:{chroma.collection}"
 
-    def read(self) -> Pair:
+    def read(self, reader: IndexReader | None = None) -> Pair:
         """Return what the store knows.
+
+        Args:
+            reader: Asked instead of the store; in memory a second connection would wait for it.
 
         Raises:
             RecallError: When it cannot be read.
         """
-        found = self._store.fact(self._fact) or {}
+        found = (reader or self._store).fact(self._fact) or {}
         return Pair(_generation(found.get("active")), _generation(found.get("building")))
 
     def begin(self, fingerprint: Fingerprint) -> Generation:

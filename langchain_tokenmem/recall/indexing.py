@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
-from langchain_tokenmem.core.units import Change, Reach
-from langchain_tokenmem.errors import RecallError
+from langchain_tokenmem.core.units import Change
+from langchain_tokenmem.errors import CorruptStoreError, RecallError
 from langchain_tokenmem.recall.base import IndexReader, IndexStore
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.collection import (
@@ -19,15 +21,24 @@ from langchain_tokenmem.recall.collection import (
     MissingIndexError,
 )
 from langchain_tokenmem.recall.dense import BLEND, REACH, blended, nearest
-from langchain_tokenmem.recall.embeddings import Fingerprint, Vectors, fingerprint_of, unit_rows
+from langchain_tokenmem.recall.embeddings import Vectors, unit_rows
 from langchain_tokenmem.recall.filling import BATCH, Filler, MessageTexts, Texts, asking, to_matrix
-from langchain_tokenmem.recall.generations import Generation, Generations
+from langchain_tokenmem.recall.generations import Generation
+from langchain_tokenmem.recall.keeper import Keeper
 from langchain_tokenmem.recall.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-EXACT_MOST = 2_000
-"""Vectors in reach up to which the stored ones are compared one by one, without Chroma."""
+EXACT_MOST = 1_000
+"""Vectors in reach up to which the stored ones are compared one by one, without Chroma.
+
+A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
+number; Chroma takes 9 to 13 ms among 4,000 vectors, but 59 where one in a hundred of 100,000 is in
+scope (FACTS.md). So short histories are searched exactly and need no Chroma that works, and long
+ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
+"""
+
+_SINK = "vectors"
 
 
 class VectorIndex:
@@ -58,23 +69,21 @@ class VectorIndex:
         batch: int = BATCH,
         exact_most: int = EXACT_MOST,
     ) -> None:
+        texts = texts or MessageTexts()
         self._store = store
         self._chroma = chroma
-        self._texts = texts or MessageTexts()
         self._share = share
         self._reach = reach
         self._exact_most = exact_most
         self._filler = Filler(
-            store, chroma.embeddings, self._texts, share=share, reach=reach, batch=batch
+            store, chroma.embeddings, texts, share=share, reach=reach, batch=batch
         )
-        self._generations = Generations(store, chroma)
-        self._mine: Fingerprint | None = None
-        self._answering: Generation | None = None
-        self._is_checked = False
+        self._keeper = Keeper(store, chroma, texts.version)
+        self._is_compared = False
         self._gone: set[int] = set()
-        self._sound: set[str] = set()
-        self._broken: set[str] = set()
-        self._verifying = threading.Lock()
+        self._forgotten: Counter[int] = Counter()
+        self._failing: set[str] = set()
+        self._unreadable: set[str] = set()
         self._working = threading.RLock()
         self._worker = Worker(self._work, "tokenmem-index")
 
@@ -94,40 +103,20 @@ class VectorIndex:
         Raises:
             RecallError: When the vectors are of another model, or the model or Chroma fails.
         """
-        generation = self._current()
-        count = reader.count_vectors(generation.key)
-        if not count or k < 1:
+        generation = self._keeper.comparable(reader)
+        if generation is None or k < 1:
+            return []
+        count = reader.count_vectors(generation.key, self._exact_most + 1)
+        if not count:
             return []
         question = self._embedded(query, generation)
         if count > self._exact_most:
-            return self._ask(question, reader.reach, min(k, count))
+            return self._ask(question, reader, k)
         units, vectors = to_matrix(reader.vectors(generation.key))
         if not len(units):
             return []
         mixed = blended(units, vectors, share=self._share, reach=self._reach)
         return nearest(units, mixed, question, k)
-
-    def _current(self) -> Generation:
-        """Return the generation whose vectors this model may be compared with."""
-        if self._answering is None:
-            mine = self._fingerprint()
-            known = self._generations.read()
-            for one in (known.building, known.active):
-                if one is not None and one.fingerprint.is_same_space(mine):
-                    self._answering = one
-                    return one
-            if known.active is not None:
-                raise _mismatch(known.active.fingerprint, mine, self._chroma.where)
-            return Generation("", mine)
-        return self._answering
-
-    def _fingerprint(self) -> Fingerprint:
-        if self._mine is None:
-            with asking(self._chroma.embeddings):
-                self._mine = fingerprint_of(
-                    self._chroma.embeddings, self._texts.version, self._chroma.model
-                )
-        return self._mine
 
     def _embedded(self, query: str, generation: Generation) -> Vectors:
         with asking(self._chroma.embeddings):
@@ -140,18 +129,12 @@ class VectorIndex:
         question: Vectors = unit_rows(found[None, :])[0]
         return question
 
-    def _ask(self, question: Vectors, reach: Reach, k: int) -> list[tuple[int, float]]:
-        active = self._generations.read().active
-        if active is None or not active.fingerprint.is_same_space(self._fingerprint()):
-            raise RecallError(
-                f"The collection in {self._chroma.where} is being made; recall is lexical until it "
-                f"is complete."
-            )
+    def _ask(self, question: Vectors, reader: IndexReader, k: int) -> list[tuple[int, float]]:
         try:
-            return self._verified(active.collection).nearest(question, reach, k)
-        except (MissingIndexError, DamagedIndexError):
-            self._broken.add(active.collection)
-            self._is_checked = False
+            return self._keeper.answering(reader).nearest(question, reader.reach, k)
+        except (MissingIndexError, DamagedIndexError) as error:
+            self._keeper.give_up(reader, error)
+            self._is_compared = False
             self._worker.wake()
             raise
 
@@ -159,8 +142,10 @@ class VectorIndex:
 
     def wake(self, change: Change) -> None:
         """Notice that the store has changed: never blocks, never raises."""
-        if change.kind in {"cleared", "erased"}:
+        if change.kind == "erased":
             self._gone.update(change.shelves)
+        if change.kind != "added":
+            self._is_compared = False
         self._worker.wake()
 
     def index(self) -> int:
@@ -171,131 +156,73 @@ class VectorIndex:
         """
         with self._working:
             self._forget_gone()
-            return self._drain(progress=False)
+            return self._drain()
 
     def _work(self) -> None:
         with self._working:
             self._forget_gone()
-            if not self._is_checked or self._store.pending("vectors", limit=1):
-                self._drain(progress=False)
+            if not self._is_compared or self._store.pending(_SINK, limit=1):
+                self._drain()
 
-    def _drain(self, *, progress: bool) -> int:
-        target, collection = self._target()
+    def _drain(self, *, progress: bool = False) -> int:
+        target, collection = self._keeper.target()
         embedded = self._take_in(target, collection, progress=progress)
-        if self._is_settled():
-            self._finish(target)
-            if not self._is_checked and not self._is_complete(target, collection):
-                target = self._begin(target.fingerprint)
-                collection = self._verified(target.collection)
+        if not self._is_settled():
+            return embedded
+        self._finish(target)
+        if not self._is_compared:
+            lacking = self._keeper.lacks(target, collection)
+            # What another process has embedded meanwhile stands in the outbox.
+            if lacking and self._is_settled():
+                logger.warning(
+                    "%s lacks %s vectors that the store has; it is made anew.",
+                    self._chroma.where,
+                    lacking,
+                )
+                self._keeper.begin_anew()
+                target, collection = self._keeper.target()
                 embedded += self._take_in(target, collection, progress=progress)
                 if self._is_settled():
                     self._finish(target)
-            self._is_checked = self._is_settled()
+            self._is_compared = self._is_settled()
         return embedded
 
     def _take_in(self, target: Generation, collection: ChromaCollection, *, progress: bool) -> int:
-        owed = self._store.pending("vectors")
+        # A session that fails must not keep the others waiting for ever.
+        owed = sorted(
+            self._store.pending(_SINK), key=lambda shelf: shelf.shelf_key in self._failing
+        )
         if not owed:
             return 0
         embedded = 0
         self._chroma.begin_writing(target.collection)
-        for shelf in tqdm(owed, desc="Indexing", unit="session", disable=not progress):
-            if self._worker.is_stopping:
-                break
-            embedded += self._filler.take_in(
-                shelf, target, collection, lambda: self._is_still(target)
-            )
-        # Asked to count, Chroma brings its graph up to date: only then nothing is under way.
-        collection.count()
-        self._chroma.end_writing(target.collection)
+        try:
+            for shelf in tqdm(owed, desc="Indexing", unit="session", disable=not progress):
+                if self._worker.is_stopping:
+                    break
+                self._failing.add(shelf.shelf_key)
+                try:
+                    embedded += self._filler.take_in(shelf, target, collection, self._goes_on)
+                except CorruptStoreError as error:
+                    self._unreadable.add(shelf.shelf_key)
+                    logger.warning("It is not found by meaning: %s", error)
+                self._failing.discard(shelf.shelf_key)
+        finally:
+            with suppress(RecallError):
+                # Asked to count, Chroma brings its graph up to date: nothing is under way then.
+                collection.count()
+                self._chroma.end_writing(target.collection)
         return embedded
 
-    def _is_still(self, target: Generation) -> bool:
-        """Return whether work on a collection goes on: it does not when a new one was begun."""
-        known = self._generations.read()
-        names = {one.collection for one in (known.building or known.active,) if one is not None}
-        return target.collection in names and not self._worker.is_stopping
+    def _goes_on(self, target: Generation) -> bool:
+        return self._keeper.is_still(target) and not self._worker.is_stopping
 
     def _is_settled(self) -> bool:
-        return not self._store.pending("vectors", limit=1)
-
-    def _target(self) -> tuple[Generation, ChromaCollection]:
-        """Return the collection that is to be filled, open; make one if there is none that works.
-
-        Raises:
-            RecallError: When the collection belongs to another model, or Chroma cannot be reached.
-        """
-        mine = self._fingerprint()
-        known = self._generations.read()
-        if known.building is not None:
-            if known.building.fingerprint.is_same_space(mine):
-                target = self._generations.owe(known.building)
-            else:
-                self._generations.abandon()
-                return self._target()
-        elif known.active is None:
-            target = self._begin(mine)
-        elif known.active.fingerprint.is_same_space(mine):
-            target = known.active
-        else:
-            raise _mismatch(known.active.fingerprint, mine, self._chroma.where)
-        self._answering = target
-        return self._opened(target)
-
-    def _opened(self, target: Generation) -> tuple[Generation, ChromaCollection]:
-        """Return a collection that works; a new one where this one does not."""
-        try:
-            return target, self._verified(target.collection)
-        except (MissingIndexError, DamagedIndexError) as error:
-            logger.warning("%s", error)
-        target = self._begin(target.fingerprint)
-        return target, self._verified(target.collection)
-
-    def _verified(self, name: str) -> ChromaCollection:
-        """Open a collection; for the first time in this process look whether it may be opened.
-
-        Raises:
-            DamagedIndexError: When it must be made anew.
-            MissingIndexError: When there is none of this name.
-        """
-        with self._verifying:
-            if name in self._broken:
-                raise DamagedIndexError(f"Collection {name} is made anew from the store.")
-            if name in self._sound:
-                return self._chroma.open(name)
-            self._chroma.check(name)
-            collection = self._chroma.open(name)
-            collection.count()
-            self._sound.add(name)
-            return collection
-
-    def _begin(self, fingerprint: Fingerprint) -> Generation:
-        self._answering = self._generations.begin(fingerprint)
-        return self._answering
+        return {one.shelf_key for one in self._store.pending(_SINK)} <= self._unreadable
 
     def _finish(self, target: Generation) -> None:
-        if self._generations.read().building == target:
-            self._generations.finish()
-
-    def _is_complete(self, target: Generation, collection: ChromaCollection) -> bool:
-        """Compare the collection with the stored vectors; delete what does not belong to it."""
-        if collection.count() == self._store.count_vectors(target.key):
-            return True
-        found, after = set(collection.units()), -1
-        expected: set[int] = set()
-        while page := self._store.vector_units(target.key, after=after):
-            expected.update(page)
-            after = page[-1]
-        collection.remove(sorted(found - expected))
-        missing = len(expected - found)
-        if missing:
-            logger.warning(
-                "%s lacks %s of %s vectors; the index is made anew from the store.",
-                self._chroma.where,
-                missing,
-                len(expected),
-            )
-        return not missing
+        if self._keeper.generations.read().building == target:
+            self._keeper.generations.finish()
 
     # --- rebuilding, forgetting, closing
 
@@ -303,8 +230,8 @@ class VectorIndex:
         """Make the index anew from the transcript; return how many vectors it has.
 
         The old collection answers until the new one is complete. Vectors that the store has of
-        this model are used, so that nothing is embedded twice; one that was broken off goes on
-        where it was.
+        this model are used, so that nothing is embedded twice; a rebuild that was broken off goes
+        on where it was.
 
         Args:
             progress: Whether to show a progress bar.
@@ -313,15 +240,10 @@ class VectorIndex:
             RecallError: When the model or Chroma fails; call it again and it goes on.
         """
         with self._working:
-            mine = self._fingerprint()
-            known = self._generations.read()
-            building = known.building
-            if building is None or not building.fingerprint.is_same_space(mine):
-                same = known.active is not None and known.active.fingerprint.is_same_space(mine)
-                self._begin(known.active.fingerprint if known.active and same else mine)
+            self._keeper.begin_anew()
             self._drain(progress=progress)
-            active = self._generations.read().active
-            return 0 if active is None else self._verified(active.collection).count()
+            active = self._keeper.generations.read().active
+            return 0 if active is None else self._keeper.verified(active.collection).count()
 
     def forget(self, shelves: Sequence[int]) -> int:
         """Delete the entries of shelves; return how many there were.
@@ -331,37 +253,30 @@ class VectorIndex:
         """
         self._gone.update(shelves)
         with self._working:
-            return self._forget_gone()
+            self._forget_gone()
+            # The worker may have been faster.
+            return sum(self._forgotten.pop(shelf, 0) for shelf in set(shelves))
 
-    def _forget_gone(self) -> int:
+    def _forget_gone(self) -> None:
         gone = sorted(self._gone)
         if not gone:
-            return 0
-        known, count = self._generations.read(), 0
+            return
+        known = self._keeper.generations.read()
         for generation in (known.active, known.building):
             if generation is None:
                 continue
             try:
-                collection = self._verified(generation.collection)
+                collection = self._keeper.verified(generation.collection)
                 for shelf in gone:
                     units = collection.units(shelf)
                     collection.remove(units)
-                    count += len(units)
+                    self._forgotten[shelf] += len(units)
             except (MissingIndexError, DamagedIndexError):
-                self._is_checked = False  # what is made anew does not have them
+                self._is_compared = False  # what is made anew does not have them
         self._gone.difference_update(gone)
-        return count
 
     def close(self) -> None:
         """Stop the worker after its batch, and let go of files; what is owed stays owed."""
         self._worker.stop()
         self._chroma.close()
         self._worker.start()
-
-
-def _mismatch(stored: Fingerprint, given: Fingerprint, where: str) -> RecallError:
-    return RecallError(
-        f"The vectors in {where} were made by {stored}, the model that was given is {given}: they "
-        f"cannot be compared. Recall is lexical. Pass the first model again, or call "
-        f"recall.rebuild() to embed the transcript with the new one."
-    )

@@ -10,7 +10,7 @@ import numpy as np
 from langchain_tokenmem.core.units import MOST_PARTS, PART_BITS, Scope
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.base import IndexReader, Store
-from langchain_tokenmem.recall.bm25 import Bm25, Scores, idf, score
+from langchain_tokenmem.recall.bm25 import Bm25, Scores, TermWeight, score
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Effort:
         candidates: Best units of these, for which the common terms are looked up.
     """
 
-    postings: int = 3_000
-    candidates: int = 150
+    postings: int = 2_000
+    candidates: int = 100
 
 
 class LexicalIndex:
@@ -87,7 +87,7 @@ class LexicalIndex:
         if not terms or not units:
             return _nothing()
         counts = reader.counts(terms)
-        weights = {term: idf(min(counts.get(term, 0), units), units) for term in terms}
+        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
         average = length / units
         rare, common = self._divided(counts)
         found = reader.postings(rare, self.effort.postings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from langchain_tokenmem.core.units import PART_BITS, Source, unit_place
@@ -16,8 +17,8 @@ from langchain_tokenmem.recall.dates import dates_in
 from langchain_tokenmem.recall.fusion import Boosts, Likeness, Ranking, boost_of
 from langchain_tokenmem.recall.lexical import best_units
 
-_POOL = 32
-"""Least units that are read at a time: enough to boost a few of them past the others."""
+_POOL = 16
+"""Units that are read beside those wanted, so that a boost can bring some of them forward."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Wanted:
     @property
     def pool(self) -> int:
         """How many units are read at a time."""
-        return max(_POOL, 2 * self.k)
+        return self.k + _POOL
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,16 @@ class Found:
     share: float
     cosine: float | None
 
-    @classmethod
-    def of(cls, ranking: Ranking) -> list[Found]:
-        """Return the units of a ranking, of each message the best part only."""
-        seen: set[int] = set()
-        found = []
-        columns = (ranking.units.tolist(), ranking.scores.tolist(), ranking.shares.tolist())
-        for unit, score, share in zip(*columns, strict=True):
-            if unit >> PART_BITS not in seen:
-                seen.add(unit >> PART_BITS)
-                found.append(cls(unit, score, share, ranking.cosines.get(unit)))
-        return found
+
+def best_parts(ranking: Ranking) -> Iterator[Found]:
+    """Give the units of a ranking, best first, of each message the best part only."""
+    seen: set[int] = set()
+    for at in range(len(ranking.units)):
+        unit = int(ranking.units[at])
+        if unit >> PART_BITS not in seen:
+            seen.add(unit >> PART_BITS)
+            score, share = float(ranking.scores[at]), float(ranking.shares[at])
+            yield Found(unit, score, share, ranking.cosines.get(unit))
 
 
 class Picker:
@@ -86,7 +86,7 @@ class Picker:
 
     def without_names(self, words: Scores) -> str:
         """Return the question without the names of speakers: they say nothing about a meaning."""
-        self._read(best_units(words, _POOL))
+        self._read(best_units(words, 2 * _POOL))
         from langchain_tokenmem.recall.dense import without_names  # noqa: PLC0415
 
         return without_names(self._query, sorted(self._names()))
@@ -101,7 +101,7 @@ class Picker:
             source = found.get(unit_place(unit)[:2])
             self._sources[unit] = source if source is None or indexable_text(source) else None
 
-    def pick(self, found: Sequence[Found], wanted: Wanted) -> list[Hit]:
+    def pick(self, found: Iterator[Found], wanted: Wanted) -> list[Hit]:
         """Return the hits, best first."""
         likeness = Likeness(self._analyser.harmless)
         left = wanted.max_tokens
@@ -111,7 +111,7 @@ class Picker:
             cost = 0 if left is None else wanted.cost(hit.text) + wanted.line_tokens
             if left is not None and cost > left:
                 continue
-            if not likeness.is_new(self._analyser.words(hit.text)):
+            if not likeness.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
                 continue
             left = None if left is None else left - cost
             hits.append(hit)
@@ -119,10 +119,9 @@ class Picker:
                 break
         return hits
 
-    def _candidates(self, found: Sequence[Found], wanted: Wanted) -> Iterator[tuple[Found, Source]]:
+    def _candidates(self, found: Iterator[Found], wanted: Wanted) -> Iterator[tuple[Found, Source]]:
         """Give what is there and allowed, best first, one pool after the other."""
-        for start in range(0, len(found), wanted.pool):
-            pool = found[start : start + wanted.pool]
+        while pool := list(islice(found, wanted.pool)):
             units = [each.unit for each in pool]
             allowed = set(self._reader.chosen(units, wanted.among, wanted.exclude))
             self._read([unit for unit in units if unit in allowed])

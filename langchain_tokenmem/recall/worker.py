@@ -41,7 +41,9 @@ class Worker:
         """Have the work done soon; never blocks, never raises."""
         with self._lock:
             self._is_wanted = not self.is_stopping
-            if self._thread is not None or self.is_stopping:
+            # A fork takes the object along, and not the thread.
+            is_there = self._thread is not None and self._thread.is_alive()
+            if is_there or self.is_stopping:
                 return
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()

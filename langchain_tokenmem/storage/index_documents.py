@@ -47,11 +47,13 @@ def home_of(
             )
         key = user_key(checked_id(user_id, "user_id"))
         if make:
-            return find_or_make_shelf(connection, key, key)
-        return find_shelf(connection, key)
+            find_or_make_shelf(connection, key, key)
+        return find_shelf(connection, key, lock=True)
     if not make:
         session = find(connection, session_id, user_id)
-        return None if session is None else find_shelf(connection, session_documents(session.key))
+        if session is None:
+            return None
+        return find_shelf(connection, session_documents(session.key), lock=True)
     session = find_or_make(connection, session_id, user_id)
     own = find_shelf(connection, session.key)
     if own is not None:

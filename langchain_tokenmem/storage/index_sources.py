@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.units import Scope, Source, unit_place
+from langchain_tokenmem.storage.database import is_writer
 from langchain_tokenmem.storage.documents import last_document, read_documents
 from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
 from langchain_tokenmem.storage.recall_tables import shelves
 from langchain_tokenmem.storage.rows import key_of
-from langchain_tokenmem.storage.sessions import SessionRow, find_by_key
-from langchain_tokenmem.storage.shelves import user_key
+from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
+from langchain_tokenmem.storage.shelves import find_shelf, user_key
 
 Place = tuple[int, int]
 """Number of the shelf, number on the shelf."""
@@ -40,7 +41,10 @@ def source_of(row: TranscriptRow, session: SessionRow) -> Source:
 def sources_from(
     connection: Connection, shelf_key: str, from_seq: int, limit: int
 ) -> tuple[list[Source], int]:
-    """Return what stands on a shelf from a number on, and the last number that there is."""
+    """Return what stands on a shelf from a number on, and the last number that there is.
+
+    For a writer that last number stays the last one until its transaction ends.
+    """
     if shelf_key[0] in "=#":
         session = find_by_key(connection, shelf_key)
         if session is None:
@@ -48,6 +52,8 @@ def sources_from(
         start = max(from_seq, session.first_seq)
         rows = read_some(connection, session, start, limit)
         return [source_of(row, session) for row in rows], session.last_seq
+    if is_writer(connection):
+        find_shelf(connection, shelf_key, lock=True)
     session_id = session_of_documents(connection, shelf_key)
     found = read_documents(
         connection, shelf_key, from_seq=from_seq, limit=limit, session_id=session_id
@@ -67,30 +73,68 @@ def sources_at(connection: Connection, scope: Scope, units: Iterable[int]) -> di
     for unit in units:
         shelf, seq, _ = unit_place(unit)
         wanted[shelf].add(seq)
-    found: dict[Place, Source] = {}
-    for shelf, seqs in wanted.items():
-        for source in _on_shelf(connection, scope, shelf, sorted(seqs)):
-            found[shelf, source.seq] = source
+    keys = _keys(connection, list(wanted))
+    own = {key.removeprefix("d") for key in keys.values() if key[0] != "u"}
+    known = {key: row for key, row in find_by_keys(connection, own).items() if in_scope(row, scope)}
+    found = {
+        (shelf, row.seq): source_of(row, known[key])
+        for shelf, key in keys.items()
+        if key in known
+        for row in read_at(connection, known[key], sorted(wanted[shelf]))
+    }
+    for shelf, key in keys.items():
+        if key[0] in "du":
+            for source in _documents(connection, scope, key, known, sorted(wanted[shelf])):
+                found[shelf, source.seq] = source
     return found
 
 
-def _on_shelf(
-    connection: Connection, scope: Scope, shelf: int, seqs: Sequence[int]
+def _keys(connection: Connection, numbers: Sequence[int]) -> dict[int, str]:
+    return {
+        row.shelf: row.shelf_key for row in connection.execute(_SHELF_KEYS, {"numbers": numbers})
+    }
+
+
+def _documents(
+    connection: Connection,
+    scope: Scope,
+    key: str,
+    known: Mapping[str, SessionRow],
+    seqs: Sequence[int],
 ) -> list[Source]:
-    key = connection.execute(select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)).scalar()
-    if not key:
-        return []
     if key[0] == "u":
         is_mine = scope.whole_user and key == user_key(scope.user_id or "")
         return read_documents(connection, key, seqs=seqs, user_id=scope.user_id) if is_mine else []
-    session = find_by_key(connection, key.removeprefix("d"))
-    if session is None or not in_scope(session, scope):
+    session = known.get(key[1:])
+    if session is None:
         return []
-    if key[0] == "d":
-        return read_documents(
-            connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+    return read_documents(
+        connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+    )
+
+
+def present_units(connection: Connection, units: Iterable[int]) -> set[int]:
+    """Return the units whose message or document is there (still)."""
+    by_shelf: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for unit in units:
+        shelf, seq, _ = unit_place(unit)
+        by_shelf[shelf][seq].append(unit)
+    keys = connection.execute(_SHELF_KEYS, {"numbers": list(by_shelf)}).all()
+    found: set[int] = set()
+    for shelf, key in keys:
+        seqs = sorted(by_shelf[shelf])
+        there: Iterable[int] = (
+            keys_at(connection, key, seqs)
+            if key[0] in "=#"
+            else [source.seq for source in read_documents(connection, key, seqs=seqs)]
         )
-    return [source_of(row, session) for row in read_at(connection, session, seqs)]
+        found.update(unit for seq in there for unit in by_shelf[shelf][seq])
+    return found
+
+
+_SHELF_KEYS = select(shelves.c.shelf, shelves.c.shelf_key).where(
+    shelves.c.shelf.in_(bindparam("numbers", expanding=True))
+)
 
 
 def in_scope(session: SessionRow, scope: Scope) -> bool:
@@ -120,12 +164,9 @@ def chosen(
         shelf, seq, _ = unit_place(unit)
         by_shelf[shelf].add(seq)
     keys: dict[Place, str] = {}
-    for shelf, seqs in by_shelf.items():
-        shelf_key = connection.execute(
-            select(shelves.c.shelf_key).where(shelves.c.shelf == shelf)
-        ).scalar()
-        if shelf_key and shelf_key[0] in "=#":
-            named = keys_at(connection, shelf_key, sorted(seqs))
+    for shelf, shelf_key in _keys(connection, list(by_shelf)).items():
+        if shelf_key[0] in "=#":
+            named = keys_at(connection, shelf_key, sorted(by_shelf[shelf]))
             keys |= {(shelf, seq): key for seq, key in named.items()}
     return [
         unit

@@ -21,12 +21,13 @@ from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fac
 from langchain_tokenmem.storage.index_sources import (
     Place,
     chosen,
+    present_units,
     source_of,
     sources_at,
     sources_from,
 )
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
-from langchain_tokenmem.storage.postings import Posting
+from langchain_tokenmem.storage.postings import Table
 from langchain_tokenmem.storage.recall_tables import outbox
 from langchain_tokenmem.storage.sessions import SessionRow, find, find_by_key
 from langchain_tokenmem.storage.shelves import (
@@ -85,11 +86,11 @@ class IndexReader:
         """Return in how many units in reach each term occurs; only of terms that do."""
         return postings.document_counts(self._connection, self.reach, terms)
 
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, list[Posting]]:
-        """Return (unit, tf, length) of terms; of a single one with more than `most`, the newest."""
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, Table]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
         return postings.postings(self._connection, self.reach, terms, most)
 
-    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Posting]]:
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, Table]:
         """Return (unit, tf, length) of terms in some units only."""
         return postings.postings_of(self._connection, self.reach, terms, units)
 
@@ -97,9 +98,13 @@ class IndexReader:
         """Return every vector in reach by unit."""
         return vector_rows.vectors_in(self._connection, fingerprint, self.reach)
 
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors are in reach."""
-        return vector_rows.count_vectors(self._connection, fingerprint, self.reach)
+    def fact(self, name: str) -> Any:
+        """Return a fact about an index (plain JSON); None when it is not known."""
+        return fact(self._connection, name)
+
+    def count_vectors(self, fingerprint: str, most: int) -> int:
+        """Return how many vectors are in reach; counts no further than `most`."""
+        return vector_rows.count_vectors(self._connection, fingerprint, self.reach, most)
 
     def chosen(
         self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
@@ -222,7 +227,7 @@ class IndexStore:
         """Return for each sink how many shelves it has not taken in whole."""
         with self._database.reading("The outbox of recall") as connection:
             query = select(outbox.c.sink, func.count()).group_by(outbox.c.sink)
-            counted = {sink: int(count) for sink, count in connection.execute(query)}
+            counted = {row[0]: int(row[1]) for row in connection.execute(query)}
         return {**dict.fromkeys(SINKS, 0), **counted}
 
     def sources_from(self, shelf_key: str, from_seq: int, limit: int) -> tuple[list[Source], int]:
@@ -371,6 +376,8 @@ class IndexStore:
     ) -> None:
         """Store vectors by unit; with `done`, also that its shelf is taken in up to a number.
 
+        Vectors of what is no longer there are left out.
+
         Args:
             fingerprint: Of the model.
             vectors: float32, little-endian, by unit.
@@ -378,7 +385,10 @@ class IndexStore:
                 goes when no later one is there.
         """
         with self._database.writing("The vectors of recall") as connection:
-            vector_rows.put_vectors(connection, fingerprint, vectors)
+            # What was erased while its text was being embedded must not come back.
+            there = present_units(connection, vectors) if vectors else ()
+            kept = {unit: vectors[unit] for unit in vectors if unit in there}
+            vector_rows.put_vectors(connection, fingerprint, kept)
             if done is not None:
                 _, last = sources_from(connection, done[0], done[1] + 1, 1)
                 settle(connection, VECTORS, done[0], done[1], last)

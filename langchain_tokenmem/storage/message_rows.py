@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from langchain_tokenmem.core.messages import digest_of, groups, role_of
 from langchain_tokenmem.errors import CorruptStoreError
@@ -140,16 +140,24 @@ def read_at(
     Raises:
         CorruptStoreError: When one is damaged.
     """
-    own = messages.c.session_key == session.key
     return [
         _row(_checked(row, session))
         for start in range(0, len(seqs), _AT_ONCE)
         for row in connection.execute(
-            select(messages)
-            .where(own, messages.c.seq.in_(seqs[start : start + _AT_ONCE]))
-            .order_by(messages.c.seq)
+            _AT_NUMBERS, {"key": session.key, "numbers": seqs[start : start + _AT_ONCE]}
         ).mappings()
     ]
+
+
+# Made once: a search over many sessions asks it for each of them.
+_AT_NUMBERS = (
+    select(messages)
+    .where(
+        messages.c.session_key == bindparam("key"),
+        messages.c.seq.in_(bindparam("numbers", expanding=True)),
+    )
+    .order_by(messages.c.seq)
+)
 
 
 def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> dict[int, str]:

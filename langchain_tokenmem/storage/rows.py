@@ -36,7 +36,7 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "chat": ChatMessage,
 }
 
-_VIEW_MARKS = frozenset({"created_at", "cut", "added"})
+_VIEW_MARKS = frozenset({"created_at", "cut"})
 """Marks that a view sets; they are no part of what the application said."""
 
 _LONGEST_KEY = 400

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, update
+from sqlalchemy import Connection, bindparam, exists, select, update
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
@@ -134,12 +134,29 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
 def find_by_key(connection: Connection, key: str) -> SessionRow | None:
     """Return the row of a session by its key in every table, checked; None when there is none.
 
+    A writer holds it from then on, as by `find`.
+
     Raises:
         CorruptStoreError: When the row is damaged.
     """
-    found = connection.execute(select(sessions).where(sessions.c.session_key == key)).mappings()
-    row = found.one_or_none()
+    query = select(sessions).where(sessions.c.session_key == key)
+    if is_writer(connection):
+        query = query.with_for_update()
+    row = connection.execute(query).mappings().one_or_none()
     return None if row is None else checked_row(row)
+
+
+def find_by_keys(connection: Connection, keys: Iterable[str]) -> dict[str, SessionRow]:
+    """Return the rows of the sessions with these keys that there are, checked.
+
+    Raises:
+        CorruptStoreError: When a row is damaged.
+    """
+    found = connection.execute(_BY_KEYS, {"keys": sorted(keys)}).mappings().all()
+    return {row.key: row for row in map(checked_row, found)}
+
+
+_BY_KEYS = select(sessions).where(sessions.c.session_key.in_(bindparam("keys", expanding=True)))
 
 
 def checked_row(found: Mapping[Any, Any]) -> SessionRow:

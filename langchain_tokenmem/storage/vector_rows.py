@@ -64,7 +64,7 @@ def vectors_of(connection: Connection, fingerprint: str, units: Sequence[int]) -
 
 def _read(connection: Connection, *conditions: Any) -> dict[int, bytes]:
     query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector).where(*conditions)
-    rows = connection.execute(query.order_by(vectors.c.unit))
+    rows = connection.execute(query.order_by(vectors.c.unit)).all()
     return {
         unit: bytes(vector)
         for unit, checksum, vector in rows
@@ -72,12 +72,26 @@ def _read(connection: Connection, *conditions: Any) -> dict[int, bytes]:
     }
 
 
-def count_vectors(connection: Connection, fingerprint: str, reach: Reach | None = None) -> int:
-    """Return how many vectors there are under a fingerprint, in reach or in all."""
-    query = select(func.count()).select_from(vectors).where(vectors.c.fingerprint == fingerprint)
+def count_vectors(
+    connection: Connection,
+    fingerprint: str,
+    reach: Reach | None = None,
+    most: int | None = None,
+) -> int:
+    """Return how many vectors there are under a fingerprint, in reach or in all.
+
+    Args:
+        connection: To the database.
+        fingerprint: Of the model.
+        reach: Where to count; None counts all.
+        most: Count no further than this: rows are large, and all of them would be read.
+    """
+    query = select(vectors.c.unit).where(vectors.c.fingerprint == fingerprint)
     if reach is not None:
         query = query.where(vectors.c.shelf.in_(_of(reach)))
-    return connection.execute(query).scalar_one()
+    if most is not None:
+        query = query.limit(most)
+    return connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
 
 
 def vector_units(

@@ -47,7 +47,9 @@ def talk(count: int, start: int = 0, topic: str = "day") -> list[BaseMessage]:
     """Messages that differ, by turns of a human and an AI."""
     kinds = (HumanMessage, AIMessage)
     return [
-        kinds[n % 2](f"{topic} number{n} word{n * 7 % 13} about thing{n * 5 % 11}", id=f"{topic}-{n}")
+        kinds[n % 2](
+            f"{topic} number{n} word{n * 7 % 13} about thing{n * 5 % 11}", id=f"{topic}-{n}"
+        )
         for n in range(start, start + count)
     ]
 

@@ -1,0 +1,182 @@
+"""Whether the evidence stands in what the model is sent: LoCoMo through the history door.
+
+Each dialogue is played through `TokenMemoryChatHistory` turn by turn, at a window of 8,000 tokens,
+with recall and the extractive summarizer. Then each question is asked by `with_token_memory`, as
+the next thing that the user says, of a model that fails once it has seen the request, so that no
+question finds the one before. Counted is the evidence whose text stands in the request; beside it
+`trim_messages` on the same budget, which keeps the newest messages.
+
+`share` is the mean share of a question's evidence, `any` and `all` the questions of whose evidence
+something or everything is there.
+
+The data is CC BY-NC 4.0 and not part of this project; the model is no dependency of it.
+
+Run: python benchmarks/recall_whole_path.py DATA [--embeddings none|hashing|minilm] [--cache FILE]
+     [--window 8000] [--dialogues 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from _locomo import KINDS, Dialogue, Question, read_dialogues
+from _models import MiniLM
+from langchain_core.messages import BaseMessage, HumanMessage, trim_messages
+from langchain_core.runnables import RunnableLambda
+from recall_locomo import model_named
+
+from langchain_tokenmem import (
+    ChromaIndex,
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
+from langchain_tokenmem.core.messages import marked, text_of
+from langchain_tokenmem.tokens.resolve import counter_for
+
+PROMISED = {False: 80, True: 88}
+
+
+class SeenError(Exception):
+    """The model has seen its request."""
+
+
+def dated(dialogue: Dialogue) -> list[BaseMessage]:
+    """Return the messages of a dialogue with the time of their sitting."""
+    return [
+        marked(message, created_at=line.said_at.isoformat())
+        for message, line in zip(dialogue.messages(), dialogue.lines, strict=True)
+    ]
+
+
+def play(dialogue: Dialogue, memory: TokenMemory, store: TranscriptStore) -> None:
+    """Let a dialogue happen at the history door: a view after each thing that the human says."""
+    history = TokenMemoryChatHistory(dialogue.name, memory=memory, store=store)
+    for message in dated(dialogue):
+        history.add_messages([message])
+        if message.type == "human":
+            history.view()
+
+
+def requests(
+    dialogue: Dialogue, memory: TokenMemory, store: TranscriptStore
+) -> Iterator[tuple[Question, list[BaseMessage]]]:
+    """Ask each question; yield it with the request that reached the model."""
+    seen: list[list[BaseMessage]] = []
+
+    def model(messages: list[BaseMessage]) -> str:
+        seen.append(messages)
+        raise SeenError
+
+    chain = with_token_memory(RunnableLambda(model), memory, store)
+    before = store.state(dialogue.name)
+    said = store.count(dialogue.name)
+    for question in dialogue.questions:
+        try:
+            chain.invoke(question.text, {"configurable": {"session_id": dialogue.name}})
+        except SeenError:
+            yield question, seen.pop()
+        # What the failed turn has left in the state must not help or hinder the next question.
+        after = store.state(dialogue.name)
+        if after.version != before.version and before.state is not None:
+            store.save_state(dialogue.name, before.state, expected=after.version)
+            before = store.state(dialogue.name)
+        if store.count(dialogue.name) != said:
+            raise SystemExit("A question was stored: the next one would find it.")
+
+
+def share_in(question: Question, dialogue: Dialogue, request: Sequence[BaseMessage]) -> float:
+    """Return the share of a question's evidence whose text stands in a request."""
+    sent = "\n".join(map(text_of, request))
+    texts = [line.text for line in dialogue.lines if line.id in question.evidence]
+    return sum(text in sent for text in texts) / len(texts)
+
+
+def trimmed(dialogue: Dialogue, question: Question, limit: int) -> list[BaseMessage]:
+    """Return what LangChain's `trim_messages` sends on the same budget."""
+    counter = counter_for(None)
+    return trim_messages(
+        [*dialogue.messages(), HumanMessage(question.text)],
+        max_tokens=limit,
+        token_counter=lambda messages: counter.count(messages).tokens,
+        strategy="last",
+    )
+
+
+def line_of(name: str, rows: Sequence[tuple[int, float]]) -> str:
+    """Return a line of the table; the categories show their mean share."""
+    shares = [share for _, share in rows]
+    kinds = [[share for kind, share in rows if kind == number] for number in KINDS]
+    return (
+        f"{name:34} {len(rows):5} {_percent(shares):6.1f} "
+        f"{_percent([share > 0 for share in shares]):6.1f} "
+        f"{_percent([share == 1 for share in shares]):6.1f}  "
+        + " ".join(f"{_percent(kind):10.1f}" for kind in kinds)
+    )
+
+
+def _percent(values: Sequence[float]) -> float:
+    return 100 * sum(values) / len(values) if values else 0.0
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, help="LoCoMo, .json or .json.gz")
+    parser.add_argument("--embeddings", choices=("none", "hashing", "minilm"), default="none")
+    parser.add_argument("--cache", type=Path, help=".npz that keeps vectors between runs")
+    parser.add_argument("--window", type=int, default=8_000)
+    parser.add_argument("--dialogues", type=int, default=10)
+    options = parser.parse_args()
+    if options.data is None:
+        print("It needs DATA, the LoCoMo dialogues (CC BY-NC 4.0): none are given, none are read.")
+        return
+    if "recall" not in inspect.signature(TokenMemory.__init__).parameters:
+        raise SystemExit("TokenMemory takes no recall here.")
+    dialogues = read_dialogues(options.data)[: options.dialogues]
+    model = model_named(options.embeddings, options.cache)
+    budget = TokenBudget(context_window=options.window)
+    print(f"limit {budget.limit:,}, recall share {budget.recall_tokens:,} tokens")
+    print(f"{'system':34} {'n':>5} {'share':>6} {'any':>6} {'all':>6}  "
+          + " ".join(f"{name:>10}" for name in KINDS.values()))  # fmt: skip
+    ours: list[tuple[int, float]] = []
+    theirs: list[tuple[int, float]] = []
+    used: list[int] = []
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        store = stack.enter_context(TranscriptStore(f"sqlite:///{folder}/memory.db"))
+        chroma = ChromaIndex(Path(folder) / "chroma", embeddings=model) if model else None
+        recall = stack.enter_context(Recall(store, chroma))
+        memory = TokenMemory(budget, recall=recall)
+        for dialogue in dialogues:
+            play(dialogue, memory, store)
+            recall.index()
+            for question, request in requests(dialogue, memory, store):
+                ours.append((question.kind, share_in(question, dialogue, request)))
+                used.append(memory.count(request).tokens)
+                kept = trimmed(dialogue, question, budget.limit)
+                theirs.append((question.kind, share_in(question, dialogue, kept)))
+            print(line_of(f"  {dialogue.name}", ours[-len(dialogue.questions) :]), flush=True)
+    print(line_of(f"history door, {options.embeddings}", ours))
+    print(line_of("trim_messages", theirs))
+    print(
+        f"promised: {PROMISED[isinstance(model, MiniLM)]} %; requests of "
+        f"{sum(used) / len(used):,.0f} tokens on average, {max(used):,} at most; "
+        f"{time.perf_counter() - started:.0f} s"
+    )
+    if isinstance(model, MiniLM):
+        model.keep()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""Chroma for real: processes that are killed, a server, two processes on one folder, damage."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import recall_worker
+from langchain_core.messages import HumanMessage
+
+import langchain_tokenmem
+from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem.errors import RecallError
+
+LIVES = 101
+"""The last one is not killed: it counts."""
+
+
+def worker(*arguments: object) -> subprocess.Popen[str]:
+    package = Path(langchain_tokenmem.__file__).parents[1]
+    return subprocess.Popen(
+        [sys.executable, recall_worker.__file__, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+
+
+def test_R9_a_hundred_kills_lose_no_message_and_no_entry(tmp_path):
+    process = worker("kills", tmp_path, LIVES - 1, random.randrange(10**6))
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err
+    said = [json.loads(line) for line in out.splitlines()]
+    lives = [one for one in said if "life" in one]
+    ends = [one for one in said if "home" in one]
+    assert len(lives) == LIVES - 1
+
+    # The kills have hit: something was acknowledged, and often a write was under way.
+    assert sum(one["acknowledged"] for one in ends) > 1_000
+    states = [one["state"] for one in lives if one["state"] is not None]
+    assert len(states) > 60
+    assert sum(state["broken"] for state in states) > 15
+
+    for state in [*states, *ends]:
+        assert state["owed"] == 0
+        assert state["vectors"] == state["entries"] == state["found"]
+    for state in states:
+        assert state["entries"] == state["ids"]
+    assert [one["lost"] for one in ends] == [[]] * len(ends)
+    for end in ends:
+        assert end["entries"] >= end["acknowledged"]
+
+
+def test_R9_a_second_process_goes_on_with_words_until_the_first_has_ended(tmp_path, caplog):
+    holder = worker("holds", tmp_path)
+    try:
+        assert holder.stdout.readline() == "held\n", holder.stderr.read()
+        store, recall = recall_worker.opened(tmp_path)
+        store.add("second", [HumanMessage("the price is 42 euros", id="m1")])
+        assert [hit.message_id for hit in recall.search("price", session_id="second")] == ["m1"]
+        with pytest.raises(RecallError, match=r"Another process.*chroma run --path"):
+            recall.index()
+        assert recall.backlog()["vectors"] == 1
+    finally:
+        holder.communicate(timeout=30)
+    recall.index()
+    assert recall.backlog()["vectors"] == 0
+    state = recall_worker.state_of(store, recall)
+    assert state["entries"] == state["found"] == 2
+    recall.close()
+    store.close()
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def chroma_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    command = Path(sys.executable).with_name("chroma")
+    process = subprocess.Popen(
+        [str(command), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
+    )
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert time.monotonic() < end, "the server did not start"
+                time.sleep(0.1)
+        yield process
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+def served(folder: Path, port: int) -> tuple[TranscriptStore, Recall]:
+    return recall_worker.opened(folder, host="127.0.0.1", port=port)
+
+
+def test_R9_two_processes_share_a_server(tmp_path, port):
+    with chroma_server(tmp_path / "server", port):
+        home = tmp_path / "home"
+        store, recall = served(home, port)
+        store.add("s0", [HumanMessage("hello", id="h")])
+        recall.index()
+        writers = [worker("adds", home, port, name, 60) for name in ("a", "b")]
+        for writer in writers:
+            out, err = writer.communicate(timeout=120)
+            assert writer.returncode == 0, err
+            assert len(out.split()) == 60
+        recall.index()
+        state = recall_worker.state_of(store, recall)
+        assert state["owed"] == 0
+        assert state["vectors"] == state["entries"] == state["found"] == 121
+        recall.close()
+        store.close()
+
+
+def test_a_server_that_dies_fails_no_turn_and_catches_up(tmp_path, port):
+    folder = tmp_path / "server"
+    store, recall = served(tmp_path / "home", port)
+    with chroma_server(folder, port):
+        store.add("s", [recall_worker.sentence(f"a{n}") for n in range(20)])
+        recall.index()
+    for number in range(5):
+        assert store.add("s", [recall_worker.sentence(f"b{number}")])
+    assert "b3" in {hit.message_id for hit in recall.search("message b3", session_id="s")}
+    with pytest.raises(RecallError):
+        recall.index()
+    assert recall.backlog()["vectors"] == 1
+    with chroma_server(folder, port):
+        recall.index()
+        state = recall_worker.state_of(store, recall)
+        assert state["entries"] == state["found"] == 25
+    recall.close()
+    store.close()
+
+
+def test_a_server_that_never_answers_holds_nobody_up(tmp_path):
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        chroma = ChromaIndex(
+            host="127.0.0.1",
+            port=deaf.getsockname()[1],
+            embeddings=HashingEmbeddings(16),
+            timeout_s=0.5,
+        )
+        with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
+            chroma.connect()
+
+
+def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
+    with chroma_server(tmp_path / "server", port) as server:
+        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
+        chroma = ChromaIndex(
+            host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16), timeout_s=2
+        )
+        recall = Recall(store, chroma=chroma)
+        store.add("s", [recall_worker.sentence("first")])
+        recall.index()
+        server.send_signal(signal.SIGSTOP)
+        store.add("s", [recall_worker.sentence("second")])
+        with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
+            recall.index()
+        assert recall.backlog()["vectors"] == 1
+        server.send_signal(signal.SIGCONT)
+        recall.index()
+        assert recall_worker.state_of(store, recall)["found"] == 2
+        recall.close()
+        store.close()
+
+
+def test_R9_files_cut_at_random_heal(tmp_path):
+    """Every file of an embedded Chroma with a graph on the disk (over 1,000 entries)."""
+    whole = tmp_path / "whole"
+    store, recall = recall_worker.opened(whole)
+    store.add("s0", [recall_worker.sentence(f"m{n}") for n in range(1_100)])
+    recall.index()
+    recall.close()
+    store.close()
+    chance = random.Random(5)
+    files = [
+        one.relative_to(whole)
+        for one in sorted((whole / "chroma").rglob("*"))
+        if one.is_file() and not one.name.startswith("tokenmem")
+    ]
+    assert {"chroma.sqlite3", "header.bin", "index_metadata.pickle"} <= {one.name for one in files}
+    for number, file in enumerate([*files, *files]):
+        home = tmp_path / f"cut{number}"
+        shutil.copytree(whole, home)
+        kept = chance.randrange((home / file).stat().st_size) if number < len(files) else None
+        if kept is None:
+            (home / file).unlink()
+        else:
+            os.truncate(home / file, kept)
+        check_healed(home, f"{file} cut to {kept}")
+
+
+def check_healed(home: Path, damage: str) -> None:
+    store, recall = recall_worker.opened(home)
+    assert recall.search("message m7 thing", session_id="s0", k=3), damage
+    recall.index()
+    state = recall_worker.state_of(store, recall)
+    assert state["entries"] == state["found"] == state["vectors"] == 1_100, damage
+    recall.close()
+    store.close()
+    shutil.rmtree(home)
+
+
+def test_R5_an_erased_token_is_in_no_file_and_others_keep_theirs(tmp_path):
+    canary = "Donaudampfschiff4711"
+    store, recall = recall_worker.opened(tmp_path)
+    said = [HumanMessage(f"{canary} number {n}", id=f"{canary}-{n}") for n in range(50)]
+    store.add(f"s-{canary}", said, user_id=f"u-{canary}")
+    store.add("other", [HumanMessage("my own words", id="o")], user_id="other")
+    recall.index()
+    assert any(canary.encode() in one.read_bytes() for one in files_of(tmp_path))
+    counts = recall.erase(user_id=f"u-{canary}")
+    assert counts["chroma"] == 50
+    assert recall.search("words", session_id="other")[0].message_id == "o"
+    state = recall_worker.state_of(store, recall)
+    assert state["ids"] == ["o"]
+    assert state["entries"] == state["found"] == state["vectors"] == 1
+    recall.close()
+    store.close()
+    assert [one for one in files_of(tmp_path) if canary.encode() in one.read_bytes()] == []
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [one for one in folder.rglob("*") if one.is_file()]
+
+
+def test_the_embedding_model_is_never_asked_for_text_by_chroma(tmp_path, port):
+    """Over HTTP, too, nothing but vectors and numbers leaves the process."""
+    with chroma_server(tmp_path / "server", port):
+        canary = "Rindfleischetikett"
+        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
+        chroma = ChromaIndex(host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16))
+        with Recall(store, chroma=chroma) as recall:
+            store.add(canary, [HumanMessage(canary, id=canary)], user_id=canary)
+            recall.index()
+    found = [one for one in files_of(tmp_path / "server") if canary.encode() in one.read_bytes()]
+    assert found == []
+
+
+def test_vectors_in_postgresql_are_the_same(tmp_path, postgres_url):
+    found = []
+    for url in (f"sqlite:///{tmp_path}/memory.db", postgres_url):
+        chroma = ChromaIndex(tmp_path / f"chroma{len(found)}", embeddings=HashingEmbeddings(16))
+        with TranscriptStore(url) as store, Recall(store, chroma=chroma) as recall:
+            messages = [recall_worker.sentence(f"pg{n}") for n in range(150)]
+            store.add("pg-chroma", messages, user_id="pg-user")
+            recall.index()
+            assert recall.rebuild() >= 150
+            state = recall_worker.state_of(store, recall)
+            assert state["owed"] == 0
+            assert state["entries"] == state["vectors"] == 150
+            hits = recall.search("message pg77 thing", session_id="pg-chroma", k=10)
+            found.append([(hit.message_id, round(hit.score, 4)) for hit in hits])
+            assert recall.erase(user_id="pg-user")["chroma"] == 150
+    assert found[0] == found[1]
+    assert found[0]

@@ -1,0 +1,144 @@
+"""Recall on PostgreSQL and on SQLite: the same hits, in the same order, with the same scores."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from sqlalchemy import create_engine, text
+
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.core.units import Scope, unit_number
+from langchain_tokenmem.errors import ScopeError
+
+TOPICS = (
+    "copper lamp",
+    "northern harbour",
+    "ERR-4711",
+    "auth.py",
+    "我们搬到法兰克福",
+    "birthday cake",
+)
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> Iterator[str]:
+    name = f"t{uuid.uuid4().hex}"
+    admin = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    yield postgres_url.replace("/postgres?", f"/{name}?")
+    with admin.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    admin.dispose()
+
+
+def said(store: TranscriptStore, recall: Recall) -> None:
+    for session in range(6):
+        messages = [
+            (HumanMessage if n % 2 else AIMessage)(
+                f"On day {n} of {session} we spoke of {TOPICS[(n * 7 + session) % 6]}, NUL \x00",
+                id=f"{session}-{n}",
+                name=("Ann", "Bob")[n % 2],
+            )
+            for n in range(40)
+        ]
+        store.add(f"s{session}", messages[:25], user_id=f"u{session % 2}")
+        store.add(f"s{session}", messages[25:], user_id=f"u{session % 2}")
+    recall.add_documents([Document("The copper lamp is in the attic.", id="d")], user_id="u0")
+    recall.add_documents([Document("The cake of ERR-4711.", id="e")], session_id="s1")
+    recall.add_documents([Document("The cake of the harbour.", id="e")], session_id="s1")
+
+
+def found(recall: Recall) -> list[object]:
+    hits = []
+    for query in (*TOPICS, "What did Ann say about the lamp?", "harbour cake", "nothing of it"):
+        for session in ("s0", "s1", "nobody"):
+            hits.append(recall.search(query, session_id=session, k=10))
+            user = "u1" if session == "s1" else "u0"
+            hits.append(recall.search(query, session_id=session, user_id=user, scope="user", k=30))
+    return [
+        [(hit.message_id, hit.session_id, hit.text, round(hit.score, 9)) for hit in each]
+        for each in hits
+    ]
+
+
+def test_the_same_hits_on_both(postgres, tmp_path):
+    with (
+        TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as one,
+        TranscriptStore(postgres) as two,
+    ):
+        recalls = Recall(one), Recall(two)
+        for store, recall in zip((one, two), recalls, strict=True):
+            said(store, recall)
+        first, second = map(found, recalls)
+        assert first == second
+        assert sum(map(len, first)) > 200
+        assert recalls[1].rebuild() == recalls[0].rebuild() == 6 * 40 + 2
+        assert found(recalls[1]) == first
+        counts = [recall.erase(user_id="u0") for recall in recalls]
+        assert counts[0] == counts[1]
+        assert found(recalls[0]) == found(recalls[1])
+        assert [store.clear("s1") for store in (one, two)] == [40, 40]
+        assert found(recalls[0]) == found(recalls[1])
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/memory.db"
+    return str(request.getfixturevalue("postgres"))
+
+
+def test_many_writers_index_every_message(url):
+    with TranscriptStore(url) as store:
+        recall = Recall(store)
+
+        def write(writer: int) -> None:
+            for n in range(20):
+                message = HumanMessage(f"lamp {writer} {n}", id=f"{writer}-{n}")
+                store.add(f"s{writer % 3}", [message], user_id="u")
+                recall.add_documents([Document(f"lamp {n}", id=f"{n}")], user_id="u")
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(write, range(6)))
+        assert recall.backlog() == {"lexical": 0}
+        with store.index.reading(Scope("s0", "u", whole_user=True)) as reader:
+            assert reader.totals()[0] == 6 * 20 + 20
+            assert reader.counts(["lamp"]) == {"lamp": 6 * 20 + 20}
+
+
+def test_a_session_that_is_claimed_moves_to_its_user(url):
+    with TranscriptStore(url) as store:
+        recall = Recall(store)
+        store.add("s", [HumanMessage("the copper lamp", id="1")])
+        recall.add_documents([Document("a copper kettle", id="d")], session_id="s")
+        store.add("s", [HumanMessage("hello", id="2")], user_id="u")
+        hits = recall.search("copper", session_id="t", user_id="u", scope="user")
+        assert {hit.message_id for hit in hits} >= {"1", "d"}
+        with pytest.raises(ScopeError):
+            recall.search("copper", session_id="s", user_id="v")
+
+
+def test_vectors_as_rows(url):
+    with TranscriptStore(url) as store:
+        Recall(store)
+        store.add("s", [HumanMessage("one", id="1"), HumanMessage("two", id="2")], user_id="u")
+        (pending,) = store.index.pending("vectors")
+        shelf = store.index.shelf_number(pending.shelf_key)
+        units = {unit_number(shelf, n): bytes([n]) * 8 for n in (1, 2)}
+        store.index.put_vectors("m", {unit_number(shelf, 1): b"old"})
+        store.index.put_vectors("m", units, done=(pending.shelf_key, 2))
+        assert store.index.pending("vectors") == []
+        assert store.index.vectors_of("m", list(units)) == units
+        assert store.index.vectors_of("other", list(units)) == {}
+        assert store.index.vector_units("m") == sorted(units)
+        assert store.index.count_vectors("m") == 2
+        with store.index.reading(Scope("s")) as reader:
+            assert reader.vectors("m") == units
+        assert store.index.drop_vectors("m") == 2

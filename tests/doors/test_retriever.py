@@ -1,0 +1,69 @@
+"""`TranscriptRetriever`: the suite of langchain-tests, and what a document says."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
+from langchain_tokenmem.errors import ScopeError
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """Named after integration: it needs no network here."""
+
+    @property
+    def retriever_constructor(self):
+        return TranscriptRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        store = TranscriptStore("sqlite://")
+        recall = Recall(store)
+        said = [HumanMessage(f"the lamp number {n} is copper", id=f"m{n}") for n in range(8)]
+        store.add("s", said)
+        return {"recall": recall, "session_id": "s"}
+
+    @property
+    def retriever_query_example(self):
+        return "copper lamp"
+
+
+def test_a_document_says_where_it_comes_from(store):
+    recall = Recall(store)
+    store.add("s", [HumanMessage("hello", id="h"), AIMessage("Forty euros.", id="a", name="Bot")])
+    retriever = TranscriptRetriever(recall=recall, session_id="s")
+    (document,) = retriever.invoke("euros", k=1)
+    assert (document.id, document.page_content) == ("a", "Forty euros.")
+    about = document.metadata
+    assert (about["message_id"], about["session_id"], about["role"]) == ("a", "s", "ai")
+    assert about["name"] == "Bot"
+    assert about["created_at"].endswith("+00:00")
+    assert about["score"] > 0
+
+
+async def test_async_and_options(store):
+    recall = Recall(store)
+    store.add("s", [HumanMessage(f"lamp {n}", id=f"m{n}") for n in range(9)], user_id="u")
+    recall.add_documents([Document("lamp of brass", id="d", metadata={"shop": "x"})], user_id="u")
+    retriever = TranscriptRetriever(
+        recall=recall, session_id="t", user_id="u", scope="user", k=3, filter={"shop": "x"}
+    )
+    assert [document.id for document in await retriever.ainvoke("lamp")] == ["d"]
+    assert len(retriever.invoke("lamp", filter=None)) == 3
+    assert retriever.invoke("lamp", filter=None, max_tokens=0) == []
+    assert retriever.invoke("lamp")[0].metadata["shop"] == "x"
+
+
+def test_a_retriever_without_a_session_is_refused(store):
+    retriever = TranscriptRetriever(recall=Recall(store), session_id=" ")
+    with pytest.raises(ScopeError):
+        retriever.invoke("lamp")
