@@ -22,10 +22,12 @@ EXPECTED = {
     "RecallNode",
     "RunningSummary",
     "SummarizeNode",
+    "ThreadConflictError",
     "TokenBudget",
     "TokenMemory",
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
+    "TokenMemorySaver",
     "TokenUsage",
     "TranscriptStore",
     "Trigger",
@@ -44,6 +46,7 @@ ERRORS = {
     "ScopeError",
     "StoreError",
     "SummaryError",
+    "ThreadConflictError",
     "TokenMemoryError",
 }
 

@@ -23,6 +23,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
+from langchain_tokenmem.storage import checkpoint_tables  # noqa: F401  (tables of every store)
 from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
 
 _BUSY_SECONDS = 30

@@ -67,6 +67,25 @@ def read_from(connection: Connection, session: SessionRow, start: int) -> list[T
     return [_row(columns) for columns in found]
 
 
+def read_between(
+    connection: Connection, session: SessionRow, first: int, last: int
+) -> list[TranscriptRow]:
+    """Return the messages with the numbers `first` to `last`, in order.
+
+    Raises:
+        CorruptStoreError: When one of them is damaged or missing.
+    """
+    query = (
+        select(messages)
+        .where(messages.c.session_key == session.key, messages.c.seq.between(first, last))
+        .order_by(messages.c.seq)
+    )
+    found = [_checked(row, session) for row in connection.execute(query).mappings()]
+    if [row["seq"] for row in found] != list(range(first, last + 1)):
+        raise _incomplete(session, f"messages {first} to {last} are not all there")
+    return [_row(columns) for columns in found]
+
+
 def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
     """Return the newest `n` messages, and more where they begin in the middle of a group."""
     size = n + _LOOK_BACK

@@ -11,8 +11,14 @@ from typing import Any
 from sqlalchemy import Connection, exists, select, update
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    CorruptStoreError,
+    ScopeError,
+    StoreError,
+)
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.checkpoint_tables import groups
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.plain import from_json, to_json
 from langchain_tokenmem.storage.rows import checksum, escaped, key_of, unescaped
@@ -208,6 +214,20 @@ def find_or_make(connection: Connection, session_id: str, user_id: str | None) -
         row = replace(row, user_id=user_id)
         save(connection, row)
     return row
+
+
+def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
+    """Raise if the messages of a session belong to a thread with checkpoints.
+
+    Raises:
+        StoreError: When they do.
+    """
+    found = exists().where(groups.c.session_key == row.key)
+    if connection.execute(select(found)).scalar():
+        raise StoreError(
+            f"Session {row.session_id!r} holds the messages of a checkpointed thread, which could "
+            f"not be read without them. Delete the thread: TokenMemorySaver(store).delete_thread."
+        )
 
 
 def save(connection: Connection, row: SessionRow) -> None:

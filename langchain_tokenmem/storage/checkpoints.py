@@ -1,0 +1,383 @@
+"""Checkpoints of threads in the store: one transaction a call, each message once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from sqlalchemy import Connection
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_memory import MessageMemory
+from langchain_tokenmem.storage.checkpoint_messages import Learned, Messages
+from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored, Write
+from langchain_tokenmem.storage.checkpoint_shapes import (
+    attach,
+    detach,
+    from_ranges,
+    is_plain,
+    to_ranges,
+)
+from langchain_tokenmem.storage.checkpoint_spaces import (
+    Space,
+    find_or_make_space,
+    find_space,
+    save_space,
+)
+from langchain_tokenmem.storage.database import Database
+
+logger = logging.getLogger(__name__)
+
+_SMALL = 256
+"""Bytes up to which a value stands in the row of its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a checkpoint is: thread, namespace, and its id if one is meant."""
+
+    thread_id: str
+    ns: str
+    checkpoint_id: str | None = None
+
+    def __str__(self) -> str:
+        within = f", namespace {self.ns!r}" if self.ns else ""
+        named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
+        return f"Thread {self.thread_id!r}{within}{named}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint as it is read.
+
+    Attributes:
+        address: Where it is.
+        parent: Id of the one before it.
+        checkpoint: The checkpoint, its channels' values included.
+        metadata: Its metadata.
+        writes: Its pending writes as task, channel and value, in order.
+    """
+
+    address: Address
+    parent: str | None
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+    writes: list[tuple[str, str, Any]]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A checkpoint to be stored.
+
+    Attributes:
+        address: Its thread and namespace, and the id of its parent.
+        checkpoint: The checkpoint.
+        metadata: Its metadata, secrets left out.
+        new_versions: The channels that changed.
+        is_fork: Whether the caller named the parent, so that a new branch is meant.
+    """
+
+    address: Address
+    checkpoint: Mapping[str, Any]
+    metadata: dict[str, Any]
+    new_versions: Mapping[str, Any]
+    is_fork: bool
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value made ready outside of the transaction; packed unless it is small and plain."""
+
+    shape: Any
+    messages: list[BaseMessage]
+    packed: bytes | None
+
+
+class Checkpoints:
+    """Reads and writes the checkpoints of threads.
+
+    Args:
+        database: Where they are.
+        codec: Writes what is no message.
+        memory: What is remembered of messages.
+        main_channel: The channel whose messages are the thread's transcript; None for none.
+        on_conflict: Called inside the transaction with what happened when the parent of a new
+            checkpoint is not the head of its branch any more.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        codec: Codec,
+        memory: MessageMemory,
+        *,
+        main_channel: str | None,
+        on_conflict: Callable[[str], None],
+    ) -> None:
+        self.database = database
+        self.codec = codec
+        self.messages = Messages(codec, memory)
+        self._memory = memory
+        self._main = main_channel
+        self._on_conflict = on_conflict
+
+    def with_codec(self, codec: Codec) -> Checkpoints:
+        """Return the same with another codec."""
+        return Checkpoints(
+            self.database,
+            codec,
+            self._memory,
+            main_channel=self._main,
+            on_conflict=self._on_conflict,
+        )
+
+    def put(self, draft: Draft) -> None:
+        """Store a checkpoint.
+
+        Raises:
+            ThreadConflictError: When `on_conflict` raises it.
+            ConfigurationError: When a value cannot be stored.
+        """
+        checkpoint, address = draft.checkpoint, draft.address
+        values = {
+            name: self._ready(value)
+            for name, value in checkpoint["channel_values"].items()
+            if name in draft.new_versions
+        }
+        learned: list[Learned] = []
+        with self.database.writing(str(address)) as connection, about(address):
+            space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
+            id_ = checkpoint["id"]
+            old = rows.find_checkpoint(connection, self.codec, space.space_id, id_)
+            parent = self._parent(connection, space, draft, is_again=old is not None)
+            stored = Stored(
+                id_,
+                address.checkpoint_id,
+                {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}},
+                draft.metadata,
+                writes=rows.count_writes(connection, space.space_id, id_),
+            )
+            space = self._fill(connection, space, draft, stored, parent, values, learned)
+            rows.insert_checkpoint(
+                connection, self.codec, space.space_id, stored, is_new=old is None
+            )
+            if old is None:
+                space = space.with_new(id_, address.checkpoint_id)
+            save_space(connection, self.codec, space)
+        self.messages.learn(learned)
+
+    def _parent(
+        self, connection: Connection, space: Space, draft: Draft, *, is_again: bool
+    ) -> Stored | None:
+        """Return the parent, after a look at whether it is still the head of its branch."""
+        name = draft.address.checkpoint_id
+        follows = space.count == 0 or name in space.tips
+        if not follows and not is_again and not draft.is_fork:
+            self._on_conflict(
+                f"{Address(space.thread_id, space.ns)}: checkpoint {draft.checkpoint['id']!r} "
+                f"follows {name!r}, which another run has gone on from; the head is "
+                f"{space.head!r}."
+            )
+        return rows.find_checkpoint(connection, self.codec, space.space_id, name) if name else None
+
+    def _fill(
+        self,
+        connection: Connection,
+        space: Space,
+        draft: Draft,
+        stored: Stored,
+        parent: Stored | None,
+        values: Mapping[str, _Value],
+        learned: list[Learned],
+    ) -> Space:
+        """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
+        now = _moment(draft.checkpoint.get("ts"))
+        given = draft.checkpoint["channel_values"]
+        before = parent.fields.get("channel_versions", {}) if parent else {}
+        for name, version in draft.checkpoint.get("channel_versions", {}).items():
+            value = values.get(name)
+            if name not in draft.new_versions:
+                if parent and before.get(name) == version:
+                    if name in parent.inline:
+                        stored.inline[name] = parent.inline[name]
+                        continue
+                    if name in parent.large:
+                        stored.large[name] = parent.large[name]
+                        continue
+                value = self._ready(given[name]) if name in given else None
+            if value is None:
+                continue
+            numbers = self.messages.references(
+                connection,
+                space,
+                value.messages,
+                now=now,
+                is_main=name == self._main,
+                learned=learned,
+            )
+            refs = to_ranges(numbers)
+            if value.packed is None:
+                stored.inline[name] = Inline(refs, value.shape)
+            else:
+                space = replace(space, last_blob=space.last_blob + 1)
+                blob = Blob(refs, value.packed)
+                rows.insert_blob(connection, self.codec, space.space_id, space.last_blob, blob)
+                stored.large[name] = space.last_blob
+        return space
+
+    def _ready(self, value: Any) -> _Value:
+        shape, messages = detach(value)
+        plain = is_plain(shape)
+        packed = self.codec.pack(shape)
+        if plain and len(packed) <= _SMALL:
+            return _Value(shape, messages, None)
+        return _Value(shape, messages, packed if plain else self.codec.checked(packed))
+
+    def put_writes(
+        self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> None:
+        """Store pending writes of a checkpoint, whether it is there yet or not.
+
+        A write that is there stays; only errors, interrupts and resumes are written over.
+        """
+        checkpoint_id = str(address.checkpoint_id)
+        ready = [
+            (WRITES_IDX_MAP.get(channel, index), channel, self._ready(value))
+            for index, (channel, value) in enumerate(given)
+        ]
+        now = datetime.now(timezone.utc)
+        learned: list[Learned] = []
+        with self.database.writing(str(address)) as connection, about(address):
+            space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
+            known = rows.known_writes(connection, space.space_id, checkpoint_id, task_id)
+            for idx, channel, value in ready:
+                if idx >= 0 and idx in known:
+                    continue
+                numbers = self.messages.references(
+                    connection, space, value.messages, now=now, is_main=False, learned=learned
+                )
+                refs = to_ranges(numbers)
+                write = Write(task_path, task_id, idx, channel, refs, value.shape)
+                rows.insert_write(connection, self.codec, space.space_id, checkpoint_id, write)
+            rows.save_writes_count(connection, self.codec, space.space_id, checkpoint_id)
+        self.messages.learn(learned)
+
+    def get(self, address: Address) -> Loaded | None:
+        """Return a checkpoint, the head when no id is given; None when it is not there.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        with self.database.reading(str(address)) as connection, about(address):
+            space = find_space(connection, self.codec, address.thread_id, address.ns)
+            name = address.checkpoint_id or (space.head if space else None)
+            if space is None or name is None:
+                return None
+            stored = rows.find_checkpoint(connection, self.codec, space.space_id, name)
+            if stored is None:
+                make_sure_of_absence(connection, space, name)
+                return None
+            return self.loaded(connection, space, stored)
+
+    def loaded(self, connection: Connection, space: Space, stored: Stored) -> Loaded:
+        """Return a stored checkpoint with its values and pending writes.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        pending = self.pending(connection, space, stored)
+        large = rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
+        parts = {name: (one.refs, one.shape) for name, one in stored.inline.items()}
+        for name, number in stored.large.items():
+            parts[name] = (large[number].refs, self.codec.unpack(large[number].body))
+        written = [(one.refs, one.shape) for one in pending]
+        values = self.resolved(connection, space, [*parts.values(), *written])
+        order = stored.fields.get("channel_versions", {})
+        by_name = dict(zip(parts, values, strict=False))
+        return Loaded(
+            Address(space.thread_id, space.ns, stored.id),
+            stored.parent,
+            {
+                **stored.fields,
+                "id": stored.id,
+                "channel_values": {name: by_name[name] for name in order if name in by_name},
+            },
+            stored.metadata,
+            [
+                (one.task_id, one.channel, value)
+                for one, value in zip(pending, values[len(parts) :], strict=True)
+            ],
+        )
+
+    def value(self, connection: Connection, space: Space, stored: Stored, channel: str) -> Any:
+        """Return the value of one channel of a stored checkpoint."""
+        if channel in stored.inline:
+            one = stored.inline[channel]
+            return self.resolved(connection, space, [(one.refs, one.shape)])[0]
+        number = stored.large[channel]
+        blob = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
+        return self.resolved(connection, space, [(blob.refs, self.codec.unpack(blob.body))])[0]
+
+    def pending(self, connection: Connection, space: Space, stored: Stored) -> list[Write]:
+        """Return the pending writes of a checkpoint, all of them.
+
+        Raises:
+            CorruptStoreError: When one is damaged or missing.
+        """
+        found = rows.read_writes(connection, self.codec, space.space_id, stored.id)
+        if len(found) != stored.writes:
+            raise CorruptStoreError(
+                f"{stored.writes} pending writes should be there, {len(found)} were found"
+            )
+        return found
+
+    def resolved(
+        self, connection: Connection, space: Space, parts: Sequence[tuple[str, Any]]
+    ) -> list[Any]:
+        """Return values from their shapes and the references of their messages."""
+        numbers = [from_ranges(refs) for refs, _ in parts]
+        needed = {number for some in numbers for number in some}
+        read = self.messages.read(connection, space, needed)
+        return [
+            attach(shape, self.messages.give(space, some, read)) if some else shape
+            for (_, shape), some in zip(parts, numbers, strict=True)
+        ]
+
+
+@contextmanager
+def about(address: Address) -> Iterator[None]:
+    """Name thread and checkpoint in what goes wrong."""
+    try:
+        yield
+    except CorruptStoreError as error:
+        said = str(error)
+        if said.startswith("Thread "):
+            raise
+        raise CorruptStoreError(
+            f"{address}: {said}. Nothing was returned; restore a backup, or look at the thread "
+            f"with `tokenmem doctor`."
+        ) from error
+
+
+def make_sure_of_absence(connection: Connection, space: Space, checkpoint_id: str) -> None:
+    """Raise if a checkpoint that was not found must be there, or any other one."""
+    found = len(rows.keys_of(connection, space.space_id))
+    if found != space.count or checkpoint_id == space.head:
+        raise CorruptStoreError(f"{space.count} checkpoints should be there, {found} were found")
+
+
+def _moment(told: Any) -> datetime:
+    """Return the time of a checkpoint; the current one when it tells none."""
+    try:
+        moment = datetime.fromisoformat(str(told))
+    except ValueError:
+        return datetime.now(timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
