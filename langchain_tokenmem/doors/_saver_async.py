@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
 )
@@ -37,16 +35,6 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Do the same as `put` without blocking the event loop."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
-
     async def aput_writes(
         self,
         config: RunnableConfig,
@@ -68,6 +56,18 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread` without blocking the event loop."""
         await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Do the same as `prune` without blocking the event loop."""
+        given = {"keep_last": keep_last, "older_than": older_than}
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy, **given)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

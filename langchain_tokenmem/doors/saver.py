@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -27,11 +29,13 @@ from langchain_tokenmem.doors._saver_config import (
     secret_of,
     text_of,
 )
-from langchain_tokenmem.errors import ConfigurationError, ThreadConflictError
+from langchain_tokenmem.doors._saver_policy import Policy, rule_of
+from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage import checkpoint_threads
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_listing import delta_history, listed
 from langchain_tokenmem.storage.checkpoint_memory import MessageMemory
+from langchain_tokenmem.storage.checkpoint_retention import prune
 from langchain_tokenmem.storage.checkpoints import Address, Checkpoints, Draft, Loaded
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
@@ -60,6 +64,9 @@ class TokenMemorySaver(ThreadedSaver):
             be secrets and stay out of it.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
         cache_size: Most decoded messages kept in memory.
+        keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
+        older_than: Age from which checkpoints go; None for never. The head always stays.
+        prune_every: After how many checkpoints of a thread the two are applied.
 
     Raises:
         ConfigurationError: When the settings cannot work.
@@ -87,6 +94,9 @@ class TokenMemorySaver(ThreadedSaver):
         metadata_keys: Collection[str] = (),
         transcript_channel: str | None = "messages",
         cache_size: int = 20_000,
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+        prune_every: int = 30,
     ) -> None:
         if on_conflict not in {"branch", "raise"}:
             raise ConfigurationError(f'on_conflict is {on_conflict!r}; "branch" or "raise" is.')
@@ -105,6 +115,8 @@ class TokenMemorySaver(ThreadedSaver):
         self._metadata_keys = frozenset(metadata_keys)
         self._raises = on_conflict == "raise"
         self._was_told = False
+        self._policy = Policy(keep_last, older_than, prune_every)
+        self._sweeps: set[asyncio.Task[None]] = set()
         self._checkpoints = Checkpoints(
             store.database,
             Codec(self.serde, self._key),
@@ -152,6 +164,36 @@ class TokenMemorySaver(ThreadedSaver):
             ConfigurationError: When a value cannot be stored so that it can be read again.
             StoreError: When the store cannot write.
         """
+        stored, is_due = self._put(config, checkpoint, metadata, new_versions)
+        if is_due:
+            self._sweep(stored["configurable"]["thread_id"])
+        return stored
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Do the same as `put` without blocking the event loop; retention runs behind it."""
+        stored, is_due = await asyncio.to_thread(
+            self._put, config, checkpoint, metadata, new_versions
+        )
+        if is_due:
+            thread_id = stored["configurable"]["thread_id"]
+            sweep = asyncio.create_task(asyncio.to_thread(self._sweep, thread_id))
+            self._sweeps.add(sweep)
+            sweep.add_done_callback(self._sweeps.discard)
+        return stored
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[RunnableConfig, bool]:
         address = address_of(config)
         draft = Draft(
             address,
@@ -160,8 +202,17 @@ class TokenMemorySaver(ThreadedSaver):
             new_versions,
             is_fork=is_fork(config, metadata),
         )
-        self._checkpoints.put(draft)
-        return config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
+        count = self._checkpoints.put(draft)
+        stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
+        return stored, self._policy.is_due(count)
+
+    def _sweep(self, thread_id: str) -> None:
+        """Apply the policy; a checkpoint that is stored stays stored when that fails."""
+        now = datetime.now(timezone.utc)
+        try:
+            prune(self._checkpoints, thread_id, self._policy.rule(now), now=now)
+        except StoreError as error:
+            logger.warning("Thread %r: old checkpoints were not removed: %s", thread_id, error)
 
     def put_writes(
         self,
@@ -253,6 +304,35 @@ class TokenMemorySaver(ThreadedSaver):
             ConfigurationError: When the target has checkpoints or messages of its own.
         """
         checkpoint_threads.copy_thread(self._checkpoints, source_thread_id, target_thread_id)
+
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Delete old checkpoints of threads, and everything that only they needed.
+
+        What a kept checkpoint builds upon stays, too: the ancestors of a `DeltaChannel` back to
+        its last snapshot. Checkpoints of a sub-graph go with the one they ran under. The
+        transcript of a thread is never touched.
+
+        Args:
+            thread_ids: The threads.
+            strategy: "keep_latest" keeps the newest checkpoint of each namespace, "delete" none.
+            keep_last: Keeps so many instead of one.
+            older_than: Only those of this age and older go; the head always stays.
+
+        Raises:
+            ConfigurationError: When the strategy is another one, or a number cannot be.
+            CorruptStoreError: When a thread is damaged; nothing of it was deleted.
+        """
+        now = datetime.now(timezone.utc)
+        rule = rule_of(strategy, keep_last, older_than, now)
+        for thread_id in thread_ids:
+            prune(self._checkpoints, thread_id, rule, now=now)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -17,7 +18,7 @@ from langchain_tokenmem.storage.rows import escaped, key_of
 
 _CHECKPOINT = ("space_id", "checkpoint_key", "run_key", "body")
 _BLOB = ("space_id", "number", "refs", "body")
-_WRITE = ("space_id", "checkpoint_key", "task_key", "idx", "refs", "body")
+_WRITE = ("space_id", "checkpoint_key", "task_key", "idx", "written", "refs", "body")
 _CONTENT = ("group_id", "number", "digest", "seq", "body")
 
 SEALED = {
@@ -279,7 +280,12 @@ def known_writes(
 
 
 def insert_write(
-    connection: Connection, codec: Codec, space_id: int, checkpoint_id: str, write: Write
+    connection: Connection,
+    codec: Codec,
+    space_id: int,
+    checkpoint_id: str,
+    write: Write,
+    now: datetime,
 ) -> None:
     """Insert a pending write; one with the same task and number is written over."""
     task_key = key_of(write.task_id)
@@ -287,7 +293,15 @@ def insert_write(
     columns = dict(
         zip(
             _WRITE,
-            (space_id, key_of(checkpoint_id), task_key, write.idx, write.refs, body),
+            (
+                space_id,
+                key_of(checkpoint_id),
+                task_key,
+                write.idx,
+                round(now.timestamp()),
+                write.refs,
+                body,
+            ),
             strict=True,
         )
     )

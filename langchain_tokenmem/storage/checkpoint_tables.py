@@ -102,6 +102,8 @@ writes = Table(
     Column("checkpoint_key", _ORDERED, nullable=False),
     Column("task_key", Text, nullable=False),
     Column("idx", BigInteger, nullable=False),
+    # Seconds since the epoch: what belongs to a run that died is known by its age.
+    Column("written", BigInteger, nullable=False),
     Column("refs", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("seal", LargeBinary, nullable=False),

@@ -83,14 +83,15 @@ def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
         store.database.forget_deleted()
 
 
-def recount(connection: Connection, codec: Codec, space: Space) -> None:
-    """Write down what a namespace has left: number, head and tips of branches."""
+def recount(connection: Connection, codec: Codec, space: Space) -> list[rows.Stored]:
+    """Write down what a namespace has left (number, head and tips of branches), and return it."""
     left = rows.all_checkpoints(connection, codec, space.space_id)
     followed = {stored.parent for stored in left}
     names = [stored.id for stored in left]
     head = space.head if space.head in names else (names[-1] if names else None)
     tips = tuple(name for name in names if name not in followed)
     save_space(connection, codec, space.reduced(len(names), head, tips))
+    return left
 
 
 def copy_thread(store: Checkpoints, source: str, target: str) -> None:

@@ -139,8 +139,8 @@ class Checkpoints:
             on_conflict=self._on_conflict,
         )
 
-    def put(self, draft: Draft) -> None:
-        """Store a checkpoint.
+    def put(self, draft: Draft) -> int:
+        """Store a checkpoint, and return how many its namespace has now; 0 if it was there.
 
         Raises:
             ThreadConflictError: When `on_conflict` raises it.
@@ -173,6 +173,7 @@ class Checkpoints:
                 space = space.with_new(id_, address.checkpoint_id)
             save_space(connection, self.codec, space)
         self.messages.learn(learned)
+        return space.count if old is None else 0
 
     def _parent(
         self, connection: Connection, space: Space, draft: Draft, *, is_again: bool
@@ -266,7 +267,7 @@ class Checkpoints:
                 )
                 refs = to_ranges(numbers)
                 write = Write(task_path, task_id, idx, channel, refs, value.shape)
-                rows.insert_write(connection, self.codec, space.space_id, checkpoint_id, write)
+                rows.insert_write(connection, self.codec, space.space_id, checkpoint_id, write, now)
             rows.save_writes_count(connection, self.codec, space.space_id, checkpoint_id)
         self.messages.learn(learned)
 
