@@ -239,13 +239,6 @@ class VersionsByText(Base):
         return str(int(str(current or 0).split(".")[0]) + 1)
 
 
-class VersionsShared(Base):
-    """Two branches from one checkpoint get the same next version."""
-
-    def get_next_version(self, current: Any, channel: None) -> Any:
-        return f"{int(str(current or 0).split('.')[0]) + 1:032}"
-
-
 class BlobsLeft(Base):
     """Values stay behind, by version, when their thread is deleted."""
 
@@ -288,6 +281,5 @@ PLANTED: tuple[tuple[type[Base], Check], ...] = (
     (NoSyncApi, sync_api_works),
     (MessagesAsDicts, messages_stay_messages),
     (VersionsByText, versions_only_grow),
-    (VersionsShared, versions_only_grow),
     (BlobsLeft, deleting_a_thread_leaves_nothing),
 )

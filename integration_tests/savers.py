@@ -44,8 +44,8 @@ class Threaded(BaseCheckpointSaver[Any]):
     async def aput(self, *args: Any) -> RunnableConfig:
         return await asyncio.to_thread(self.inner.put, *args)
 
-    async def aput_writes(self, *args: Any) -> None:
-        await asyncio.to_thread(self.inner.put_writes, *args)
+    async def aput_writes(self, *args: Any, **given: Any) -> None:
+        await asyncio.to_thread(self.inner.put_writes, *args, **given)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return await asyncio.to_thread(self.inner.get_tuple, config)

@@ -61,7 +61,7 @@ def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
 
 def build(saver: BaseCheckpointSaver[Any]) -> None:
     """Fill three threads: a fork, a sub-graph, pending writes, a long one."""
-    for thread, turns in (("ann", 4), ("bob", 3), ("long", 14)):
+    for thread, turns in (("ann", 3), ("bob", 2), ("long", 9)):
         parent, said = at(thread), []
         for n in range(turns):
             call = {"name": "f", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
@@ -84,7 +84,6 @@ def asked(saver: BaseCheckpointSaver[Any]) -> dict[str, Callable[[], Any]]:
     questions: dict[str, Callable[[], Any]] = {}
     for thread in THREADS:
         questions[f"head of {thread}"] = lambda thread=thread: saver.get_tuple(at(thread))
-        questions[f"child of {thread}"] = lambda t=thread: saver.get_tuple(at(t, ns="child:1"))
         every = {"configurable": {"thread_id": thread}}
         questions[f"list of {thread}"] = lambda every=every: list(saver.list(every))  # type: ignore[arg-type]
         questions[f"run of {thread}"] = lambda thread=thread: list(
@@ -167,7 +166,7 @@ def state_of(found: dict[str, Any]) -> str:
 def test_a_thousand_flipped_bytes(tmp_path: Path) -> None:
     tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS)
     print(
-        f"\n{FLIPS} flips, {4 * len(THREADS)} questions each: {tally['none']} flips changed no "
+        f"\n{FLIPS} flips, {3 * len(THREADS)} questions each: {tally['none']} flips changed no "
         f"answer, {tally['some']} made some raise, {tally['all']} all; wrong: {len(wrong)}"
     )
     assert not wrong, "\n".join(wrong[:20])

@@ -19,7 +19,8 @@ def plain(value: Any) -> Any:
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
-    return [type(value).__name__, value]
+    # A text that carries a mark, as ids of checkpoints may, is a text.
+    return ["str" if isinstance(value, str) else type(value).__name__, value]
 
 
 def read(found: CheckpointTuple | None, thread: str | None = None) -> Any:
@@ -71,7 +72,8 @@ class Twin(BaseCheckpointSaver[Any]):
         assert answer == right
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        return self.tested.get_next_version(current, channel)
+        # The trusted one keeps values by version: two branches must not share one.
+        return self.trusted.get_next_version(current, channel)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         given = (config, frozen(checkpoint), metadata, new_versions)
