@@ -255,9 +255,19 @@ def promises(runners: dict[str, Runner], turns: int) -> list[tuple[str, float, s
         ("SqliteSaver's bytes over ours", bytes_of[stock.name] / found, "at least", 150),
         ("our bytes over DeltaChannel(100)'s", found / bytes_of[delta.name], "at most", 0.6),
         ("MB with keep_last=10", bytes_of[limited.name] / 1e6, "at most", 2.5),
-        (f"our bytes at {turns:,} over {turns // 2:,}", found / kept.sizes[turns // 2], "at most", 2.2),
+        (
+            f"our bytes at {turns:,} over {turns // 2:,}",
+            found / kept.sizes[turns // 2],
+            "at most",
+            2.2,
+        ),
         ("our put over SqliteSaver's", kept.seconds("put") / stock.seconds("put"), "at most", 0.25),
-        ("our turn over SqliteSaver's", kept.seconds("turn") / stock.seconds("turn"), "at most", 0.6),
+        (
+            "our turn over SqliteSaver's",
+            kept.seconds("turn") / stock.seconds("turn"),
+            "at most",
+            0.6,
+        ),
     ]
 
 
@@ -279,7 +289,9 @@ def main() -> None:
         ]
         on_postgres = stack.enter_context(postgres_saver())
         runners += [on_postgres] if on_postgres else []
-        for number in track(range(1, turns + 1), "turns", console=Console(stderr=True), transient=True):
+        for number in track(
+            range(1, turns + 1), "turns", console=Console(stderr=True), transient=True
+        ):
             for one in runners:
                 one.turn(number - 1)
                 if number in {turns // 2, turns}:

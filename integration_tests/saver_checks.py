@@ -206,7 +206,7 @@ def prune_takes_the_writes(saver: Saver, name: str) -> None:
 def unknown_prune_strategy_is_refused(saver: Saver, name: str) -> None:
     steps = chain(saver, name, 3)
     for strategy in ("", "keep_lastest", "DELETE", "all"):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="strategy"):
             saver.prune([name], strategy=strategy)
     assert [id_of(found.config) for found in saver.list(at(name))] == [
         id_of(step) for step in reversed(steps)
@@ -300,7 +300,9 @@ SAID: list[AnyMessage] = [
     HumanMessage([{"type": "text", "text": "x"}], id="h", name="ann", additional_kwargs={"k": [1]}),
     AIMessage("", tool_calls=[TOOL_CALL], id="a", response_metadata={"finish": "tool"}),
     ToolMessage("found", tool_call_id="c1", id="t", artifact={"rows": [1, 2]}, status="error"),
-    AIMessage("done", id="b", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+    AIMessage(
+        "done", id="b", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    ),
     HumanMessage("no id"),
 ]
 

@@ -45,7 +45,8 @@ def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     tally = found["tally"]
-    cut = {kind: tally[f"begin {kind}"] - tally[f"done {kind}"] for kind in ("put", "writes", "prune")}
+    kinds = ("put", "writes", "prune")
+    cut = {kind: tally[f"begin {kind}"] - tally[f"done {kind}"] for kind in kinds}
     print(
         f"\n{KILLS} kills: {tally['done put']} checkpoints, {tally['done writes']} times writes and "
         f"{tally['done prune']} prunings acknowledged, killed in the middle of {cut}, "
@@ -73,7 +74,7 @@ def build(saver: BaseCheckpointSaver[Any]) -> None:
             values = {"messages": list(said), "n": n, "note": f"{thread} {n} " * 30}
             versions = dict.fromkeys(values, f"{n + 1:032}.5")
             former, parent = parent, put(saver, parent, values, versions, step=n, run_id=f"r{n}")
-            saver.put_writes(parent, [("messages", [said[-1]]), ("n", n)], f"task{n}", "path")
+            saver.put_writes(parent, [("delta", [said[-1]]), ("n", n)], f"task{n}", "path")
         forked = {"messages": [*said[:3], HumanMessage("fork", id="f")], "n": -1}
         put(saver, former, forked, dict.fromkeys(forked, f"{99:032}.5"), step=99)
         put(saver, at(thread, ns="child:1"), {"n": 0}, {"n": f"{1:032}.5"})
@@ -86,6 +87,9 @@ def asked(saver: BaseCheckpointSaver[Any]) -> dict[str, Callable[[], Any]]:
         questions[f"head of {thread}"] = lambda thread=thread: saver.get_tuple(at(thread))
         every = {"configurable": {"thread_id": thread}}
         questions[f"list of {thread}"] = lambda every=every: list(saver.list(every))  # type: ignore[arg-type]
+        questions[f"delta of {thread}"] = lambda thread=thread: saver.get_delta_channel_history(
+            config=at(thread), channels=["delta"]
+        )
         questions[f"run of {thread}"] = lambda thread=thread: list(
             saver.list(at(thread), filter={"run_id": "r1"})
         )
@@ -166,7 +170,7 @@ def state_of(found: dict[str, Any]) -> str:
 def test_a_thousand_flipped_bytes(tmp_path: Path) -> None:
     tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS)
     print(
-        f"\n{FLIPS} flips, {3 * len(THREADS)} questions each: {tally['none']} flips changed no "
+        f"\n{FLIPS} flips, {4 * len(THREADS)} questions each: {tally['none']} flips changed no "
         f"answer, {tally['some']} made some raise, {tally['all']} all; wrong: {len(wrong)}"
     )
     assert not wrong, "\n".join(wrong[:20])

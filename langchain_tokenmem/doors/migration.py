@@ -40,6 +40,11 @@ class _Place(NamedTuple):
     checkpoint_id: str
 
 
+class _Copied(NamedTuple):
+    config: RunnableConfig
+    versions: Mapping[str, Any]
+
+
 def migrate_checkpoints(
     source: BaseCheckpointSaver[Any],
     target: BaseCheckpointSaver[Any],
@@ -75,17 +80,18 @@ def migrate_checkpoints(
     for thread in thread_ids(source) if threads is None else threads:
         places = [_Place(*place) for place in checkpoints_of(source, thread)]
         moved += bool(places)
-        held: dict[_Place, Mapping[str, Any]] = {}
+        there: dict[_Place, _Copied] = {}
         for done, place in enumerate(sorted(places, key=lambda one: one.checkpoint_id), start=1):
             found = _read(source, thread, place)
-            if _is_there(target, found, thread, place):
-                known += 1
-            else:
-                _write(target, found, source, held)
-                _verify(target, found, thread, place)
+            copy = _known(target, found, thread, place)
+            if copy is None:
+                _write(target, found, source, there)
+                copy = _verified(target, found, thread, place)
                 copied += 1
                 writes += len(found.pending_writes or ())
-            held[place] = _versions(found)
+            else:
+                known += 1
+            there[place] = _Copied(copy.config, _versions(found))
             if progress is not None:
                 progress(thread, done, len(places))
     return MigrationReport(moved, copied, known, writes)
@@ -122,14 +128,19 @@ def _write(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
     source: BaseCheckpointSaver[Any],
-    held: Mapping[_Place, Mapping[str, Any]],
+    there: Mapping[_Place, _Copied],
 ) -> None:
-    place = found.config["configurable"]
-    named = {"thread_id": place["thread_id"], "checkpoint_ns": place.get("checkpoint_ns", "")}
+    named = found.config["configurable"]
+    place = {"thread_id": named["thread_id"], "checkpoint_ns": named.get("checkpoint_ns", "")}
     parent = _parent_of(found)
+    before: Mapping[str, Any] = {}
     if parent is not None:
-        named["checkpoint_id"] = parent
-    before = held.get(_Place(named["checkpoint_ns"], parent or ""), {})
+        place["checkpoint_id"] = parent
+        copy = there.get(_Place(place["checkpoint_ns"], parent))
+        if copy is not None:
+            # The target's own name of the parent says that a branch there is meant.
+            place["checkpoint_id"] = copy.config["configurable"]["checkpoint_id"]
+            before = copy.versions
     values = found.checkpoint["channel_values"]
     # What a step has written: the parent's copy stands for everything else.
     changed = {
@@ -137,7 +148,7 @@ def _write(
         for name, version in found.checkpoint["channel_versions"].items()
         if name not in values or before.get(name) != version
     }
-    config = target.put({"configurable": named}, found.checkpoint, found.metadata, changed)
+    config = target.put({"configurable": place}, found.checkpoint, found.metadata, changed)
     paths = task_paths(source, found)
     for task, group in groupby(found.pending_writes or (), key=lambda write: write[0]):
         pairs = [(channel, value) for _, channel, value in group]
@@ -153,33 +164,36 @@ def _parent_of(found: CheckpointTuple) -> str | None:
     return None if parent is None else str(parent)
 
 
-def _is_there(
+def _known(
     target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: _Place
-) -> bool:
-    """Return whether the target has a checkpoint, whole; one without its writes is not whole."""
+) -> CheckpointTuple | None:
+    """Return a checkpoint that the target has already, whole; without its writes it is not."""
     there = target.get_tuple(_config(thread, place))
-    if there is None:
-        return False
-    different = _difference(found, there, target.serde)
-    if different in {None, "its pending writes"}:
-        return different is None
-    raise StoreError(
-        f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target has another one under "
-        f"this name ({different} differ). Migrate into an empty store, or delete the thread there."
-    )
+    different = None if there is None else _difference(found, there, target.serde)
+    if different == "its pending writes":
+        return None
+    if different is not None:
+        raise StoreError(
+            f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target has another one "
+            f"under this name ({different} differ). Migrate into an empty store, or delete the "
+            f"thread there."
+        )
+    return there
 
 
-def _verify(
+def _verified(
     target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: _Place
-) -> None:
+) -> CheckpointTuple:
+    """Return the copy as it is read back, which must be the same."""
     there = target.get_tuple(_config(thread, place))
     different = "everything" if there is None else _difference(found, there, target.serde)
-    if different is not None:
+    if there is None or different is not None:
         raise StoreError(
             f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target does not give back "
             f"what it was given ({different} differ). Nothing was deleted anywhere; please report "
             f"it."
         )
+    return there
 
 
 def _difference(

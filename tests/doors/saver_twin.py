@@ -40,11 +40,13 @@ def read(found: CheckpointTuple | None, thread: str | None = None) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """Return a copy whose messages are still the same objects: savers may know them again."""
+    """Return a copy; messages with ids are the same objects, savers may know them again."""
     if isinstance(value, dict):
         return {name: frozen(one) for name, one in value.items()}
     if type(value) in {list, tuple, set}:
         return type(value)(frozen(one) for one in value)
+    if isinstance(value, BaseMessage) and value.id is None:
+        return value.model_copy()
     return value
 
 
