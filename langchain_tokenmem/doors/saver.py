@@ -93,7 +93,7 @@ class TokenMemorySaver(ThreadedSaver):
         allowed_types: Collection[type] = (),
         metadata_keys: Collection[str] = (),
         transcript_channel: str | None = "messages",
-        cache_size: int = 20_000,
+        cache_size: int = 50_000,
         keep_last: int | None = None,
         older_than: timedelta | None = None,
         prune_every: int = 30,

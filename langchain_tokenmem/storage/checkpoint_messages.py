@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_memory import Known, MessageMemory, fresh
+from langchain_tokenmem.storage.checkpoint_memory import Decoded, Learned, MessageMemory, fresh
+from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.checkpoint_rows import SEALED, checked
 from langchain_tokenmem.storage.checkpoint_shapes import runs_of, to_ranges
 from langchain_tokenmem.storage.checkpoint_spaces import Group, Space, read_group, save_group
@@ -32,19 +33,15 @@ _AT_ONCE = 500
 _NAMES = SEALED[contents.name]
 
 
+_BY_DIGEST = select(contents).where(
+    contents.c.group_id == bindparam("b_group_id"),
+    contents.c.digest.in_(bindparam("digests", expanding=True)),
+)
+
+
 class _Placed(NamedTuple):
     """Where a message is, and whether it can no longer move to the transcript."""
 
-    reference: int
-    is_settled: bool
-
-
-class Learned(NamedTuple):
-    """A message that a transaction has placed."""
-
-    group_id: int
-    message: BaseMessage
-    copy: BaseMessage
     reference: int
     is_settled: bool
 
@@ -83,29 +80,24 @@ class Messages:
         """
         if not messages:
             return []
-        known = self._memory.known(space.group_id, messages)
-        places = [
-            one.reference if one and (one.is_settled or not is_main) else None for one in known
-        ]
+        places = self._memory.known(space.group_id, messages, is_main=is_main)
         if not _are_there(connection, space.group_id, [n for n in places if n and n < 0]):
             places = [n if n and n > 0 else None for n in places]
-        # What is stored and what is remembered must be one thing, whoever changes the message
-        # meanwhile.
-        new = [fresh(message) for message, n in zip(messages, places, strict=True) if n is None]
+        new = [index for index, number in enumerate(places) if number is None]
         if new:
-            group = read_group(connection, self._codec, space.thread_id, space.group_id)
-            shelf = _Shelf(connection, self._codec, group)
-            placed = iter(zip(new, shelf.place(new, now, is_main=is_main), strict=True))
-            for index, message in enumerate(messages):
-                if places[index] is None:
-                    copy, one = next(placed)
-                    places[index] = one.reference
-                    learned.append(Learned(space.group_id, message, copy, *one))
+            # What is stored and what is remembered must be one thing, whoever changes the message
+            # meanwhile.
+            copies = [fresh(messages[index]) for index in new]
+            shelf = _Shelf(connection, self._codec, space)
+            placed = shelf.place(copies, now, is_main=is_main)
+            for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
+                places[index] = number
+                learned.append(Learned(messages[index], one, number, is_settled))
         return [number for number in places if number is not None]
 
     def read(
         self, connection: Connection, space: Space, references: Iterable[int]
-    ) -> dict[int, BaseMessage]:
+    ) -> dict[int, Decoded]:
         """Return messages by reference; only those that are not remembered are read.
 
         Raises:
@@ -115,19 +107,15 @@ class Messages:
         found = self._memory.remembered(space.group_id, wanted)
         missing = wanted - found.keys()
         if missing:
-            read = self._load(connection, space, missing)
-            self._memory.keep(space.group_id, read)
-            found.update(read)
+            found.update(self._memory.keep(space.group_id, self._load(connection, space, missing)))
         return found
 
-    def learn(self, learned: Sequence[Learned]) -> None:
+    def learn(self, space: Space, learned: Sequence[Learned]) -> None:
         """Remember where messages were stored by a transaction that is committed."""
-        for one in learned:
-            known = Known(one.message, one.copy.__dict__, one.reference, one.is_settled)
-            self._memory.learn(one.group_id, known)
+        self._memory.learn(space.group_id, learned)
 
     def give(
-        self, space: Space, references: Sequence[int], decoded: dict[int, BaseMessage]
+        self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
     ) -> list[BaseMessage]:
         """Return copies of messages that `read` has returned."""
         return self._memory.give(space.group_id, references, decoded)
@@ -179,10 +167,13 @@ class Messages:
 class _Shelf:
     """Stores the messages of one session in one transaction."""
 
-    def __init__(self, connection: Connection, codec: Codec, group: Group) -> None:
+    def __init__(self, connection: Connection, codec: Codec, space: Space) -> None:
         self._connection = connection
         self._codec = codec
-        self._group = group
+        self._space = space
+        self._session_id = thread_session(space.thread_id, space.ns)
+        self._added: list[dict[str, Any]] = []
+        self._group: Group | None = None
 
     def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[_Placed]:
         """Return where each message is, stored if it was not."""
@@ -199,16 +190,15 @@ class _Shelf:
             }
             copies = {digest: _survivor(message) for digest, message in waiting.items()}
             seqs = self._said(waiting, copies, now)
-        before = self._group
         placed = []
         for digest, message in zip(digests, new, strict=True):
             if digest in seqs and (digest in rows or self._codec.is_keyed):
                 rows[digest] = self._moved(rows.get(digest), digest, seqs[digest], copies[digest])
             elif digest not in rows and digest not in seqs:
-                rows[digest] = self._added(digest, None, self._body(message))
+                body = self._codec.checked(self._codec.pack(message))
+                rows[digest] = self._add(digest, None, body)
             placed.append(self._place_of(rows.get(digest), seqs.get(digest), is_main=is_main))
-        if self._group != before:
-            save_group(self._connection, self._codec, self._group)
+        self._finish()
         return placed
 
     def _place_of(
@@ -221,11 +211,11 @@ class _Shelf:
     def _rows(self, digests: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
         found = {}
         for start in range(0, len(digests), _AT_ONCE):
-            query = select(contents).where(
-                contents.c.group_id == self._group.group_id,
-                contents.c.digest.in_(digests[start : start + _AT_ONCE]),
-            )
-            for row in self._connection.execute(query).mappings():
+            some = {
+                "b_group_id": self._space.group_id,
+                "digests": digests[start : start + _AT_ONCE],
+            }
+            for row in self._connection.execute(_BY_DIGEST, some).mappings():
                 found[row["digest"]] = checked(self._codec, _NAMES, row)
         return found
 
@@ -239,21 +229,22 @@ class _Shelf:
         fit = [message for message in waiting.values() if _fits(message)]
         if not fit:
             return {}
-        session = find_or_make(self._connection, self._group.session_id, None)
-        names = [message.id for message in fit if message.id]
-        there = {
-            str(row.message.id): (row.seq, row.message)
-            for row in read_named(self._connection, session, names)
-        }
-        added = append(self._connection, session, [one for one in fit if one.id not in there], now)
+        session = find_or_make(self._connection, self._session_id, None)
+        added = append(self._connection, session, fit, now, may_differ=True)
         if added:
             save(self._connection, replace(session, last_seq=session.last_seq + len(added)))
         firsts: dict[str | None, BaseMessage] = {}
         for message in fit:
             firsts.setdefault(message.id, message)
-        for seq, name in enumerate(added, session.last_seq + 1):
-            if name in firsts:
-                there[name] = (seq, firsts[name])
+        there = {
+            name: (seq, firsts[name])
+            for seq, name in enumerate(added, session.last_seq + 1)
+            if name in firsts
+        }
+        others = [message.id for message in fit if message.id and message.id not in there]
+        if others:
+            for row in read_named(self._connection, session, others):
+                there[str(row.message.id)] = (row.seq, row.message)
         return {
             digest: there[message.id][0]
             for digest, message in waiting.items()
@@ -262,32 +253,36 @@ class _Shelf:
             and there[message.id][1] == copies[digest]
         }
 
-    def _body(self, message: BaseMessage) -> bytes:
-        return self._codec.checked(self._codec.pack(message))
-
     def _moved(
         self, row: dict[str, Any] | None, digest: bytes, seq: int, stored: BaseMessage | None
     ) -> dict[str, Any]:
         """Let the transcript hold a message, with the proof of what it says if there is a key."""
         proof = self._codec.digest(stored) if stored is not None and self._codec.is_keyed else None
         if row is None:
-            return self._added(digest, seq, proof)
+            return self._add(digest, seq, proof)
         moved = {**row, "seq": seq, "body": proof}
         self._connection.execute(
             update(contents)
-            .where(contents.c.group_id == self._group.group_id, contents.c.number == row["number"])
+            .where(contents.c.group_id == self._space.group_id, contents.c.number == row["number"])
             .values(seq=seq, body=proof, seal=self._codec.seal(moved.values()))
         )
         return moved
 
-    def _added(self, digest: bytes, seq: int | None, body: bytes | None) -> dict[str, Any]:
+    def _add(self, digest: bytes, seq: int | None, body: bytes | None) -> dict[str, Any]:
+        if self._group is None:
+            self._group = read_group(
+                self._connection, self._codec, self._space.thread_id, self._space.group_id
+            )
         number = self._group.last_number + 1
         self._group = replace(self._group, last_number=number)
-        row = dict(zip(_NAMES, (self._group.group_id, number, digest, seq, body), strict=True))
-        self._connection.execute(
-            insert(contents).values(**row, seal=self._codec.seal(row.values()))
-        )
+        row = dict(zip(_NAMES, (self._space.group_id, number, digest, seq, body), strict=True))
+        self._added.append({**row, "seal": self._codec.seal(row.values())})
         return row
+
+    def _finish(self) -> None:
+        if self._group is not None:
+            self._connection.execute(insert(contents), self._added)
+            save_group(self._connection, self._codec, self._group)
 
 
 def _are_there(connection: Connection, group_id: int, references: Sequence[int]) -> bool:

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_memory import MessageMemory
-from langchain_tokenmem.storage.checkpoint_messages import Learned, Messages
+from langchain_tokenmem.storage.checkpoint_memory import Learned, MessageMemory
+from langchain_tokenmem.storage.checkpoint_messages import Messages
 from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored, Write
 from langchain_tokenmem.storage.checkpoint_shapes import (
     attach,
@@ -33,6 +33,7 @@ from langchain_tokenmem.storage.checkpoint_spaces import (
     save_space,
 )
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.rows import key_of
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ class Checkpoints:
                 address.checkpoint_id,
                 {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}},
                 draft.metadata,
-                writes=rows.count_writes(connection, space.space_id, id_),
+                writes=len(rows.known_writes(connection, space.space_id, id_)),
             )
             space = self._fill(connection, space, draft, stored, parent, values, learned)
             rows.insert_checkpoint(
@@ -172,7 +173,7 @@ class Checkpoints:
             if old is None:
                 space = space.with_new(id_, address.checkpoint_id)
             save_space(connection, self.codec, space)
-        self.messages.learn(learned)
+        self.messages.learn(space, learned)
         return space.count if old is None else 0
 
     def _parent(
@@ -258,18 +259,24 @@ class Checkpoints:
         learned: list[Learned] = []
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
-            known = rows.known_writes(connection, space.space_id, checkpoint_id, task_id)
+            known = rows.known_writes(connection, space.space_id, checkpoint_id)
+            task_key, new = key_of(task_id), []
             for idx, channel, value in ready:
-                if idx >= 0 and idx in known:
-                    continue
+                if (task_key, idx) in known:
+                    if idx >= 0:
+                        continue
+                    rows.delete_write(connection, space.space_id, checkpoint_id, task_key, idx)
                 numbers = self.messages.references(
                     connection, space, value.messages, now=now, is_main=False, learned=learned
                 )
                 refs = to_ranges(numbers)
-                write = Write(task_path, task_id, idx, channel, refs, value.shape)
-                rows.insert_write(connection, self.codec, space.space_id, checkpoint_id, write, now)
-            rows.save_writes_count(connection, self.codec, space.space_id, checkpoint_id)
-        self.messages.learn(learned)
+                new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
+                known.add((task_key, idx))
+            rows.insert_writes(connection, self.codec, space.space_id, checkpoint_id, new, now)
+            rows.save_writes_count(
+                connection, self.codec, space.space_id, checkpoint_id, len(known)
+            )
+        self.messages.learn(space, learned)
 
     def get(self, address: Address) -> Loaded | None:
         """Return a checkpoint, the head when no id is given; None when it is not there.
