@@ -340,7 +340,7 @@ def messages_stay_messages(saver: Saver, name: str) -> None:
 def versions_only_grow(saver: Saver, name: str) -> None:
     seen: list[Any] = [saver.get_next_version(None, None)]
     for _ in range(2_000):
-        seen.append(saver.get_next_version(seen[-1], None))  # noqa: PERF401
+        seen.append(saver.get_next_version(seen[-1], None))
     assert seen == sorted(seen)
     assert len(set(seen)) == len(seen)
     # A thread that another saver began goes on from that saver's own versions.

@@ -44,12 +44,12 @@ def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    tally = found["tally"]
+    tally = Counter(found["tally"])
     kinds = ("put", "writes", "prune")
     cut = {kind: tally[f"begin {kind}"] - tally[f"done {kind}"] for kind in kinds}
     print(
-        f"\n{KILLS} kills: {tally['done put']} checkpoints, {tally['done writes']} times writes and "
-        f"{tally['done prune']} prunings acknowledged, killed in the middle of {cut}, "
+        f"\n{KILLS} kills: {tally['done put']} checkpoints, {tally['done writes']} times writes "
+        f"and {tally['done prune']} prunings acknowledged, killed in the middle of {cut}, "
         f"{found['kept']} checkpoints kept; faults: {len(found['faults'])}"
     )
     assert found["faults"] == []

@@ -81,9 +81,10 @@ def migrate_checkpoints(
         places = [_Place(*place) for place in checkpoints_of(source, thread)]
         moved += bool(places)
         there: dict[_Place, _Copied] = {}
+        begun = {_Place(*place) for place in checkpoints_of(target, thread)}
         for done, place in enumerate(sorted(places, key=lambda one: one.checkpoint_id), start=1):
             found = _read(source, thread, place)
-            copy = _known(target, found, thread, place)
+            copy = _known(target, found, thread, place) if place in begun else None
             if copy is None:
                 _write(target, found, source, there)
                 copy = _verified(target, found, thread, place)
