@@ -11,7 +11,13 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_rows import Stored, Write
 from langchain_tokenmem.storage.checkpoint_spaces import Space, find_space, spaces_of
-from langchain_tokenmem.storage.checkpoints import Address, Checkpoints, Loaded, about
+from langchain_tokenmem.storage.checkpoints import (
+    Address,
+    Checkpoints,
+    Loaded,
+    about,
+    make_sure_of_absence,
+)
 from langchain_tokenmem.storage.rows import key_of
 
 _PAGE = 32
@@ -125,10 +131,13 @@ def delta_history(
             return found
         remaining = set(channels)
         target = rows.find_checkpoint(connection, store.codec, space.space_id, name)
+        if target is None:
+            make_sure_of_absence(connection, store.codec, space, name)
         parent = target.parent if target else None
         while parent is not None and remaining:
             stored = rows.find_checkpoint(connection, store.codec, space.space_id, parent)
             if stored is None:
+                make_sure_of_absence(connection, store.codec, space, parent)
                 break
             pending = [
                 one for one in store.pending(connection, space, stored) if one.channel in remaining

@@ -25,6 +25,7 @@ _CONTENT = ("group_id", "number", "digest", "seq", "body")
 _HERE = checkpoints.c.space_id == bindparam("b_space_id")
 _AT = select(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
 _REWRITE = update(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
+_RECOUNT = _REWRITE.where(checkpoints.c.writes == bindparam("b_writes"))
 _WRITES = select(writes).where(
     writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
 )
@@ -316,12 +317,27 @@ def delete_write(
 
 
 def save_writes_count(
-    connection: Connection, codec: Codec, space_id: int, checkpoint_id: str, count: int
+    connection: Connection,
+    codec: Codec,
+    space_id: int,
+    checkpoint_id: str,
+    before: int,
+    count: int,
 ) -> None:
-    """Note in a checkpoint, if it is there yet, how many pending writes it has."""
+    """Note in a checkpoint, if it is there yet, how many pending writes it has.
+
+    Raises:
+        CorruptStoreError: When it did not have as many as it should.
+    """
     key = key_of(checkpoint_id)
     values = {"writes": count, "writes_seal": codec.seal((space_id, key, count))}
-    connection.execute(_REWRITE, {**values, "b_space_id": space_id, "b_key": key})
+    names = {"b_space_id": space_id, "b_key": key}
+    if connection.execute(_RECOUNT, {**values, **names, "b_writes": before}).rowcount == 0:
+        row = connection.execute(_AT, names).mappings().one_or_none()
+        if row is not None:
+            raise CorruptStoreError(
+                f"{row['writes']} pending writes should be there, {before} were found"
+            )
 
 
 def delete_checkpoints(connection: Connection, space_id: int, keys: Sequence[str]) -> None:

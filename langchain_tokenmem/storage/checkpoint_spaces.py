@@ -124,8 +124,10 @@ def find_space(connection: Connection, codec: Codec, thread_id: Any, ns: str) ->
     if found is None:
         known = exists().where(spaces.c.thread_key == key, spaces.c.ns_key == key_of(ns))
         named = exists().where(spaces.c.fingerprint == _fingerprint(thread_id, ns))
-        is_known, is_named = connection.execute(select(known, named)).one()
-        if is_named and not is_known:
+        # The graph's own namespace goes with the thread only; those of sub-graphs may go before.
+        grouped = exists().where(groups.c.session_key == (key if ns == "" else None))
+        is_known, is_named, has_group = connection.execute(select(known, named, grouped)).one()
+        if (is_named or has_group) and not is_known:
             raise _damaged(thread_id)
         return None
     space = _checked_space(codec, found)

@@ -260,6 +260,7 @@ class Checkpoints:
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             known = rows.known_writes(connection, space.space_id, checkpoint_id)
+            before = len(known)
             task_key, new = key_of(task_id), []
             for idx, channel, value in ready:
                 if (task_key, idx) in known:
@@ -274,7 +275,7 @@ class Checkpoints:
                 known.add((task_key, idx))
             rows.insert_writes(connection, self.codec, space.space_id, checkpoint_id, new, now)
             rows.save_writes_count(
-                connection, self.codec, space.space_id, checkpoint_id, len(known)
+                connection, self.codec, space.space_id, checkpoint_id, before, len(known)
             )
         self.messages.learn(space, learned)
 
@@ -291,7 +292,7 @@ class Checkpoints:
                 return None
             stored = rows.find_checkpoint(connection, self.codec, space.space_id, name)
             if stored is None:
-                make_sure_of_absence(connection, space, name)
+                make_sure_of_absence(connection, self.codec, space, name)
                 return None
             return self.loaded(connection, space, stored)
 
@@ -375,9 +376,14 @@ def about(address: Address) -> Iterator[None]:
         ) from error
 
 
-def make_sure_of_absence(connection: Connection, space: Space, checkpoint_id: str) -> None:
-    """Raise if a checkpoint that was not found must be there, or any other one."""
-    found = len(rows.keys_of(connection, space.space_id))
+def make_sure_of_absence(
+    connection: Connection, codec: Codec, space: Space, checkpoint_id: str
+) -> None:
+    """Raise if a checkpoint that was not found must be there, or any other one.
+
+    A row that was deleted shows in their number, one whose key was changed in its seal.
+    """
+    found = len(rows.all_checkpoints(connection, codec, space.space_id))
     if found != space.count or checkpoint_id == space.head:
         raise CorruptStoreError(f"{space.count} checkpoints should be there, {found} were found")
 
