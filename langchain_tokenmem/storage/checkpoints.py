@@ -290,11 +290,12 @@ class Checkpoints:
             name = address.checkpoint_id or (space.head if space else None)
             if space is None or name is None:
                 return None
-            stored = rows.find_checkpoint(connection, self.codec, space.space_id, name)
-            if stored is None:
-                make_sure_of_absence(connection, self.codec, space, name)
-                return None
-            return self.loaded(connection, space, stored)
+            with about(replace(address, checkpoint_id=name)):
+                stored = rows.find_checkpoint(connection, self.codec, space.space_id, name)
+                if stored is None:
+                    make_sure_of_absence(connection, self.codec, space, name)
+                    return None
+                return self.loaded(connection, space, stored)
 
     def loaded(self, connection: Connection, space: Space, stored: Stored) -> Loaded:
         """Return a stored checkpoint with its values and pending writes.
