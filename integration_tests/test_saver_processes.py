@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections import Counter
@@ -10,24 +11,12 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from saver_worker import THREAD, compiled, start
+from saver_worker import THREAD, WRITERS, compiled, run
 from savers import at, id_of
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 
-WRITERS = 8
-EACH = 200
-
-
-def run(kind: str, url: str) -> list[str]:
-    """Run all writers to their end and return what they have acknowledged."""
-    workers = [start(kind, url, f"w{n}", EACH) for n in range(WRITERS)]
-    ended = [(worker.communicate(timeout=300), worker.returncode) for worker in workers]
-    for (_, err), code in ended:
-        assert code == 0, err
-    acknowledged = [line for (out, _), _ in ended for line in out.split()]
-    assert len(acknowledged) == len(set(acknowledged)) == WRITERS * EACH
-    return acknowledged
+EACH = int(os.environ.get("TOKENMEM_TURNS", "200"))
 
 
 def state_of(saver: BaseCheckpointSaver[Any]) -> list[str]:
@@ -43,7 +32,7 @@ def lost(acknowledged: list[str], ids: list[str]) -> int:
 def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
     started = time.monotonic()
-    acknowledged = run("turns", url)
+    acknowledged = run("turns", url, EACH, tmp_path / "said")
     ours = time.monotonic() - started
     with TranscriptStore(url) as store:
         ids = state_of(TokenMemorySaver(store))
@@ -60,7 +49,7 @@ def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Pat
     with sqlite3.connect(path, check_same_thread=False) as connection:
         SqliteSaver(connection).setup()
         started = time.monotonic()
-        acknowledged = run("stock-turns", str(path))
+        acknowledged = run("stock-turns", str(path), EACH, tmp_path / "stock")
         stock = time.monotonic() - started
         missing = lost(acknowledged, state_of(SqliteSaver(connection)))
     print(
@@ -73,7 +62,7 @@ def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Pat
 
 def test_P3_eight_processes_put_two_hundred_checkpoints_each_in_one_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
-    run("puts", url)
+    run("puts", url, EACH, tmp_path / "said")
     with TranscriptStore(url) as store:
         saver = TokenMemorySaver(store)
         for writer in (f"w{n}" for n in range(WRITERS)):

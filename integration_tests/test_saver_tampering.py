@@ -154,7 +154,7 @@ def test_ten_thousand_fuzzed_rows(path: Path) -> None:
             which = chosen.randrange(len(right))
             found = answer(questions(TokenMemorySaver(store), "ann")[which])
             tally["refused" if found == ERROR else "no matter"] += 1
-            if found != ERROR and found != right[which]:  # noqa: PLR1714
+            if found != ERROR and found != right[which]:
                 wrong.append(f"{table}.{column}: {row[column]!r:.80} -> {other[column]!r:.80}")
             assert rows.replace(table, other, row)
         assert ask(TokenMemorySaver(store), "ann") == right
