@@ -76,6 +76,12 @@ class Codec:
         digest.update(text.encode() + data)
         return digest.digest()
 
+    def text_digest(self, text: str) -> bytes:
+        """Return 16 bytes that name a text of references."""
+        digest = self._digest.copy()
+        digest.update(b"references:" + text.encode())
+        return digest.digest()
+
     def pack(self, value: Any) -> bytes:
         """Return a value as bytes, compressed when that pays.
 

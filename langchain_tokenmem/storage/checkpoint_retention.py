@@ -10,9 +10,9 @@ from sqlalchemy import Column, Connection, Table, delete, select
 
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_contents import as_numbers, chunks_in
 from langchain_tokenmem.storage.checkpoint_names import checked_thread
 from langchain_tokenmem.storage.checkpoint_rows import Stored
-from langchain_tokenmem.storage.checkpoint_shapes import runs_of
 from langchain_tokenmem.storage.checkpoint_spaces import Space, spaces_of
 from langchain_tokenmem.storage.checkpoint_tables import (
     blobs,
@@ -175,21 +175,19 @@ def _sweep_messages(
     connection: Connection, codec: Codec, found: Sequence[Space], group_id: int
 ) -> None:
     """Delete the messages outside of the transcript that nothing refers to any more."""
-    texts: list[str] = []
+    used: set[int] = set()
     for space in found:
-        if space.group_id == group_id:
-            for one in rows.all_checkpoints(connection, codec, space.space_id):
-                texts += one.references()
-            for table in (blobs, writes):
-                query = select(table.c.refs).where(table.c.space_id == space.space_id)
-                texts += connection.execute(query).scalars()
-    used = {
-        -number
-        for text in texts
-        for first, last in runs_of(text)
-        if first < 0
-        for number in range(first, last + 1)
-    }
+        if space.group_id != group_id:
+            continue
+        texts: list[str] = []
+        for one in rows.all_checkpoints(connection, codec, space.space_id):
+            texts += one.references()
+        for table in (blobs, writes):
+            query = select(table.c.refs).where(table.c.space_id == space.space_id)
+            texts += connection.execute(query).scalars()
+        for text in set(texts):
+            used.update(chunks_in(text))
+            used.update(-n for n in as_numbers(connection, codec, group_id, text) if n < 0)
     _delete_unused(connection, contents, contents.c.group_id, group_id, used)
 
 

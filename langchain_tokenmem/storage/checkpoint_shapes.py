@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -98,29 +97,42 @@ def is_plain(value: Any) -> bool:
 
 
 def to_ranges(numbers: Sequence[int]) -> str:
-    """Return numbers as text, runs that grow by one as first and last.
+    """Return numbers as text, runs that grow or shrink by one as first and last.
 
     Example:
-        >>> to_ranges([1, 2, 3, 7, -2, -1])
-        '1:3,7,-2:-1'
+        >>> to_ranges([1, 2, 3, 7, -1, -2])
+        '1:3,7,-1:-2'
     """
     if not numbers:
         return ""
     first, last = numbers[0], numbers[-1]
-    if last - first == len(numbers) - 1 and list(numbers) == list(range(first, last + 1)):
-        return f"{first}:{last}" if last > first else str(first)
-    runs = []
-    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        items = [number for _, number in run]
-        runs.append(str(items[0]) if len(items) == 1 else f"{items[0]}:{items[-1]}")
-    return ",".join(runs)
+    step = 1 if last >= first else -1
+    if (last - first) * step == len(numbers) - 1 and (
+        list(numbers) == list(range(first, last + step, step))
+    ):
+        return f"{first}:{last}" if last != first else str(first)
+    runs: list[list[int]] = []
+    for number in numbers:
+        run = runs[-1] if runs else []
+        if run and _goes_on(run, number):
+            run[1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join(":".join(map(str, run)) for run in runs)
+
+
+def _goes_on(run: Sequence[int], number: int) -> bool:
+    if len(run) == 1:
+        return abs(number - run[0]) == 1
+    return number - run[1] == (1 if run[1] > run[0] else -1)
 
 
 def from_ranges(text: str) -> list[int]:
     """Return the numbers that `to_ranges` was given."""
     numbers: list[int] = []
     for first, last in runs_of(text):
-        numbers += range(first, last + 1)
+        step = 1 if last >= first else -1
+        numbers += range(first, last + step, step)
     return numbers
 
 

@@ -22,9 +22,7 @@ from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored, Wri
 from langchain_tokenmem.storage.checkpoint_shapes import (
     attach,
     detach,
-    from_ranges,
     is_plain,
-    to_ranges,
 )
 from langchain_tokenmem.storage.checkpoint_spaces import (
     Space,
@@ -217,7 +215,7 @@ class Checkpoints:
                 value = self._ready(given[name]) if name in given else None
             if value is None:
                 continue
-            numbers = self.messages.references(
+            refs = self.messages.references(
                 connection,
                 space,
                 value.messages,
@@ -225,7 +223,6 @@ class Checkpoints:
                 is_main=name == self._main,
                 learned=learned,
             )
-            refs = to_ranges(numbers)
             if value.packed is None:
                 stored.inline[name] = Inline(refs, value.shape)
             else:
@@ -267,10 +264,9 @@ class Checkpoints:
                     if idx >= 0:
                         continue
                     rows.delete_write(connection, space.space_id, checkpoint_id, task_key, idx)
-                numbers = self.messages.references(
+                refs = self.messages.references(
                     connection, space, value.messages, now=now, is_main=False, learned=learned
                 )
-                refs = to_ranges(numbers)
                 new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
                 known.add((task_key, idx))
             rows.insert_writes(connection, self.codec, space.space_id, checkpoint_id, new, now)
@@ -353,7 +349,7 @@ class Checkpoints:
         self, connection: Connection, space: Space, parts: Sequence[tuple[str, Any]]
     ) -> list[Any]:
         """Return values from their shapes and the references of their messages."""
-        numbers = [from_ranges(refs) for refs, _ in parts]
+        numbers = [self.messages.numbers(connection, space, refs) for refs, _ in parts]
         needed = {number for some in numbers for number in some}
         read = self.messages.read(connection, space, needed)
         return [
