@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import CheckpointMetadata, get_checkpoint_metadat
 
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.storage.checkpoint_names import checked_thread
-from langchain_tokenmem.storage.checkpoints import Address
+from langchain_tokenmem.storage.checkpoint_records import Address
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 """Keys under `configurable` that reach the metadata; any other one may hold a secret."""

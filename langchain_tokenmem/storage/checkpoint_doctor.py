@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Table, delete, func, select
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_spaces import Space, read_group, space_at
+from langchain_tokenmem.storage.checkpoint_groups import read_group
+from langchain_tokenmem.storage.checkpoint_spaces import Space, space_at
 from langchain_tokenmem.storage.checkpoint_tables import (
     blobs,
     checkpoints,

@@ -12,6 +12,7 @@ from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_contents import as_numbers, chunks_in
 from langchain_tokenmem.storage.checkpoint_names import checked_thread
+from langchain_tokenmem.storage.checkpoint_records import Address, about
 from langchain_tokenmem.storage.checkpoint_rows import Stored
 from langchain_tokenmem.storage.checkpoint_spaces import Space, spaces_of
 from langchain_tokenmem.storage.checkpoint_tables import (
@@ -22,7 +23,7 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     writes,
 )
 from langchain_tokenmem.storage.checkpoint_threads import recount
-from langchain_tokenmem.storage.checkpoints import Address, Checkpoints, about
+from langchain_tokenmem.storage.checkpoints import Checkpoints
 from langchain_tokenmem.storage.rows import key_of
 
 _STRAY = timedelta(hours=1)

@@ -12,12 +12,10 @@ from sqlalchemy import Connection, Table, delete, insert, select
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_groups import Group, groups_of, insert_group
 from langchain_tokenmem.storage.checkpoint_names import checked_thread
 from langchain_tokenmem.storage.checkpoint_spaces import (
-    Group,
     Space,
-    groups_of,
-    insert_group,
     insert_space,
     save_space,
     space_at,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -14,11 +13,20 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage import checkpoint_pending as pending_rows
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_memory import Learned, MessageMemory
 from langchain_tokenmem.storage.checkpoint_messages import Messages
-from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored, Write
+from langchain_tokenmem.storage.checkpoint_pending import Write
+from langchain_tokenmem.storage.checkpoint_records import (
+    Address,
+    Draft,
+    Loaded,
+    about,
+    make_sure_of_absence,
+)
+from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored
 from langchain_tokenmem.storage.checkpoint_shapes import (
     attach,
     detach,
@@ -37,58 +45,6 @@ logger = logging.getLogger(__name__)
 
 _SMALL = 256
 """Bytes up to which a value stands in the row of its checkpoint."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a checkpoint is: thread, namespace, and its id if one is meant."""
-
-    thread_id: str
-    ns: str
-    checkpoint_id: str | None = None
-
-    def __str__(self) -> str:
-        within = f", namespace {self.ns!r}" if self.ns else ""
-        named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
-        return f"Thread {self.thread_id!r}{within}{named}"
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A checkpoint as it is read.
-
-    Attributes:
-        address: Where it is.
-        parent: Id of the one before it.
-        checkpoint: The checkpoint, its channels' values included.
-        metadata: Its metadata.
-        writes: Its pending writes as task, channel and value, in order.
-    """
-
-    address: Address
-    parent: str | None
-    checkpoint: dict[str, Any]
-    metadata: dict[str, Any]
-    writes: list[tuple[str, str, Any]]
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A checkpoint to be stored.
-
-    Attributes:
-        address: Its thread and namespace, and the id of its parent.
-        checkpoint: The checkpoint.
-        metadata: Its metadata, secrets left out.
-        new_versions: The channels that changed.
-        is_fork: Whether the caller named the parent, so that a new branch is meant.
-    """
-
-    address: Address
-    checkpoint: Mapping[str, Any]
-    metadata: dict[str, Any]
-    new_versions: Mapping[str, Any]
-    is_fork: bool
 
 
 @dataclass(frozen=True)
@@ -162,7 +118,7 @@ class Checkpoints:
                 address.checkpoint_id,
                 {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}},
                 draft.metadata,
-                writes=len(rows.known_writes(connection, space.space_id, id_)),
+                writes=len(pending_rows.known_writes(connection, space.space_id, id_)),
             )
             space = self._fill(connection, space, draft, stored, parent, values, learned)
             rows.insert_checkpoint(
@@ -256,21 +212,25 @@ class Checkpoints:
         learned: list[Learned] = []
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
-            known = rows.known_writes(connection, space.space_id, checkpoint_id)
+            known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
             before = len(known)
             task_key, new = key_of(task_id), []
             for idx, channel, value in ready:
                 if (task_key, idx) in known:
                     if idx >= 0:
                         continue
-                    rows.delete_write(connection, space.space_id, checkpoint_id, task_key, idx)
+                    pending_rows.delete_write(
+                        connection, space.space_id, checkpoint_id, task_key, idx
+                    )
                 refs = self.messages.references(
                     connection, space, value.messages, now=now, is_main=False, learned=learned
                 )
                 new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
                 known.add((task_key, idx))
-            rows.insert_writes(connection, self.codec, space.space_id, checkpoint_id, new, now)
-            rows.save_writes_count(
+            pending_rows.insert_writes(
+                connection, self.codec, space.space_id, checkpoint_id, new, now
+            )
+            pending_rows.save_writes_count(
                 connection, self.codec, space.space_id, checkpoint_id, before, len(known)
             )
         self.messages.learn(space, learned)
@@ -338,7 +298,7 @@ class Checkpoints:
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        found = rows.read_writes(connection, self.codec, space.space_id, stored.id)
+        found = pending_rows.read_writes(connection, self.codec, space.space_id, stored.id)
         if len(found) != stored.writes:
             raise CorruptStoreError(
                 f"{stored.writes} pending writes should be there, {len(found)} were found"
@@ -356,33 +316,6 @@ class Checkpoints:
             attach(shape, self.messages.give(space, some, read)) if some else shape
             for (_, shape), some in zip(parts, numbers, strict=True)
         ]
-
-
-@contextmanager
-def about(address: Address) -> Iterator[None]:
-    """Name thread and checkpoint in what goes wrong."""
-    try:
-        yield
-    except CorruptStoreError as error:
-        said = str(error)
-        if said.startswith("Thread "):
-            raise
-        raise CorruptStoreError(
-            f"{address}: {said}. Nothing was returned; restore a backup, or look at the thread "
-            f"with `tokenmem doctor`."
-        ) from error
-
-
-def make_sure_of_absence(
-    connection: Connection, codec: Codec, space: Space, checkpoint_id: str
-) -> None:
-    """Raise if a checkpoint that was not found must be there, or any other one.
-
-    A row that was deleted shows in their number, one whose key was changed in its seal.
-    """
-    found = len(rows.all_checkpoints(connection, codec, space.space_id))
-    if found != space.count or checkpoint_id == space.head:
-        raise CorruptStoreError(f"{space.count} checkpoints should be there, {found} were found")
 
 
 def _moment(told: Any) -> datetime:
