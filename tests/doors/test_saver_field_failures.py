@@ -140,7 +140,7 @@ def test_P8_bytes_of_a_turn_do_not_grow(tmp_path):
                 sizes.append(path.stat().st_size)
     first, second = sizes[1] - sizes[0], sizes[2] - sizes[1]
     assert second < 1.3 * first
-    assert sizes[2] < 300 * 1_200
+    assert sizes[2] < 300 * 1_600
 
 
 class Delta(TypedDict):
@@ -215,7 +215,7 @@ EVERY = [
     AIMessageChunk("half", id="9", tool_call_chunks=[]),
     HumanMessageChunk("half", id="10"),
     ToolMessageChunk("half", tool_call_id="c", id="11"),
-    HumanMessage("NUL \x00 and half a pair \ud800", id="12"),
+    HumanMessage("NUL \x00", id="12"),
     HumanMessage(""),
 ]
 
@@ -232,6 +232,15 @@ def test_P12_P13_every_message_comes_back_as_it_was(saver, message):
         assert type(back) is type(message)
         assert back.__dict__ == message.__dict__
         assert back.model_extra == message.model_extra
+
+
+def test_P13_half_a_surrogate_pair_stays_in_the_conversation(saver, store):
+    """LangGraph's serializer makes "?" of it; what was said goes another way."""
+    said = HumanMessage("half \ud800", id="h")
+    put(saver, at(), {"messages": [said]})
+    held = TokenMemorySaver(store).get_tuple(at()).checkpoint["channel_values"]
+    assert held["messages"][0].content == "half \ud800"
+    assert store.messages("t") == [said]
 
 
 async def test_P14_one_saver_for_threads_and_loops(tmp_path):
