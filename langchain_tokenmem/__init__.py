@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from langchain_tokenmem.doors.nodes import CompactNode, MemoryNode, RecallNode, SummarizeNode
     from langchain_tokenmem.doors.retriever import TranscriptRetriever
     from langchain_tokenmem.doors.runnable import with_token_memory
+    from langchain_tokenmem.doors.saver import TokenMemorySaver
     from langchain_tokenmem.doors.tools import compact_conversation_tool, read_message_tool
+    from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory import TokenMemory
     from langchain_tokenmem.recall.chroma import ChromaIndex
@@ -52,10 +54,12 @@ __all__ = [
     "RecallNode",
     "RunningSummary",
     "SummarizeNode",
+    "ThreadConflictError",
     "TokenBudget",
     "TokenMemory",
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
+    "TokenMemorySaver",
     "TokenUsage",
     "TranscriptRetriever",
     "TranscriptStore",
@@ -85,10 +89,12 @@ _HOMES = {
     "RecallNode": "doors.nodes",
     "RunningSummary": "state",
     "SummarizeNode": "doors.nodes",
+    "ThreadConflictError": "errors",
     "TokenBudget": "core.budget",
     "TokenMemory": "memory",
     "TokenMemoryChatHistory": "doors.history",
     "TokenMemoryMiddleware": "doors.middleware",
+    "TokenMemorySaver": "doors.saver",
     "TokenUsage": "core.budget",
     "TranscriptRetriever": "doors.retriever",
     "TranscriptStore": "storage.transcripts",

@@ -8,7 +8,8 @@ TokenMemoryError (LangChainException)
 ├── SummaryError                       a summary could not be made or was refused
 ├── RecallError                        the recall index could not answer
 └── StoreError                         the store could not read or write
-    └── CorruptStoreError              stored rows are damaged; nothing of them was returned
+    ├── CorruptStoreError              stored rows are damaged; nothing of them was returned
+    └── ThreadConflictError            another run has gone on from the same checkpoint
 ```
 
 Every message says what happened, to which session, and what to do.
@@ -72,3 +73,10 @@ class StoreError(TokenMemoryError):
 
 class CorruptStoreError(StoreError):
     """Stored rows are damaged; nothing of them was returned as data."""
+
+
+class ThreadConflictError(StoreError):
+    """Another run has gone on from the checkpoint that this one follows; nothing was stored.
+
+    The turn can be made again: the thread now has another head.
+    """

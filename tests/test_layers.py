@@ -31,7 +31,7 @@ RANKS = {
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
 HOMES = {
-    "langgraph": ("doors", "storage.checkpoints"),
+    "langgraph": ("doors", "storage.checkpoint"),
     "langchain": ("doors.middleware", "summarize.coerce"),
     "chromadb": ("recall.chroma",),
     "sqlalchemy": ("storage",),
@@ -110,8 +110,8 @@ def fault_outside(module: str, library: str) -> str | None:
     homes = HOMES.get(library)
     if homes is None or any(f"{module}.".startswith(f"{home}.") for home in homes):
         return None
-    # doors/middleware may be one file or several: middleware.py, middleware_tools.py
-    if any(module.startswith(home) for home in homes if home.startswith("doors.")):
+    # A part may be one file or several: middleware.py, middleware_tools.py; checkpoint_rows.py
+    if any(module.startswith(home) for home in homes if "." in home):
         return None
     return f"only {' and '.join(homes)} may"
 

@@ -26,10 +26,12 @@ EXPECTED = {
     "RecallNode",
     "RunningSummary",
     "SummarizeNode",
+    "ThreadConflictError",
     "TokenBudget",
     "TokenMemory",
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
+    "TokenMemorySaver",
     "TokenUsage",
     "TranscriptRetriever",
     "TranscriptStore",
@@ -49,6 +51,7 @@ ERRORS = {
     "ScopeError",
     "StoreError",
     "SummaryError",
+    "ThreadConflictError",
     "TokenMemoryError",
 }
 

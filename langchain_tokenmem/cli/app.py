@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import Conversation, load_conversations
+from langchain_tokenmem.cli.doctor import doctor
+from langchain_tokenmem.cli.migrate import migrate
 from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
 from langchain_tokenmem.cli.report import (
@@ -36,7 +38,7 @@ class Writer(str, Enum):
 
 app = typer.Typer(
     name="tokenmem",
-    help="Conversation memory by token budget: tools for recorded conversations.",
+    help="Conversation memory by token budget: recorded conversations, checkpointed threads.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -46,9 +48,8 @@ _FEW = 12
 _FAULTS_SHOWN = 20
 
 
-@app.callback()
-def _commands() -> None:
-    """Keep `replay` a command by name, however many there are."""
+app.command("migrate-checkpoints")(migrate)
+app.command("doctor")(doctor)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from langchain_core.runnables.config import ensure_config
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 
@@ -45,10 +46,10 @@ def config_scope(config: RunnableConfig | None) -> tuple[str, str | None]:
             "Messages are kept by thread: name it, "
             'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
         )
-    # The last part names the node itself.
+    # The last part names the node itself. A checkpointer on the same store keeps the messages of
+    # the thread in this session, too.
     parents = (configurable.get("checkpoint_ns") or "").split("|")[:-1]
-    names = [part.split(":", 1)[0] for part in parents]
-    return "/".join([thread, *names]), configurable.get("user_id")
+    return thread_session(thread, "|".join(parents)), configurable.get("user_id")
 
 
 @dataclass(frozen=True)

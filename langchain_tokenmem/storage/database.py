@@ -23,7 +23,10 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage import recall_tables  # noqa: F401  its tables join the metadata
+from langchain_tokenmem.storage import (  # their tables join the metadata
+    checkpoint_tables,  # noqa: F401
+    recall_tables,  # noqa: F401
+)
 from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
 
 _BUSY_SECONDS = 30

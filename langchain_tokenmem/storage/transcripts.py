@@ -34,6 +34,7 @@ from langchain_tokenmem.storage.sessions import (
     find,
     find_or_make,
     list_sessions,
+    refuse_checkpointed,
     save,
 )
 from langchain_tokenmem.storage.twins import in_thread
@@ -96,6 +97,11 @@ class TranscriptStore:
 
     async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
+
+    @property
+    def database(self) -> Database:
+        """The database, for the other parts that keep something in it."""
+        return self._database
 
     def close(self) -> None:
         """Close every connection."""
@@ -291,11 +297,13 @@ class TranscriptStore:
 
         Raises:
             ScopeError: When the session belongs to another user.
+            StoreError: When it is a thread with checkpoints, which need its messages.
         """
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, user_id)
             if session is None:
                 return 0
+            refuse_checkpointed(connection, session)
             connection.execute(delete(messages).where(messages.c.session_key == session.key))
             emptied = replace(
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None

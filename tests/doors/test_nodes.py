@@ -338,7 +338,7 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
     with pytest.raises(ScopeError, match="thread"):
         node.invoke(given)
     node.invoke(given, config("t", checkpoint_ns="child:1f0|memory_compact:2e1"))
-    assert store.sessions() == ["t/child"]
+    assert store.sessions() == ["t\x1fchild"]
 
 
 def test_recall_does_nothing_without_a_recall():

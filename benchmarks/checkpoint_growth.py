@@ -1,0 +1,317 @@
+"""Bytes and time of checkpointers while a chat grows, beside LangGraph's own.
+
+A turn is 200 characters of the user and 600 of the model. All savers take turn about in one run,
+so that what else the machine does befalls them alike; checkpoints are written before the next
+step begins (`durability="sync"`). The whole size takes SqliteSaver 1.8 GB and some minutes.
+
+Run: python benchmarks/checkpoint_growth.py [--turns 1000] [--stall-messages 2000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration_tests"))
+import postgres  # a server of one's own, as the integration tests have it
+
+CONFIG: Any = {"configurable": {"thread_id": "chat"}}
+QUESTION = "What is the state of order number {n}, and when will it be delivered to our door? "
+ANSWER = "Order number {n} is on its way, the carrier expects to deliver it on friday morning. "
+LAST = 50
+"""Times at the end are medians over so many turns."""
+
+
+def joined(old: list[AnyMessage], writes: list[list[AnyMessage]]) -> list[AnyMessage]:
+    """Reduce writes as `add_messages` does, as a delta channel wants it."""
+    return add_messages(old, [one for write in writes for one in write])  # type: ignore[return-value]
+
+
+class Whole(TypedDict):
+    """The state that every chat has."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class Delta(TypedDict):
+    """The state that a chat must have to be stored as changes."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(joined, list, snapshot_frequency=100)]
+
+
+class Timed:
+    """Measures a saver's methods; mixed into its class."""
+
+    spent: dict[str, list[float]]
+
+    def put(self, *given: Any) -> Any:
+        """Put, and note the seconds."""
+        return self._noted("put", super().put, *given)  # type: ignore[misc]
+
+    def get_tuple(self, config: Any) -> Any:
+        """Get, and note the seconds."""
+        return self._noted("get", super().get_tuple, config)  # type: ignore[misc]
+
+    def _noted(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+        started = time.perf_counter()
+        found = call(*given)
+        self.__dict__.setdefault("spent", {}).setdefault(name, []).append(
+            time.perf_counter() - started
+        )
+        return found
+
+
+@dataclass
+class Runner:
+    """One saver, its graph, and what was measured."""
+
+    name: str
+    saver: Any
+    graph: Any
+    size: Callable[[], int]
+    turns: list[float] = field(default_factory=list)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def turn(self, number: int) -> None:
+        """Take one turn."""
+        said = HumanMessage((QUESTION.format(n=number) * 4)[:200], id=f"h{number}")
+        started = time.perf_counter()
+        self.graph.invoke({"messages": [said]}, CONFIG, durability="sync")
+        self.turns.append(time.perf_counter() - started)
+
+    def seconds(self, what: str) -> float:
+        """Return the median at the end, in seconds."""
+        taken = self.turns if what == "turn" else self.saver.spent[what]
+        per_turn = max(1, len(taken) // len(self.turns))
+        return statistics.median(taken[-LAST * per_turn :])
+
+
+def answer(state: Any) -> dict[str, Any]:
+    """Play the model."""
+    number = len(state["messages"]) // 2
+    return {"messages": [AIMessage((ANSWER.format(n=number) * 9)[:600], id=f"a{number}")]}
+
+
+def compiled(schema: type, saver: BaseCheckpointSaver[Any]) -> Any:
+    """Return the chat."""
+    graph = StateGraph(schema)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # delta channels announce that they are young
+        return graph.compile(checkpointer=saver)
+
+
+def file_size(path: Path) -> int:
+    """Return the bytes of a SQLite database, its log written back."""
+    with sqlite3.connect(path, timeout=60) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return sum(one.stat().st_size for one in path.parent.glob(f"{path.name}*"))
+
+
+def timed(kind: type, *given: Any, **options: Any) -> Any:
+    """Make a saver that is measured."""
+    return type(kind.__name__, (Timed, kind), {})(*given, **options)
+
+
+def stock(stack: ExitStack, folder: Path, name: str, schema: type) -> Runner:
+    """Return LangGraph's saver on SQLite."""
+    path = folder / f"{schema.__name__}.db"
+    connection = sqlite3.connect(path, check_same_thread=False)
+    stack.callback(connection.close)
+    saver = timed(SqliteSaver, connection)
+    return Runner(name, saver, compiled(schema, saver), lambda: file_size(path))
+
+
+def ours(stack: ExitStack, folder: Path, name: str, **options: Any) -> Runner:
+    """Return the saver of this package on SQLite."""
+    path = folder / f"ours{len(options)}.db"
+    store = stack.enter_context(TranscriptStore(f"sqlite:///{path}"))
+    saver = timed(TokenMemorySaver, store, **options)
+    return Runner(name, saver, compiled(Whole, saver), lambda: file_size(path))
+
+
+@contextmanager
+def postgres_saver() -> Iterator[Runner | None]:
+    """Give LangGraph's saver on PostgreSQL, where that is installed."""
+    binaries = postgres.server_binaries()
+    if binaries is None:
+        yield None
+        return
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # only where there is one
+    from psycopg import Connection  # noqa: PLC0415
+    from psycopg.rows import dict_row  # noqa: PLC0415
+
+    with postgres.server(binaries) as url:
+        address = url.replace("postgresql+psycopg", "postgresql")
+        with Connection.connect(address, autocommit=True, row_factory=dict_row) as connection:
+            saver = timed(PostgresSaver, connection)
+            saver.setup()
+
+            def size() -> int:
+                tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+                sizes = [
+                    connection.execute("SELECT pg_total_relation_size(%s) AS n", (one,)).fetchone()
+                    for one in tables
+                ]
+                return sum(int(one["n"]) for one in sizes if one)
+
+            yield Runner("PostgresSaver", saver, compiled(Whole, saver), size)
+
+
+async def stall(saver: BaseCheckpointSaver[Any] | None, messages: int) -> tuple[float, float]:
+    """Return how long a put and a get keep the event loop from anything else, in seconds.
+
+    A task that wants to run every half millisecond notes how late it was; of each call the
+    longest delay counts, and of all calls the median and the worst. Without a saver it is the
+    machine that is measured.
+    """
+    said: list[AnyMessage] = [HumanMessage("x" * 400, id=f"m{n}") for n in range(messages)]
+    late = [0.0]
+
+    async def watch() -> None:
+        while True:
+            started = time.perf_counter()
+            await asyncio.sleep(0.0005)
+            late[0] = max(late[0], time.perf_counter() - started - 0.0005)
+
+    watcher = asyncio.create_task(watch())
+    config: Any = {"configurable": {"thread_id": "stall", "checkpoint_ns": ""}}
+    worst = []
+    for number in range(40):
+        said = [*said, HumanMessage("y" * 400, id=f"n{number}")]
+        versions = {"messages": f"{number + 1:032}.5"}
+        made: Any = {
+            "v": 4,
+            "id": f"{number:032}",
+            "ts": "2026-11-21T12:00:00+00:00",
+            "channel_values": {"messages": said},
+            "channel_versions": versions,
+            "versions_seen": {},
+        }
+        await asyncio.sleep(0.005)
+        late[0] = 0.0
+        if saver is None:
+            await asyncio.sleep(0.02)
+        else:
+            config = await saver.aput(config, made, {"source": "loop", "step": number}, versions)
+            await saver.aget_tuple(config)
+        if number > 2:  # the first ones write 2,000 messages, once
+            worst.append(late[0])
+    watcher.cancel()
+    return statistics.median(worst), max(worst)
+
+
+async def stalls(folder: Path, messages: int) -> dict[str, tuple[float, float]]:
+    """Measure the async path of both savers on SQLite."""
+    found = {"nothing at all": await stall(None, messages)}
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "stall.db")) as theirs:
+        found["AsyncSqliteSaver"] = await stall(theirs, messages)
+    with TranscriptStore(f"sqlite:///{folder / 'stall-ours.db'}") as store:
+        found["TokenMemorySaver"] = await stall(TokenMemorySaver(store), messages)
+    return found
+
+
+def table(runners: list[Runner], turns: int) -> Table:
+    """Return what was measured."""
+    shown = Table(title=f"{turns:,} turns, 3 checkpoints each")
+    for heading in ("saver", f"MB at {turns // 2:,}", f"MB at {turns:,}", "put", "get", "turn"):
+        shown.add_column(heading, justify="left" if heading == "saver" else "right")
+    for one in runners:
+        times = [f"{one.seconds(what) * 1e3:.2f} ms" for what in ("put", "get", "turn")]
+        half, whole = (f"{one.sizes[at] / 1e6:,.2f}" for at in (turns // 2, turns))
+        shown.add_row(one.name, half, whole, *times)
+    return shown
+
+
+def promises(runners: dict[str, Runner], turns: int) -> list[tuple[str, float, str, float]]:
+    """Return what is promised at 1,000 turns, what was found, and the bound."""
+    stock, delta, kept, limited = (
+        runners[name] for name in ("SqliteSaver", "SqliteSaver, delta", "ours", "ours, keep_last")
+    )
+    bytes_of = {name: one.sizes[turns] for name, one in runners.items()}
+    found = bytes_of["ours"]
+    return [
+        ("SqliteSaver's bytes over ours", bytes_of[stock.name] / found, "at least", 150),
+        ("our bytes over DeltaChannel(100)'s", found / bytes_of[delta.name], "at most", 0.6),
+        ("MB with keep_last=10", bytes_of[limited.name] / 1e6, "at most", 2.5),
+        (
+            f"our bytes at {turns:,} over {turns // 2:,}",
+            found / kept.sizes[turns // 2],
+            "at most",
+            2.2,
+        ),
+        ("our put over SqliteSaver's", kept.seconds("put") / stock.seconds("put"), "at most", 0.25),
+        (
+            "our turn over SqliteSaver's",
+            kept.seconds("turn") / stock.seconds("turn"),
+            "at most",
+            0.6,
+        ),
+    ]
+
+
+def main() -> None:
+    """Print the table and the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=1_000)
+    parser.add_argument("--stall-messages", type=int, default=2_000)
+    options = parser.parse_args()
+    turns = max(2, options.turns // 2 * 2)
+    console = Console(width=110)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        runners = [
+            stock(stack, folder, "SqliteSaver", Whole),
+            stock(stack, folder, "SqliteSaver, delta", Delta),
+            ours(stack, folder, "ours"),
+            ours(stack, folder, "ours, keep_last", keep_last=10),
+        ]
+        on_postgres = stack.enter_context(postgres_saver())
+        runners += [on_postgres] if on_postgres else []
+        for number in track(
+            range(1, turns + 1), "turns", console=Console(stderr=True), transient=True
+        ):
+            for one in runners:
+                one.turn(number - 1)
+                if number in {turns // 2, turns}:
+                    one.sizes[number] = one.size()
+        console.print(table(runners, turns))
+        for name, value, relation, bound in promises({one.name: one for one in runners}, turns):
+            console.print(f"{name}: {value:,.2f} (promised for 1,000 turns: {relation} {bound:g})")
+        late = asyncio.run(stalls(folder, options.stall_messages))
+    for name, (median, worst) in late.items():
+        console.print(
+            f"event loop held up by {name} at {options.stall_messages:,} messages: median "
+            f"{median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms"
+        )
+    console.print("  (promised for TokenMemorySaver at 2,000 messages: below 5 ms)")
+
+
+if __name__ == "__main__":
+    main()

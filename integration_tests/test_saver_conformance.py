@@ -1,0 +1,82 @@
+"""LangGraph's own suite, and what it misses, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from saver_checks import DELTA_CHECKS, MISSED_CHECKS, delta_no_channels
+from saver_faults import PLANTED
+from savers import BACKENDS, Threaded, fresh_postgres
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+
+PASSED = {
+    "put": 17,
+    "put_writes": 10,
+    "get_tuple": 10,
+    "list": 16,
+    "delete_thread": 5,
+    "delete_for_runs": 7,
+    "copy_thread": 8,
+    "prune": 8,
+}
+"""Tests of each capability in langgraph-checkpoint-conformance 0.0.2: 81."""
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/memory.db"
+    else:
+        with fresh_postgres(str(request.getfixturevalue("postgres_url"))) as made:
+            yield made
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TranscriptStore]:
+    with TranscriptStore(url) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("use", ["async", "sync through threads"])
+async def test_conformance_81_of_81(store, use):
+    @checkpointer_test(name=f"TokenMemorySaver {use}")
+    async def saver() -> AsyncIterator[BaseCheckpointSaver[Any]]:
+        made = TokenMemorySaver(store)
+        yield made if use == "async" else Threaded(made)
+
+    report = await validate(saver)
+    failures = [one for result in report.results.values() for one in result.failures or ()]
+    assert failures == []
+    passed = {name: result.tests_passed for name, result in report.results.items()}
+    # "FULL" would be said of a saver with nothing detected: only the number says something.
+    assert passed == PASSED
+    assert sum(passed.values()) == 81
+
+
+@pytest.mark.parametrize("check", [*DELTA_CHECKS, *MISSED_CHECKS], ids=lambda c: c.__name__)
+def test_what_the_suite_misses(store, check):
+    check(TokenMemorySaver(store), "thread")
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"), PLANTED, ids=lambda one: getattr(one, "__name__", str(one))
+)
+def test_a_planted_fault_is_found(tmp_path, fault, check):
+    faulty = type(fault.__name__, (fault, TokenMemorySaver), {})
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        saver = faulty(store)
+        # `pytest.raises` in a check fails with an exception that is no Exception.
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            check(saver, "thread")
+
+
+def test_every_check_has_a_fault_that_it_finds():
+    planted = {check for _, check in PLANTED}
+    assert {*DELTA_CHECKS, *MISSED_CHECKS} - planted == {delta_no_channels}
+    assert len(DELTA_CHECKS) == 8

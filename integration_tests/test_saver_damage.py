@@ -1,0 +1,184 @@
+"""Kills, flipped bytes, fuzzed and tampered rows: the right state or an error, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import saver_kills
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from savers import at, put
+
+import langchain_tokenmem
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import StoreError
+
+KILLS = int(os.environ.get("TOKENMEM_KILLS", "200"))
+FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
+FUZZED = int(os.environ.get("TOKENMEM_FUZZED", "10000"))
+THREADS = ("ann", "bob", "long")
+ERROR = "error"
+
+
+def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
+    package = Path(langchain_tokenmem.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, saver_kills.__file__, tmp_path / "memory.db", str(KILLS), "17"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    tally = Counter(found["tally"])
+    kinds = ("put", "writes", "prune")
+    cut = {kind: tally[f"begin {kind}"] - tally[f"done {kind}"] for kind in kinds}
+    print(
+        f"\n{KILLS} kills: {tally['done put']} checkpoints, {tally['done writes']} times writes "
+        f"and {tally['done prune']} prunings acknowledged, killed in the middle of {cut}, "
+        f"{found['kept']} checkpoints kept; faults: {len(found['faults'])}"
+    )
+    assert found["faults"] == []
+    assert tally["done put"] >= KILLS / 2, "nothing was acknowledged: nothing could be lost"
+    assert min(cut.values()) >= KILLS // 100, "no kill hit this one"
+
+
+# --- flipped bytes
+
+
+def build(saver: BaseCheckpointSaver[Any]) -> None:
+    """Fill three threads: a fork, a sub-graph, pending writes, a long one."""
+    for thread, turns in (("ann", 3), ("bob", 2), ("long", 9)):
+        parent, said = at(thread), []
+        for n in range(turns):
+            call = {"name": "f", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
+            said += [
+                HumanMessage(f"{thread} asks {n}", id=f"{thread}q{n}"),
+                AIMessage("", tool_calls=[call], id=f"{thread}c{n}"),
+                ToolMessage("y" * (n * 91 % 700), tool_call_id=f"c{n}", id=f"{thread}t{n}"),
+            ]
+            values = {"messages": list(said), "n": n, "note": f"{thread} {n} " * 30}
+            versions = dict.fromkeys(values, f"{n + 1:032}.5")
+            former, parent = parent, put(saver, parent, values, versions, step=n, run_id=f"r{n}")
+            saver.put_writes(parent, [("delta", [said[-1]]), ("n", n)], f"task{n}", "path")
+        forked = {"messages": [*said[:3], HumanMessage("fork", id="f")], "n": -1}
+        put(saver, former, forked, dict.fromkeys(forked, f"{99:032}.5"), step=99)
+        put(saver, at(thread, ns="child:1"), {"n": 0}, {"n": f"{1:032}.5"})
+
+
+def asked(saver: BaseCheckpointSaver[Any]) -> dict[str, Callable[[], Any]]:
+    """Return everything that can be asked of a saver."""
+    questions: dict[str, Callable[[], Any]] = {}
+    for thread in THREADS:
+        questions[f"head of {thread}"] = lambda thread=thread: saver.get_tuple(at(thread))
+        every = {"configurable": {"thread_id": thread}}
+        questions[f"list of {thread}"] = lambda every=every: list(saver.list(every))  # type: ignore[arg-type]
+        questions[f"delta of {thread}"] = lambda thread=thread: saver.get_delta_channel_history(
+            config=at(thread), channels=["delta"]
+        )
+        questions[f"run of {thread}"] = lambda thread=thread: list(
+            saver.list(at(thread), filter={"run_id": "r1"})
+        )
+    return questions
+
+
+def answers(
+    saver: BaseCheckpointSaver[Any], refusals: tuple[type[Exception], ...]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for question, ask in asked(saver).items():
+        try:
+            found[question] = ask()
+        except refusals:  # noqa: PERF203  # every refusal is an answer
+            found[question] = ERROR
+    return found
+
+
+Opener = Callable[[Path], Any]
+
+
+@contextmanager
+def ours(path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        yield TokenMemorySaver(store)
+
+
+@contextmanager
+def stock(path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    connection = sqlite3.connect(path, check_same_thread=False)
+    try:
+        yield SqliteSaver(connection)
+    finally:
+        connection.close()
+
+
+def flip(
+    folder: Path, opener: Opener, refusals: tuple[type[Exception], ...], flips: int
+) -> tuple[Counter[str], list[str]]:
+    """Flip one bit at a time and ask everything; return how often it was refused or wrong."""
+    path = folder / "memory.db"
+    with opener(path) as saver:
+        build(saver)
+        right = answers(saver, ())
+    assert all(right.values()), right
+    data = path.read_bytes()
+    chosen = random.Random(2_026)
+    tally: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(flips):
+        # Every fourth flip goes to the first two pages: header, schema, and the roots of trees.
+        place = chosen.randrange(8_192 if number % 4 == 0 else len(data))
+        bit = 1 << chosen.randrange(8)
+        changed = bytearray(data)
+        changed[place] ^= bit
+        copy = folder / f"copy{number}.db"
+        copy.write_bytes(changed)
+        started = time.monotonic()
+        with opener(copy) as saver:
+            found = answers(saver, refusals)
+        assert time.monotonic() - started < 20, "it hangs"
+        for left in folder.glob(f"copy{number}.db*"):
+            left.unlink()
+        tally[state_of(found)] += 1
+        wrong += [
+            f"byte {place} ^ {bit}: {question}"
+            for question, answer in found.items()
+            if answer != ERROR and answer != right[question]
+        ]
+    return tally, wrong
+
+
+def state_of(found: dict[str, Any]) -> str:
+    refused = sum(answer == ERROR for answer in found.values())
+    return "none" if not refused else "all" if refused == len(found) else "some"
+
+
+def test_a_thousand_flipped_bytes(tmp_path: Path) -> None:
+    tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS)
+    print(
+        f"\n{FLIPS} flips, {4 * len(THREADS)} questions each: {tally['none']} flips changed no "
+        f"answer, {tally['some']} made some raise, {tally['all']} all; wrong: {len(wrong)}"
+    )
+    assert not wrong, "\n".join(wrong[:20])
+    assert tally["some"] + tally["all"] > FLIPS // 10
+
+
+def test_the_flips_find_the_stock_saver_wrong(tmp_path: Path) -> None:
+    """With every error forgiven, whatever its type: what is left is wrong in silence."""
+    tally, wrong = flip(tmp_path, stock, (Exception,), 150)
+    print(f"\n150 flips of SqliteSaver's file: {dict(tally)}; wrong answers: {len(wrong)}")
+    assert wrong

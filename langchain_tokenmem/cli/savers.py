@@ -1,0 +1,86 @@
+"""Opens the checkpointers that a command names by URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.doors._foreign import stock_saver
+from langchain_tokenmem.errors import ConfigurationError
+
+
+def as_url(given: str) -> str:
+    """Return the URL of a database; a path is a SQLite file."""
+    return given if "://" in given else f"sqlite:///{given}"
+
+
+@contextmanager
+def our_saver(
+    url: str, *, key_env: str | None = None, allow: Sequence[str] = (), is_new: bool = False
+) -> Iterator[TokenMemorySaver]:
+    """Open a `TokenMemorySaver`.
+
+    Args:
+        url: URL of a store, or the path of a SQLite file.
+        is_new: Whether a SQLite file is made where there is none.
+        key_env: Name of the environment variable that holds the key of its rows.
+        allow: Further types that the state may hold, each as `module:Class`.
+
+    Raises:
+        ConfigurationError: When one of them cannot be.
+    """
+    key = None
+    if key_env is not None:
+        key = os.environ.get(key_env)
+        if not key:
+            raise ConfigurationError(f"The environment variable {key_env} is not set.")
+    address = as_url(url)
+    file = Path(address.removeprefix("sqlite:///"))
+    if not is_new and address.startswith("sqlite:///") and not file.is_file():
+        raise ConfigurationError(f"There is no file {file}.")
+    with TranscriptStore(address) as store:
+        saver: Any = TokenMemorySaver(store, key=key)
+        yield saver.with_allowlist([_named(one) for one in allow]) if allow else saver
+
+
+def _named(given: str) -> tuple[str, str]:
+    module, _, name = given.partition(":")
+    if not module or not name:
+        raise ConfigurationError(
+            f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
+        )
+    return module, name
+
+
+@contextmanager
+def source_saver(
+    url: str, *, ours: bool | None, target: TokenMemorySaver, key_env: str | None = None
+) -> Iterator[Any]:
+    """Open the saver to copy from.
+
+    Args:
+        url: URL of a database, or the path of a SQLite file.
+        ours: Whether it is a store of this package; None to look into it. Where both are in one
+            database, LangGraph's own is meant.
+        target: Where the copy goes; values are read as strictly as it reads them.
+        key_env: Name of the environment variable that holds the key of a store of this package.
+
+    Raises:
+        ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
+    """
+    if ours:
+        with our_saver(url, key_env=key_env) as saver:
+            yield saver
+        return
+    with stock_saver(as_url(url), target.serde) as found:
+        if found is not None:
+            yield found
+            return
+    if ours is False:
+        raise ConfigurationError("There are no tables of a LangGraph checkpointer in the source.")
+    with our_saver(url, key_env=key_env) as saver:
+        yield saver

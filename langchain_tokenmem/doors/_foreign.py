@@ -1,0 +1,158 @@
+"""Savers that are not ours: opened by URL, and asked for what the interface does not tell.
+
+LangGraph's own savers are asked in SQL for all their threads and the paths of their tasks; for any
+other one the interface has to do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from langchain_tokenmem.errors import ConfigurationError, StoreError
+
+_STOCK = {
+    "langgraph.checkpoint.sqlite": ("checkpoints", "writes", "?"),
+    "langgraph.checkpoint.postgres": ("checkpoints", "checkpoint_writes", "%s"),
+}
+"""Modules of savers with a `cursor()`: their tables, and how a parameter is written."""
+
+
+@contextmanager
+def stock_saver(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    """Open LangGraph's own saver on a database; None when there is none in it.
+
+    Args:
+        url: `sqlite:///file.db`, the path of a file, or `postgresql://...`.
+        serde: Reads the values; a strict one, for the database may hold anything.
+
+    Raises:
+        ConfigurationError: When the saver's package is not installed.
+        StoreError: When the database cannot be opened.
+    """
+    try:
+        if url.startswith(("postgresql", "postgres:")):
+            with _on_postgres(url, serde) as saver:
+                yield saver
+        else:
+            with _on_sqlite(url, serde) as saver:
+                yield saver
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"To read this database {error.name} is needed: pip install "
+            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+        ) from error
+
+
+@contextmanager
+def _on_sqlite(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+    path = url.removeprefix("sqlite:///")
+    try:
+        # "rw" never makes a file; the saver itself may add a column to an old one.
+        opened = sqlite3.connect(f"file:{path}?mode=rw", uri=True, check_same_thread=False)
+        with closing(opened):
+            names = opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            has_it = ("checkpoints",) in names and ("writes",) in names
+            yield SqliteSaver(opened, serde=serde) if has_it else None
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: the database could not be read ({error}).") from error
+
+
+@contextmanager
+def _on_postgres(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    import psycopg  # noqa: PLC0415  # optional
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
+    from psycopg.rows import dict_row  # noqa: PLC0415
+
+    address = url.replace("postgresql+psycopg:", "postgresql:", 1)
+    try:
+        with psycopg.connect(address, autocommit=True, row_factory=dict_row) as connection:
+            query = "SELECT to_regclass('checkpoint_writes') AS found"
+            row = connection.execute(query).fetchone()
+            has_it = row is not None and row["found"] is not None
+            yield PostgresSaver(connection, serde=serde) if has_it else None
+    except psycopg.Error as error:
+        raise StoreError(f"The database could not be read ({error}).") from error
+
+
+def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
+    """Return the ids of all threads."""
+    if isinstance(saver, InMemorySaver):
+        return sorted(saver.storage)
+    tables = _tables(saver)
+    if tables is None:
+        named = {_configurable(found)["thread_id"] for found in saver.list(None)}
+        return sorted(named)
+    rows = _rows(saver, f"SELECT DISTINCT thread_id FROM {tables[0]}")  # noqa: S608  # our names
+    return sorted(str(row[0]) for row in rows)
+
+
+def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> list[tuple[str, str]]:
+    """Return namespace and id of a thread's checkpoints, without holding their values."""
+    tables = _tables(saver)
+    if tables is not None:
+        query = (
+            f"SELECT checkpoint_ns, checkpoint_id FROM {tables[0]} WHERE thread_id = {tables[2]}"
+        )
+        return [(str(row[0]), str(row[1])) for row in _rows(saver, query, thread)]
+    found = (_configurable(one) for one in saver.list({"configurable": {"thread_id": thread}}))
+    return [(one.get("checkpoint_ns", ""), one["checkpoint_id"]) for one in found]
+
+
+def task_paths(saver: BaseCheckpointSaver[Any], found: CheckpointTuple) -> dict[str, str]:
+    """Return the path of each task that has pending writes.
+
+    Where it cannot be known, paths are made up that keep the order of the writes.
+    """
+    tasks = list(dict.fromkeys(write[0] for write in found.pending_writes or ()))
+    place = _configurable(found)
+    key = (place["thread_id"], place.get("checkpoint_ns", ""), place["checkpoint_id"])
+    if isinstance(saver, InMemorySaver):
+        return {write[0]: write[3] for write in saver.writes.get(key, {}).values()}
+    tables = _tables(saver)
+    if tables is not None and tasks:
+        _, writes, mark = tables
+        query = (
+            f"SELECT task_id, task_path FROM {writes} WHERE thread_id = {mark} "  # noqa: S608  # our names
+            f"AND checkpoint_ns = {mark} AND checkpoint_id = {mark}"
+        )
+        return {str(row[0]): str(row[1]) for row in _rows(saver, query, *key)}
+    if tasks == sorted(tasks):
+        return {}
+    return {task: f"{number:06}" for number, task in enumerate(tasks)}
+
+
+def _configurable(found: CheckpointTuple) -> dict[str, Any]:
+    return found.config["configurable"]
+
+
+def _tables(saver: Any) -> tuple[str, str, str] | None:
+    for module, tables in _STOCK.items():
+        if any(base.__module__ == module for base in type(saver).__mro__):
+            return tables
+    return None
+
+
+def _rows(saver: Any, query: str, *parameters: str) -> list[tuple[Any, ...]]:
+    with _cursor(saver) as cursor:
+        cursor.execute(query, parameters)
+        rows = cursor.fetchall()
+    return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+
+
+@contextmanager
+def _cursor(saver: Any) -> Iterator[Any]:
+    if hasattr(saver, "cursor"):
+        with saver.cursor(transaction=False) as cursor:
+            yield cursor
+    else:  # PostgresSaver has no public one
+        with saver._cursor() as cursor:  # noqa: SLF001
+            yield cursor

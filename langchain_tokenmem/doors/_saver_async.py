@@ -1,0 +1,78 @@
+"""The async methods of a saver: its sync methods in a thread, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+
+
+class ThreadedSaver(BaseCheckpointSaver[Any]):
+    """A saver whose async methods do the same as the sync ones, in a thread."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Do the same as `get_tuple` without blocking the event loop."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Do the same as `list` without blocking the event loop."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await asyncio.to_thread(next, found, None)) is not None:
+            yield one
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Do the same as `put_writes` without blocking the event loop."""
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Do the same as `delete_thread` without blocking the event loop."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Do the same as `delete_for_runs` without blocking the event loop."""
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Do the same as `copy_thread` without blocking the event loop."""
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Do the same as `prune` without blocking the event loop."""
+        given = {"keep_last": keep_last, "older_than": older_than}
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy, **given)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Do the same as `get_delta_channel_history` without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.get_delta_channel_history, config=config, channels=channels
+        )

@@ -1,0 +1,67 @@
+"""What a saver does with whole threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+from langchain_tokenmem.doors._saver_async import ThreadedSaver
+from langchain_tokenmem.doors._saver_policy import rule_of
+from langchain_tokenmem.storage import checkpoint_threads
+from langchain_tokenmem.storage.checkpoint_retention import prune
+from langchain_tokenmem.storage.checkpoints import Checkpoints
+
+
+class ThreadSaver(ThreadedSaver):
+    """A saver that deletes, copies and thins out threads."""
+
+    _checkpoints: Checkpoints
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread: checkpoints, pending writes, and its transcript."""
+        checkpoint_threads.delete_thread(self._checkpoints, thread_id)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs with their pending writes; transcripts stay.
+
+        What later checkpoints of a `DeltaChannel` build upon goes as well: this deletes what was
+        named. To thin out a thread that lives on use `prune`.
+        """
+        checkpoint_threads.delete_for_runs(self._checkpoints, run_ids)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with all checkpoints, pending writes and its transcript.
+
+        Raises:
+            ConfigurationError: When the target has checkpoints or messages of its own.
+        """
+        checkpoint_threads.copy_thread(self._checkpoints, source_thread_id, target_thread_id)
+
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Delete old checkpoints of threads, and everything that only they needed.
+
+        What a kept checkpoint builds upon stays, too: the ancestors of a `DeltaChannel` back to
+        its last snapshot. Checkpoints of a sub-graph go with the one they ran under. The
+        transcript of a thread is never touched.
+
+        Args:
+            thread_ids: The threads.
+            strategy: "keep_latest" keeps the newest checkpoint of each namespace, "delete" none.
+            keep_last: Keeps so many instead of one.
+            older_than: Only those of this age and older go; the head always stays.
+
+        Raises:
+            ConfigurationError: When the strategy is another one, or a number cannot be.
+            CorruptStoreError: When a thread is damaged; nothing of it was deleted.
+        """
+        now = datetime.now(timezone.utc)
+        rule = rule_of(strategy, keep_last, older_than, now)
+        for thread_id in thread_ids:
+            prune(self._checkpoints, thread_id, rule, now=now)

@@ -1,0 +1,166 @@
+"""Values as bytes: LangGraph's serializer, held strictly, and the seal of a row."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.plain import to_json
+
+_KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
+"""What LangGraph's serializer writes; anything else in a row was put there by somebody else."""
+
+_SMALLEST = 96
+"""Bytes below which compression never pays."""
+
+_BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+
+
+class Codec:
+    """Turns values into bytes and back, and seals rows.
+
+    Args:
+        serde: LangGraph's serializer, plain or encrypting, or another one.
+        key: Secret of the seals; None makes them checksums, which show damage and no forgery.
+
+    Raises:
+        ConfigurationError: When the serializer falls back to pickle.
+    """
+
+    def __init__(self, serde: SerializerProtocol, key: bytes | None) -> None:
+        inner = serde.serde if isinstance(serde, EncryptedSerializer) else serde
+        if getattr(inner, "pickle_fallback", False):
+            raise ConfigurationError(
+                "A serializer with pickle_fallback runs code that stands in the database; give "
+                "one without it, and name your types in allowed_types."
+            )
+        self.serde = serde
+        self.is_keyed = key is not None
+        self.is_plain = isinstance(serde, JsonPlusSerializer)
+        self._seal = hashlib.blake2b(digest_size=16, key=key or b"", person=b"tokenmem-row")
+        # A plain digest of an encrypted message would tell what it says to who guesses it.
+        secret = key or (b"" if self.is_plain else os.urandom(32))
+        self._digest = hashlib.blake2b(digest_size=16, key=secret, person=b"tokenmem-message")
+        self._words = JsonPlusSerializer()
+
+    def seal(self, values: Iterable[Any]) -> bytes:
+        """Return 16 bytes (BLAKE2b, keyed if there is a key) over the columns of a row."""
+        digest = self._seal.copy()
+        for value in values:
+            plain = value if isinstance(value, bytes) else str(value).encode()
+            digest.update(b"%s:%d:" % (type(value).__name__.encode(), len(plain)))
+            digest.update(plain)
+        return digest.digest()
+
+    def digest(self, message: BaseMessage) -> bytes:
+        """Return 16 bytes that name a message with all its fields."""
+        try:
+            _, data = self._words.dumps_typed(message)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unstorable(f"Message {message.id}", error) from error
+        # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
+        text, _ = to_json({**message.__dict__, **(message.model_extra or {})})
+        digest = self._digest.copy()
+        digest.update(text.encode() + data)
+        return digest.digest()
+
+    def text_digest(self, text: str) -> bytes:
+        """Return 16 bytes that name a text of references."""
+        digest = self._digest.copy()
+        digest.update(b"references:" + text.encode())
+        return digest.digest()
+
+    def pack(self, value: Any) -> bytes:
+        """Return a value as bytes, compressed when that pays.
+
+        Raises:
+            ConfigurationError: When the serializer cannot write it.
+        """
+        try:
+            kind, data = self.serde.dumps_typed(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unstorable("A value", error) from error
+        head = kind.encode() + b"\0"
+        if len(data) >= _SMALLEST:
+            small = zlib.compress(data, 5)
+            if len(small) < len(data) * 0.9:
+                return b"z" + head + small
+        return b"-" + head + data
+
+    def unpack(self, packed: bytes) -> Any:
+        """Return the value that was packed.
+
+        Raises:
+            CorruptStoreError: When it cannot be read, is not sealed as this serializer seals, or
+                names a type that is not allowed.
+        """
+        kind, _, data = packed[1:].partition(b"\0")
+        name = kind.decode("ascii", "replace")
+        if isinstance(self.serde, EncryptedSerializer) and "+" not in name:
+            raise CorruptStoreError("a row is not encrypted, and this saver encrypts")
+        if name.partition("+")[0] not in _KINDS and isinstance(
+            self.serde, (EncryptedSerializer, JsonPlusSerializer)
+        ):
+            raise CorruptStoreError(f"a row has the unknown form {name!r}")
+        try:
+            if packed[:1] == b"z":
+                data = zlib.decompress(data)
+            with _nothing_blocked():
+                return self.serde.loads_typed((name, data))
+        except (zlib.error, ValueError, TypeError, LookupError, NotImplementedError) as error:
+            raise CorruptStoreError(f"a row cannot be decoded ({error!r:.200})") from error
+
+    def checked(self, packed: bytes) -> bytes:
+        """Return packed bytes that are sure to be read back.
+
+        Raises:
+            ConfigurationError: When they hold a type that is not allowed.
+        """
+        try:
+            self.unpack(packed)
+        except CorruptStoreError as error:
+            raise ConfigurationError(
+                f"A value of the state could be stored and not be read again: {error}. Give its "
+                f"type to the saver, TokenMemorySaver(store, allowed_types=[...]), or keep plain "
+                f"data in the state."
+            ) from error
+        return packed
+
+
+@contextmanager
+def _nothing_blocked() -> Iterator[None]:
+    """Raise if the serializer returns raw data in place of a type that it may not make."""
+    here = threading.get_ident()
+    refused: list[str] = []
+
+    def note(event: SerdeEvent) -> None:
+        if event["kind"] in _BLOCKED and threading.get_ident() == here:
+            refused.append(f"{event['module']}.{event['name']}")
+
+    forget = register_serde_event_listener(note)
+    try:
+        yield
+    finally:
+        forget()
+    if refused:
+        raise CorruptStoreError(
+            f"the type {', '.join(sorted(set(refused)))} is not allowed to be loaded"
+        )
+
+
+def _unstorable(what: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} cannot be stored in a checkpoint ({error!r:.200}); keep plain data in the state."
+    )

@@ -1,0 +1,270 @@
+"""What a saver remembers of messages: decoded ones, and which objects are stored where.
+
+A chat of thousands of messages is handed over with every step, so these loops run in C where they
+can: about half a microsecond a message to know that it is stored.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import attrgetter, is_, ne, or_
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+_ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+_FIELDS = attrgetter("__dict__")
+_EXTRAS = attrgetter("__pydantic_extra__")
+_set = object.__setattr__
+
+_RUNS = 8
+"""Lists of messages handed out for one session that are remembered: runs at the same time."""
+
+
+class Decoded(NamedTuple):
+    """A message that nobody may change.
+
+    Attributes:
+        message: The message.
+        empty: The names of its empty lists and dicts, each with its type.
+        filled: The names of all other fields that could be changed.
+    """
+
+    message: BaseMessage
+    empty: tuple[tuple[str, type], ...]
+    filled: tuple[str, ...]
+
+
+class Learned(NamedTuple):
+    """An object that is stored.
+
+    Attributes:
+        message: The object itself: while it is held, its `id()` is nobody else's.
+        copy: What was stored; the object may be changed in place afterwards.
+        reference: Where it is stored.
+        is_settled: Whether the transcript has it, or never will.
+    """
+
+    message: BaseMessage
+    copy: BaseMessage
+    reference: int
+    is_settled: bool
+
+
+class _Handed(NamedTuple):
+    """Objects whose place is known; to hold them keeps their `id()` their own."""
+
+    objects: Sequence[BaseMessage]
+    fields: Sequence[dict[str, Any]]
+    references: Sequence[int]
+    places: dict[int, int]
+
+
+class _Found:
+    """What is known of a list of messages, as it is put together."""
+
+    def __init__(self, messages: Sequence[BaseMessage]) -> None:
+        self._messages = messages
+        self._fields: list[dict[str, Any] | None] = [None] * len(messages)
+        self._references: list[int | None] = [None] * len(messages)
+        self.settled: set[int] = set()
+
+    def take(self, handed: _Handed) -> bool:
+        """Look among objects that were handed out; return whether the list begins with them."""
+        size = min(len(handed.objects), len(self._messages))
+        if size and all(map(is_, self._messages, handed.objects)):
+            # What goes on where it was left, as nearly every step of a chat does.
+            self._fields[:size] = handed.fields[:size]
+            self._references[:size] = handed.references[:size]
+            return True
+        for index, place in enumerate(map(handed.places.get, map(id, self._messages))):
+            if place is not None and self._references[index] is None:
+                self._fields[index] = handed.fields[place]
+                self._references[index] = handed.references[place]
+        return False
+
+    def take_learned(self, learned: Mapping[int, Learned]) -> None:
+        """Look among objects that were stored."""
+        for index, one in enumerate(map(learned.get, map(id, self._messages))):
+            if one is not None:
+                self._fields[index] = one.copy.__dict__
+                self._references[index] = one.reference
+                if one.is_settled:
+                    self.settled.add(index)
+
+    def unchanged(self) -> list[int | None]:
+        """Return the references of those that say what they said."""
+        try:
+            changed = list(map(ne, self._fields, map(_FIELDS, self._messages)))
+        except (TypeError, ValueError):  # values that cannot be compared, such as arrays
+            changed = list(map(_is_changed, self._fields, self._messages))
+        extras = map(bool, map(_EXTRAS, self._messages))
+        for index in compress(range(len(changed)), map(or_, changed, extras)):
+            self._references[index] = None
+        return self._references
+
+
+@dataclass
+class _Group:
+    decoded: dict[int, Decoded] = field(default_factory=dict)
+    learned: dict[int, Learned] = field(default_factory=dict)
+    handed: deque[_Handed] = field(default_factory=lambda: deque(maxlen=_RUNS))
+
+    def __len__(self) -> int:
+        handed = sum(len(one.objects) for one in self.handed)
+        return len(self.decoded) + len(self.learned) + handed
+
+    def shrink(self, size: int) -> None:
+        """Forget what was kept first, until no more than `size` messages are left."""
+        while len(self) > size and len(self.handed) > 1:
+            self.handed.popleft()
+        for kept in (self.learned, self.decoded):
+            if len(self) > size:
+                for key in list(kept)[: len(self) - size // 2]:
+                    del kept[key]
+
+
+class MessageMemory:
+    """A bounded memory of messages, safe to share between threads.
+
+    The sessions used last stay. A message is given out as a copy, so that nobody's changes reach
+    anybody else.
+
+    Args:
+        size: Most messages that are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._groups: OrderedDict[int, _Group] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def remembered(self, group_id: int, references: Iterable[int]) -> dict[int, Decoded]:
+        """Return the messages that are here, by reference."""
+        with self._lock:
+            decoded = self._group(group_id).decoded
+            return {number: decoded[number] for number in references if number in decoded}
+
+    def keep(self, group_id: int, messages: Mapping[int, BaseMessage]) -> dict[int, Decoded]:
+        """Remember messages that were read; nobody may change them any more."""
+        decoded = {number: _decoded(message) for number, message in messages.items()}
+        with self._lock:
+            self._group(group_id).decoded.update(decoded)
+            self._shrink(group_id)
+        return decoded
+
+    def give(
+        self, group_id: int, references: Sequence[int], decoded: Mapping[int, Decoded]
+    ) -> list[BaseMessage]:
+        """Return copies of decoded messages, and remember where each copy is stored."""
+        kept = list(map(decoded.__getitem__, references))
+        given = list(map(_copied, kept))
+        places = dict(zip(map(id, given), range(len(given)), strict=True))
+        fields = [one.message.__dict__ for one in kept]
+        with self._lock:
+            self._group(group_id).handed.append(_Handed(given, fields, references, places))
+            self._shrink(group_id)
+        return given
+
+    def known(
+        self, group_id: int, messages: Sequence[BaseMessage], *, is_main: bool
+    ) -> list[int | None]:
+        """Return where objects are stored; None for those that are new or were changed.
+
+        Args:
+            group_id: The session.
+            messages: The objects.
+            is_main: Whether those that could move to the transcript count as new.
+        """
+        found = _Found(messages)
+        with self._lock:
+            group = self._group(group_id)
+            for handed in reversed(group.handed):
+                if found.take(handed):
+                    break
+            found.take_learned(group.learned)
+        references = found.unchanged()
+        if is_main:
+            for index, number in enumerate(references):
+                if number is not None and number < 0 and index not in found.settled:
+                    references[index] = None
+        return references
+
+    def learn(self, group_id: int, learned: Sequence[Learned]) -> None:
+        """Remember where objects are stored."""
+        with self._lock:
+            group = self._group(group_id)
+            group.learned.update({id(one.message): one for one in learned})
+            self._shrink(group_id)
+
+    def forget(self, group_id: int) -> None:
+        """Forget a session."""
+        with self._lock:
+            self._groups.pop(group_id, None)
+
+    def _group(self, group_id: int) -> _Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group()
+        self._groups.move_to_end(group_id)
+        return group
+
+    def _shrink(self, group_id: int) -> None:
+        total = sum(map(len, self._groups.values()))
+        while total > self._size and len(self._groups) > 1:
+            total -= len(self._groups.popitem(last=False)[1])
+        self._groups[group_id].shrink(self._size)
+
+
+def fresh(message: BaseMessage) -> BaseMessage:
+    """Return a copy that shares nothing that can be changed."""
+    return _copied(_decoded(message))
+
+
+def _decoded(message: BaseMessage) -> Decoded:
+    changeable = {k: v for k, v in message.__dict__.items() if type(v) not in _ATOMS}
+    empty = {k: type(v) for k, v in changeable.items() if type(v) in {list, dict} and not v}
+    return Decoded(
+        message, tuple(empty.items()), tuple(name for name in changeable if name not in empty)
+    )
+
+
+def _copied(decoded: Decoded) -> BaseMessage:
+    """Do what pydantic's `model_copy` does, without the checks and several times as fast."""
+    message, empty, filled = decoded
+    fields = message.__dict__.copy()
+    for name, kind in empty:
+        fields[name] = kind()
+    for name in filled:
+        fields[name] = _copied_value(fields[name])
+    made = object.__new__(type(message))
+    _set(made, "__dict__", fields)
+    # Shared: it names the fields that were given, and that is all of them.
+    _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
+    extra, private = message.__pydantic_extra__, message.__pydantic_private__
+    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
+    _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
+    return made
+
+
+def _copied_value(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list:
+        return [_copied_value(item) for item in value]
+    if kind is dict:
+        return {key: _copied_value(item) for key, item in value.items()}
+    return copy.deepcopy(value)
+
+
+def _is_changed(fields: dict[str, Any] | None, message: BaseMessage) -> bool:
+    try:
+        return fields != message.__dict__
+    except (TypeError, ValueError):
+        return True

@@ -1,0 +1,165 @@
+"""Messages by reference: found again or stored, once each, and read back.
+
+A reference above zero is the number of a message in the transcript of the session, one below zero
+the (negated) number of a row of contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_contents import (
+    are_there,
+    as_numbers,
+    as_text,
+    by_number,
+)
+from langchain_tokenmem.storage.checkpoint_memory import Decoded, Learned, MessageMemory, fresh
+from langchain_tokenmem.storage.checkpoint_names import thread_session
+from langchain_tokenmem.storage.checkpoint_shelf import Shelf
+from langchain_tokenmem.storage.checkpoint_spaces import Space
+from langchain_tokenmem.storage.message_rows import read_between
+from langchain_tokenmem.storage.sessions import find
+
+_GAP = 16
+"""Messages that are read along rather than asking twice."""
+
+
+class Messages:
+    """The messages of checkpointed threads.
+
+    Args:
+        codec: Writes those that the transcript cannot hold.
+        memory: What is remembered of messages.
+    """
+
+    def __init__(self, codec: Codec, memory: MessageMemory) -> None:
+        self._codec = codec
+        self._memory = memory
+
+    def references(
+        self,
+        connection: Connection,
+        space: Space,
+        messages: Sequence[BaseMessage],
+        *,
+        now: datetime,
+        is_main: bool,
+        learned: list[Learned],
+    ) -> str:
+        """Return where messages are stored, as text; those that are not are stored now.
+
+        Args:
+            connection: In a transaction that writes.
+            space: Whose messages they are.
+            messages: The messages.
+            now: Time of messages that bring none.
+            is_main: Whether they belong to the channel that is the transcript.
+            learned: Takes what may be remembered once the transaction is committed.
+        """
+        if not messages:
+            return ""
+        places = self._memory.known(space.group_id, messages, is_main=is_main)
+        if not are_there(connection, space.group_id, [-n for n in places if n and n < 0]):
+            places = [n if n and n > 0 else None for n in places]
+        new = [index for index, number in enumerate(places) if number is None]
+        if new:
+            # What is stored and what is remembered must be one thing, whoever changes the message
+            # meanwhile.
+            copies = [fresh(messages[index]) for index in new]
+            shelf = Shelf(connection, self._codec, space)
+            placed = shelf.place(copies, now, is_main=is_main)
+            for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
+                places[index] = number
+                learned.append(Learned(messages[index], one, number, is_settled))
+        numbers = [number for number in places if number is not None]
+        return as_text(connection, self._codec, space, numbers)
+
+    def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
+        """Return the numbers in a text of references.
+
+        Raises:
+            CorruptStoreError: When a part of them is damaged or missing.
+        """
+        return as_numbers(connection, self._codec, space.group_id, references)
+
+    def read(
+        self, connection: Connection, space: Space, references: Iterable[int]
+    ) -> dict[int, Decoded]:
+        """Return messages by reference; only those that are not remembered are read.
+
+        Raises:
+            CorruptStoreError: When one is damaged or missing.
+        """
+        wanted = set(references)
+        found = self._memory.remembered(space.group_id, wanted)
+        missing = wanted - found.keys()
+        if missing:
+            found.update(self._memory.keep(space.group_id, self._load(connection, space, missing)))
+        return found
+
+    def learn(self, space: Space, learned: Sequence[Learned]) -> None:
+        """Remember where messages were stored by a transaction that is committed."""
+        self._memory.learn(space.group_id, learned)
+
+    def give(
+        self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
+    ) -> list[BaseMessage]:
+        """Return copies of messages that `read` has returned."""
+        return self._memory.give(space.group_id, references, decoded)
+
+    def forget(self, group_id: int) -> None:
+        """Forget the messages of a deleted session."""
+        self._memory.forget(group_id)
+
+    def _load(
+        self, connection: Connection, space: Space, references: set[int]
+    ) -> dict[int, BaseMessage]:
+        found: dict[int, BaseMessage] = {}
+        seqs = {number: number for number in references if number > 0}
+        proofs: dict[int, bytes | None] = {}
+        hidden = sorted(-number for number in references if number < 0)
+        for row in by_number(connection, self._codec, space.group_id, hidden):
+            if row["seq"] is None:
+                found[-row["number"]] = self._codec.unpack(row["body"])
+            else:
+                seqs[-row["number"]] = row["seq"]
+                proofs[row["seq"]] = row["body"]
+        if seqs:
+            said = _transcript(connection, space, sorted(set(seqs.values())))
+            for seq, proof in proofs.items():
+                if proof is not None and self._codec.digest(said[seq]) != proof:
+                    raise CorruptStoreError(f"message {seq} of the transcript was changed")
+            found.update({number: said[seq] for number, seq in seqs.items()})
+        return found
+
+
+def _transcript(
+    connection: Connection, space: Space, seqs: Sequence[int]
+) -> dict[int, BaseMessage]:
+    session = find(connection, thread_session(space.thread_id, space.ns), None)
+    if session is None:
+        raise CorruptStoreError("its transcript is missing")
+    found: dict[int, BaseMessage] = {}
+    for first, last in _stretches(seqs):
+        found.update(
+            (row.seq, row.message) for row in read_between(connection, session, first, last)
+        )
+    return found
+
+
+def _stretches(seqs: Sequence[int]) -> list[tuple[int, int]]:
+    """Return first and last of stretches that hold the numbers, small gaps included."""
+    stretches: list[tuple[int, int]] = []
+    for seq in seqs:
+        if stretches and seq - stretches[-1][1] <= _GAP:
+            stretches[-1] = (stretches[-1][0], seq)
+        else:
+            stretches.append((seq, seq))
+    return stretches

@@ -1,0 +1,129 @@
+"""The rows of pending writes: what tasks wrote that the next checkpoint takes up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_rows import AT, REWRITE, SEALED, checked
+from langchain_tokenmem.storage.checkpoint_tables import checkpoints, writes
+from langchain_tokenmem.storage.rows import key_of
+
+_RECOUNT = REWRITE.where(checkpoints.c.writes == bindparam("b_writes"))
+_WRITES = select(writes).where(
+    writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
+)
+_WRITE_NAMES = select(writes.c.task_key, writes.c.idx).where(
+    writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
+)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A pending write, in the order in which writes are applied: path, task, number."""
+
+    task_path: str
+    task_id: str
+    idx: int
+    channel: str
+    refs: str
+    shape: Any
+
+
+def read_writes(
+    connection: Connection, codec: Codec, space_id: int, checkpoint_id: str
+) -> list[Write]:
+    """Return the pending writes of a checkpoint in the order in which they are applied.
+
+    Raises:
+        CorruptStoreError: When one is damaged.
+    """
+    names = {"b_space_id": space_id, "b_key": key_of(checkpoint_id)}
+    found = [as_write(codec, row) for row in connection.execute(_WRITES, names).mappings()]
+    return sorted(found, key=lambda one: (one.task_path, one.task_id, one.idx))
+
+
+def as_write(codec: Codec, row: Mapping[Any, Any]) -> Write:
+    """Return the pending write of a row.
+
+    Raises:
+        CorruptStoreError: When the row is damaged.
+    """
+    checked(codec, SEALED[writes.name], row)
+    task_path, task_id, channel, shape = codec.unpack(row["body"])
+    return Write(task_path, task_id, row["idx"], channel, row["refs"], shape)
+
+
+def known_writes(connection: Connection, space_id: int, checkpoint_id: str) -> set[tuple[str, int]]:
+    """Return the pending writes of a checkpoint, as key of the task and number."""
+    names = {"b_space_id": space_id, "b_key": key_of(checkpoint_id)}
+    return {(row[0], row[1]) for row in connection.execute(_WRITE_NAMES, names)}
+
+
+def insert_writes(
+    connection: Connection,
+    codec: Codec,
+    space_id: int,
+    checkpoint_id: str,
+    new: Sequence[Write],
+    now: datetime,
+) -> None:
+    """Insert pending writes; those that are there already must have been deleted."""
+    values = []
+    for one in new:
+        columns = {
+            "space_id": space_id,
+            "checkpoint_key": key_of(checkpoint_id),
+            "task_key": key_of(one.task_id),
+            "idx": one.idx,
+            "written": round(now.timestamp()),
+            "refs": one.refs,
+            "body": codec.pack([one.task_path, one.task_id, one.channel, one.shape]),
+        }
+        values.append({**columns, "seal": codec.seal(columns.values())})
+    if values:
+        connection.execute(insert(writes), values)
+
+
+def delete_write(
+    connection: Connection, space_id: int, checkpoint_id: str, task_key: str, idx: int
+) -> None:
+    """Delete a pending write, to make room for another one."""
+    connection.execute(
+        delete(writes).where(
+            writes.c.space_id == space_id,
+            writes.c.checkpoint_key == key_of(checkpoint_id),
+            writes.c.task_key == task_key,
+            writes.c.idx == idx,
+        )
+    )
+
+
+def save_writes_count(
+    connection: Connection,
+    codec: Codec,
+    space_id: int,
+    checkpoint_id: str,
+    before: int,
+    count: int,
+) -> None:
+    """Note in a checkpoint, if it is there yet, how many pending writes it has.
+
+    Raises:
+        CorruptStoreError: When it did not have as many as it should.
+    """
+    key = key_of(checkpoint_id)
+    values = {"writes": count, "writes_seal": codec.seal((space_id, key, count))}
+    names = {"b_space_id": space_id, "b_key": key}
+    if connection.execute(_RECOUNT, {**values, **names, "b_writes": before}).rowcount == 0:
+        row = connection.execute(AT, names).mappings().one_or_none()
+        if row is not None:
+            raise CorruptStoreError(
+                f"{row['writes']} pending writes should be there, {before} were found"
+            )

@@ -1,0 +1,94 @@
+"""What goes into the store of checkpoints and comes out of it, and how its faults are said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_spaces import Space
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a checkpoint is: thread, namespace, and its id if one is meant."""
+
+    thread_id: str
+    ns: str
+    checkpoint_id: str | None = None
+
+    def __str__(self) -> str:
+        within = f", namespace {self.ns!r}" if self.ns else ""
+        named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
+        return f"Thread {self.thread_id!r}{within}{named}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint as it is read.
+
+    Attributes:
+        address: Where it is.
+        parent: Id of the one before it.
+        checkpoint: The checkpoint, its channels' values included.
+        metadata: Its metadata.
+        writes: Its pending writes as task, channel and value, in order.
+    """
+
+    address: Address
+    parent: str | None
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+    writes: list[tuple[str, str, Any]]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A checkpoint to be stored.
+
+    Attributes:
+        address: Its thread and namespace, and the id of its parent.
+        checkpoint: The checkpoint.
+        metadata: Its metadata, secrets left out.
+        new_versions: The channels that changed.
+        is_fork: Whether the caller named the parent, so that a new branch is meant.
+    """
+
+    address: Address
+    checkpoint: Mapping[str, Any]
+    metadata: dict[str, Any]
+    new_versions: Mapping[str, Any]
+    is_fork: bool
+
+
+@contextmanager
+def about(address: Address) -> Iterator[None]:
+    """Name thread and checkpoint in what goes wrong."""
+    try:
+        yield
+    except CorruptStoreError as error:
+        said = str(error)
+        if said.startswith("Thread "):
+            raise
+        raise CorruptStoreError(
+            f"{address}: {said}. Nothing was returned; restore a backup, or look at the thread "
+            f"with `tokenmem doctor`."
+        ) from error
+
+
+def make_sure_of_absence(
+    connection: Connection, codec: Codec, space: Space, checkpoint_id: str
+) -> None:
+    """Raise if a checkpoint that was not found must be there, or any other one.
+
+    A row that was deleted shows in their number, one whose key was changed in its seal.
+    """
+    found = len(rows.all_checkpoints(connection, codec, space.space_id))
+    if found != space.count or checkpoint_id == space.head:
+        raise CorruptStoreError(f"{space.count} checkpoints should be there, {found} were found")

@@ -1,0 +1,202 @@
+"""Retention: old checkpoints of a thread go, with everything that only they needed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Column, Connection, Table, delete, select
+
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_contents import as_numbers, chunks_in
+from langchain_tokenmem.storage.checkpoint_names import checked_thread
+from langchain_tokenmem.storage.checkpoint_records import Address, about
+from langchain_tokenmem.storage.checkpoint_rows import Stored
+from langchain_tokenmem.storage.checkpoint_spaces import Space, spaces_of
+from langchain_tokenmem.storage.checkpoint_tables import (
+    blobs,
+    checkpoints,
+    contents,
+    spaces,
+    writes,
+)
+from langchain_tokenmem.storage.checkpoint_threads import recount
+from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.rows import key_of
+
+_STRAY = timedelta(hours=1)
+"""Age from which pending writes without a checkpoint belong to a run that was refused or died."""
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which checkpoints stay.
+
+    Attributes:
+        keep_last: How many of the newest in each namespace; None for all of them.
+        since: The oldest time; None for any. The head stays, however old it is.
+    """
+
+    keep_last: int | None
+    since: datetime | None
+
+
+def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> int:
+    """Delete the checkpoints of a thread that a rule does not keep; return how many.
+
+    What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
+    stays, too. The transcript is never touched.
+
+    Args:
+        store: Where they are.
+        thread_id: The thread.
+        rule: Which ones stay.
+        now: The current time.
+
+    Raises:
+        CorruptStoreError: When something of the thread is damaged; nothing was deleted.
+    """
+    address = Address(checked_thread(thread_id), "")
+    with store.database.writing(str(address)) as connection, about(address):
+        found = spaces_of(connection, store.codec, thread_id)
+        there = {
+            space.space_id: rows.all_checkpoints(connection, store.codec, space.space_id)
+            for space in found
+        }
+        kept = _kept(found, there, rule)
+        removed = 0
+        for space in found:
+            gone = [one for one in there[space.space_id] if one.id not in kept[space.space_id]]
+            removed += len(gone)
+            _sweep(connection, store.codec, space, gone, now)
+        if removed:
+            for group_id in sorted({space.group_id for space in found}):
+                _sweep_messages(connection, store.codec, found, group_id)
+    if removed:
+        store.database.forget_deleted()
+    return removed
+
+
+def _kept(
+    found: Sequence[Space], there: Mapping[int, Sequence[Stored]], rule: Rule
+) -> dict[int, set[str]]:
+    """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
+    kept: dict[int, set[str]] = {}
+    roots: set[str] = set()
+    newest = ""
+    for space in sorted(found, key=lambda space: bool(space.ns)):
+        stored = there[space.space_id]
+        stays = _by_rule(space, stored, rule)
+        if space.ns:
+            stays = {one.id for one in stored if one.id in stays and _has_root(one, roots, newest)}
+        else:
+            newest = stored[-1].id if stored else ""
+        stays |= _ancestors(stored, stays)
+        if not space.ns:
+            roots = stays
+        kept[space.space_id] = stays
+    return kept
+
+
+def _by_rule(space: Space, stored: Sequence[Stored], rule: Rule) -> set[str]:
+    if rule.keep_last == 0:
+        return set()
+    young = stored if rule.keep_last is None else stored[-rule.keep_last :]
+    stays = {one.id for one in young if rule.since is None or _since(one, rule.since)}
+    return stays | ({space.head} if space.head is not None else set())
+
+
+def _since(stored: Stored, moment: datetime) -> bool:
+    try:
+        told = datetime.fromisoformat(str(stored.fields.get("ts")))
+    except ValueError:
+        return True
+    return (told if told.tzinfo else told.replace(tzinfo=moment.tzinfo)) >= moment
+
+
+def _has_root(stored: Stored, roots: Collection[str], newest: str) -> bool:
+    """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
+
+    It may be on its way, and then it is newer than all that are there.
+    """
+    root = (stored.metadata.get("parents") or {}).get("")
+    return root is None or root in roots or root > newest
+
+
+def _ancestors(stored: Sequence[Stored], kept: Iterable[str]) -> set[str]:
+    """Return the ids that delta channels of kept checkpoints are rebuilt from.
+
+    A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
+    value of its own until that snapshot, however far back.
+    """
+    by_id = {one.id: one for one in stored}
+    delta = {
+        name for one in stored for name in one.metadata.get("counters_since_delta_snapshot") or {}
+    }
+    needed: set[str] = set()
+    for name in kept:
+        one: Stored | None = by_id[name]
+        open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
+        while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
+            one = by_id.get(one.parent) if one.parent else None
+            if one is not None:
+                needed.add(one.id)
+    return needed
+
+
+def _sweep(
+    connection: Connection, codec: Codec, space: Space, gone: Sequence[Stored], now: datetime
+) -> None:
+    """Delete checkpoints of a namespace, stray writes, and the values that nobody has any more."""
+    mine = select(checkpoints.c.checkpoint_key).where(checkpoints.c.space_id == space.space_id)
+    connection.execute(
+        delete(writes).where(
+            writes.c.space_id == space.space_id,
+            writes.c.written < round((now - _STRAY).timestamp()),
+            writes.c.checkpoint_key.not_in(mine),
+        )
+    )
+    if not gone:
+        return
+    rows.delete_checkpoints(connection, space.space_id, [key_of(one.id) for one in gone])
+    left = recount(connection, codec, space)
+    used = {number for one in left for number in one.large.values()}
+    _delete_unused(connection, blobs, blobs.c.space_id, space.space_id, used)
+    if space.ns and not left:
+        has_writes = select(writes.c.idx).where(writes.c.space_id == space.space_id).limit(1)
+        if connection.execute(has_writes).first() is None:
+            connection.execute(delete(spaces).where(spaces.c.space_id == space.space_id))
+
+
+def _sweep_messages(
+    connection: Connection, codec: Codec, found: Sequence[Space], group_id: int
+) -> None:
+    """Delete the messages outside of the transcript that nothing refers to any more."""
+    used: set[int] = set()
+    for space in found:
+        if space.group_id != group_id:
+            continue
+        texts: list[str] = []
+        for one in rows.all_checkpoints(connection, codec, space.space_id):
+            texts += one.references()
+        for table in (blobs, writes):
+            query = select(table.c.refs).where(table.c.space_id == space.space_id)
+            texts += connection.execute(query).scalars()
+        for text in set(texts):
+            used.update(chunks_in(text))
+            used.update(-n for n in as_numbers(connection, codec, group_id, text) if n < 0)
+    _delete_unused(connection, contents, contents.c.group_id, group_id, used)
+
+
+def _delete_unused(
+    connection: Connection, table: Table, owner: Column[int], number: int, used: Collection[int]
+) -> None:
+    there = connection.execute(select(table.c.number).where(owner == number)).scalars()
+    unused = [one for one in there if one not in used]
+    for start in range(0, len(unused), _AT_ONCE):
+        some = unused[start : start + _AT_ONCE]
+        connection.execute(delete(table).where(owner == number, table.c.number.in_(some)))

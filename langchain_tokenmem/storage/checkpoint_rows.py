@@ -1,0 +1,237 @@
+"""The rows of checkpoints, of large values and of pending writes, each behind its seal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_shapes import runs_of, to_ranges
+from langchain_tokenmem.storage.checkpoint_tables import blobs, checkpoints, contents, writes
+from langchain_tokenmem.storage.rows import escaped, key_of
+
+_CHECKPOINT = ("space_id", "checkpoint_key", "run_key", "body")
+_BLOB = ("space_id", "number", "refs", "body")
+_WRITE = ("space_id", "checkpoint_key", "task_key", "idx", "written", "refs", "body")
+_CONTENT = ("group_id", "number", "digest", "seq", "body")
+
+# Statements of the hot path are built once: that is a quarter of the time of building them anew.
+_HERE = checkpoints.c.space_id == bindparam("b_space_id")
+AT = select(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
+REWRITE = update(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
+
+SEALED = {
+    checkpoints.name: _CHECKPOINT,
+    blobs.name: _BLOB,
+    writes.name: _WRITE,
+    contents.name: _CONTENT,
+}
+"""The columns of each table that its seal is over, in order; the first one names the owner."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A small value: its shape, and the references of the messages in it as ranges."""
+
+    refs: str
+    shape: Any
+
+
+@dataclass
+class Stored:
+    """A checkpoint as it is stored.
+
+    Attributes:
+        id: Its id.
+        parent: Id of the one before it.
+        fields: The checkpoint without id and channel values.
+        metadata: Its metadata.
+        inline: The small values, by channel.
+        large: Numbers of the large ones, by channel.
+        writes: How many pending writes it has.
+    """
+
+    id: str
+    parent: str | None
+    fields: dict[str, Any]
+    metadata: dict[str, Any]
+    inline: dict[str, Inline] = field(default_factory=dict)
+    large: dict[str, int] = field(default_factory=dict)
+    writes: int = 0
+
+    def references(self) -> list[str]:
+        """Return the ranges of the messages that its small values need."""
+        return [value.refs for value in self.inline.values() if value.refs]
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A value apart from its checkpoint: packed shape, and references as ranges."""
+
+    refs: str
+    body: bytes
+
+
+def checked(codec: Codec, names: Sequence[str], row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the sealed columns of a row.
+
+    Raises:
+        CorruptStoreError: When the seal does not fit them.
+    """
+    columns = {name: row[name] for name in names}
+    if codec.seal(columns.values()) != row["seal"]:
+        raise CorruptStoreError("a row is damaged, or sealed with another key")
+    return columns
+
+
+def run_key(run_id: Any) -> bytes | None:
+    """Return how a run is found."""
+    if not isinstance(run_id, str):
+        return None
+    return hashlib.blake2b(escaped(run_id).encode(), digest_size=16).digest()
+
+
+def insert_checkpoint(
+    connection: Connection, codec: Codec, space_id: int, stored: Stored, *, is_new: bool
+) -> None:
+    """Insert a checkpoint, or write it anew."""
+    body = codec.pack(
+        {
+            "id": stored.id,
+            "parent": stored.parent,
+            "fields": stored.fields,
+            "metadata": stored.metadata,
+            "inline": {name: [one.refs, one.shape] for name, one in stored.inline.items()},
+            "large": stored.large,
+        }
+    )
+    key = key_of(stored.id)
+    columns = {
+        "space_id": space_id,
+        "checkpoint_key": key,
+        "run_key": run_key(stored.metadata.get("run_id")),
+        "body": body,
+    }
+    values = {
+        **columns,
+        "writes": stored.writes,
+        "writes_seal": codec.seal((space_id, key, stored.writes)),
+        "seal": codec.seal(columns.values()),
+    }
+    if is_new:
+        connection.execute(insert(checkpoints), values)
+    else:
+        connection.execute(REWRITE, {**values, "b_space_id": space_id, "b_key": key})
+
+
+def find_checkpoint(
+    connection: Connection, codec: Codec, space_id: int, checkpoint_id: str
+) -> Stored | None:
+    """Return a checkpoint, checked; None when it is not there.
+
+    Raises:
+        CorruptStoreError: When its row is damaged.
+    """
+    return checkpoint_at(connection, codec, space_id, key_of(checkpoint_id))
+
+
+def checkpoint_at(connection: Connection, codec: Codec, space_id: int, key: str) -> Stored | None:
+    """Return the checkpoint with a key, checked; None when it is not there.
+
+    Raises:
+        CorruptStoreError: When its row is damaged.
+    """
+    names = {"b_space_id": space_id, "b_key": key}
+    row = connection.execute(AT, names).mappings().one_or_none()
+    if row is None:
+        return None
+    stored = as_stored_checkpoint(codec, row)
+    if row["space_id"] != space_id or key_of(stored.id) != key:
+        raise CorruptStoreError("its row is another one's")
+    return stored
+
+
+def as_stored_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> Stored:
+    """Return the checkpoint of a row.
+
+    Raises:
+        CorruptStoreError: When the row is damaged.
+    """
+    checked(codec, _CHECKPOINT, row)
+    counted = (row["space_id"], row["checkpoint_key"], row["writes"])
+    if codec.seal(counted) != row["writes_seal"]:
+        raise CorruptStoreError("the row of a checkpoint is damaged")
+    body = codec.unpack(row["body"])
+    return Stored(
+        body["id"],
+        body["parent"],
+        body["fields"],
+        body["metadata"],
+        {name: Inline(*one) for name, one in body["inline"].items()},
+        body["large"],
+        row["writes"],
+    )
+
+
+def keys_of(connection: Connection, space_id: int) -> list[str]:
+    """Return the keys of the checkpoints of a namespace, newest first."""
+    query = (
+        select(checkpoints.c.checkpoint_key)
+        .where(checkpoints.c.space_id == space_id)
+        .order_by(checkpoints.c.checkpoint_key.desc())
+    )
+    return list(connection.execute(query).scalars())
+
+
+def all_checkpoints(connection: Connection, codec: Codec, space_id: int) -> list[Stored]:
+    """Return every checkpoint of a namespace, oldest first."""
+    query = (
+        select(checkpoints)
+        .where(checkpoints.c.space_id == space_id)
+        .order_by(checkpoints.c.checkpoint_key)
+    )
+    return [as_stored_checkpoint(codec, row) for row in connection.execute(query).mappings()]
+
+
+def insert_blob(
+    connection: Connection, codec: Codec, space_id: int, number: int, blob: Blob
+) -> None:
+    """Insert a large value."""
+    columns = dict(zip(_BLOB, (space_id, number, blob.refs, blob.body), strict=True))
+    connection.execute(insert(blobs).values(**columns, seal=codec.seal(columns.values())))
+
+
+def read_blobs(
+    connection: Connection, codec: Codec, space_id: int, numbers: Sequence[int]
+) -> dict[int, Blob]:
+    """Return large values by number.
+
+    Raises:
+        CorruptStoreError: When one is damaged or missing.
+    """
+    found = {}
+    for first, last in runs_of(to_ranges(sorted(set(numbers)))):
+        query = select(blobs).where(
+            blobs.c.space_id == space_id, blobs.c.number.between(first, last)
+        )
+        for row in connection.execute(query).mappings():
+            checked(codec, _BLOB, row)
+            found[row["number"]] = Blob(row["refs"], row["body"])
+    if found.keys() != set(numbers):
+        raise CorruptStoreError("the value of a channel is missing")
+    return found
+
+
+def delete_checkpoints(connection: Connection, space_id: int, keys: Sequence[str]) -> None:
+    """Delete checkpoints with their pending writes."""
+    for start in range(0, len(keys), 500):
+        some = keys[start : start + 500]
+        for table in (checkpoints, writes):
+            connection.execute(
+                delete(table).where(table.c.space_id == space_id, table.c.checkpoint_key.in_(some))
+            )

@@ -1,0 +1,145 @@
+"""Messages taken out of a value, wherever they are in it, and put back in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.types import Overwrite, Send
+
+_MARK = "\x00tokenmem"
+"""Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
+
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
+class _TakenError(Exception):
+    """A value holds the mark itself."""
+
+
+def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
+    """Return a value with marks in place of its messages, and the messages in order.
+
+    Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
+    through; what other objects hold stays in them. The value itself is not changed.
+    """
+    found: list[BaseMessage] = []
+    try:
+        shape = _detached(value, found)
+    except (_TakenError, RecursionError):
+        return value, []
+    return (shape, found) if found else (value, found)
+
+
+def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    """Return the value that `detach` was given; messages in one that had none are no marks."""
+    return _attached(shape, messages) if messages else shape
+
+
+def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (one for each type)
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind in {list, tuple}:
+        if value and all(map(_is_message, set(map(type, value)))):
+            found += value
+            return {_MARK: [len(found) - len(value), len(found)]}
+        return [_detached(item, found) for item in value]
+    if kind is dict:
+        if _MARK in value:
+            raise _TakenError
+        return {key: _detached(item, found) for key, item in value.items()}
+    if _is_message(kind):
+        found.append(value)
+        return {_MARK: len(found) - 1}
+    if kind is _DeltaSnapshot:
+        return _DeltaSnapshot(_detached(value.value, found))
+    if kind is Overwrite:
+        return Overwrite(_detached(value.value, found))
+    if kind is Send:
+        return Send(value.node, _detached(value.arg, found), timeout=value.timeout)
+    return value
+
+
+def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:  # noqa: PLR0911  (as above)
+    kind = type(shape)
+    if kind is dict:
+        mark = shape.get(_MARK)
+        if mark is None:
+            return {key: _attached(item, messages) for key, item in shape.items()}
+        return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
+    if kind is list:
+        return [_attached(item, messages) for item in shape]
+    if kind is _DeltaSnapshot:
+        return _DeltaSnapshot(_attached(shape.value, messages))
+    if kind is Overwrite:
+        return Overwrite(_attached(shape.value, messages))
+    if kind is Send:
+        return Send(shape.node, _attached(shape.arg, messages), timeout=shape.timeout)
+    return shape
+
+
+def _is_message(kind: type) -> bool:
+    # What takes a message away is no message of the thread.
+    return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value holds nothing but JSON's types and bytes."""
+    kind = type(value)
+    if kind in {list, tuple}:
+        return all(map(is_plain, value))
+    if kind is dict:
+        return all(type(key) in _PLAIN and is_plain(item) for key, item in value.items())
+    return kind in _PLAIN or kind is bytes
+
+
+def to_ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as text, runs that grow or shrink by one as first and last.
+
+    Example:
+        >>> to_ranges([1, 2, 3, 7, -1, -2])
+        '1:3,7,-1:-2'
+    """
+    if not numbers:
+        return ""
+    first, last = numbers[0], numbers[-1]
+    step = 1 if last >= first else -1
+    if (last - first) * step == len(numbers) - 1 and (
+        list(numbers) == list(range(first, last + step, step))
+    ):
+        return f"{first}:{last}" if last != first else str(first)
+    runs: list[list[int]] = []
+    for number in numbers:
+        run = runs[-1] if runs else []
+        if run and _goes_on(run, number):
+            run[1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join(":".join(map(str, run)) for run in runs)
+
+
+def _goes_on(run: Sequence[int], number: int) -> bool:
+    if len(run) == 1:
+        return abs(number - run[0]) == 1
+    return number - run[1] == (1 if run[1] > run[0] else -1)
+
+
+def from_ranges(text: str) -> list[int]:
+    """Return the numbers that `to_ranges` was given."""
+    numbers: list[int] = []
+    for first, last in runs_of(text):
+        step = 1 if last >= first else -1
+        numbers += range(first, last + step, step)
+    return numbers
+
+
+def runs_of(text: str) -> list[tuple[int, int]]:
+    """Return the runs of a text of ranges, each as first and last number."""
+    runs = []
+    for run in text.split(",") if text else []:
+        first, _, last = run.partition(":")
+        runs.append((int(first), int(last or first)))
+    return runs

@@ -1,0 +1,147 @@
+"""Where messages go: to the transcript of the session where they can, to the contents else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection, update
+
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_contents import Adder, by_digest
+from langchain_tokenmem.storage.checkpoint_names import thread_session
+from langchain_tokenmem.storage.checkpoint_spaces import Space
+from langchain_tokenmem.storage.checkpoint_tables import contents
+from langchain_tokenmem.storage.message_rows import append, read_named
+from langchain_tokenmem.storage.plain import to_json
+from langchain_tokenmem.storage.rows import as_stored, from_body
+from langchain_tokenmem.storage.sessions import find_or_make, save
+
+
+class Placed(NamedTuple):
+    """Where a message is, and whether it can no longer move to the transcript."""
+
+    reference: int
+    is_settled: bool
+
+
+class Shelf:
+    """Stores the messages of one session in one transaction."""
+
+    def __init__(self, connection: Connection, codec: Codec, space: Space) -> None:
+        self._connection = connection
+        self._codec = codec
+        self._space = space
+        self._session_id = thread_session(space.thread_id, space.ns)
+        self._adder = Adder(connection, codec, space)
+
+    def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
+        """Return where each message is, stored if it was not."""
+        digests = [self._codec.digest(message) for message in new]
+        rows = by_digest(self._connection, self._codec, self._space.group_id, sorted(set(digests)))
+        copies: dict[bytes, BaseMessage | None] = {}
+        seqs: dict[bytes, int] = {}
+        # What is encrypted in a checkpoint must not stand in clear in the transcript.
+        if is_main and self._codec.is_plain:
+            waiting = {
+                digest: message
+                for digest, message in zip(digests, new, strict=True)
+                if digest not in rows or rows[digest]["seq"] is None
+            }
+            copies = {digest: _survivor(message) for digest, message in waiting.items()}
+            seqs = self._said(waiting, copies, now)
+        placed = []
+        for digest, message in zip(digests, new, strict=True):
+            if digest in seqs and (digest in rows or self._codec.is_keyed):
+                rows[digest] = self._moved(rows.get(digest), digest, seqs[digest], copies[digest])
+            elif digest not in rows and digest not in seqs:
+                body = self._codec.checked(self._codec.pack(message))
+                rows[digest] = self._adder.add(digest, None, body)
+            placed.append(self._place_of(rows.get(digest), seqs.get(digest), is_main=is_main))
+        self._adder.finish()
+        return placed
+
+    def _place_of(self, row: Mapping[str, Any] | None, seq: int | None, *, is_main: bool) -> Placed:
+        if row is not None and (self._codec.is_keyed or row["seq"] is None):
+            return Placed(-row["number"], is_settled=is_main or row["seq"] is not None)
+        return Placed(row["seq"] if row is not None else seq or 0, is_settled=True)
+
+    def _said(
+        self,
+        waiting: Mapping[bytes, BaseMessage],
+        copies: Mapping[bytes, BaseMessage | None],
+        now: datetime,
+    ) -> dict[bytes, int]:
+        """Return the numbers of messages in the transcript; those it lacks are appended."""
+        fit = [message for message in waiting.values() if _fits(message)]
+        if not fit:
+            return {}
+        session = find_or_make(self._connection, self._session_id, None)
+        added = append(self._connection, session, fit, now, may_differ=True)
+        if added:
+            save(self._connection, replace(session, last_seq=session.last_seq + len(added)))
+        firsts: dict[str | None, BaseMessage] = {}
+        for message in fit:
+            firsts.setdefault(message.id, message)
+        there = {
+            name: (seq, firsts[name])
+            for seq, name in enumerate(added, session.last_seq + 1)
+            if name in firsts
+        }
+        others = [message.id for message in fit if message.id and message.id not in there]
+        if others:
+            for row in read_named(self._connection, session, others):
+                there[str(row.message.id)] = (row.seq, row.message)
+        return {
+            digest: there[message.id][0]
+            for digest, message in waiting.items()
+            if message.id in there
+            and copies[digest] is not None
+            and there[message.id][1] == copies[digest]
+        }
+
+    def _moved(
+        self, row: dict[str, Any] | None, digest: bytes, seq: int, stored: BaseMessage | None
+    ) -> dict[str, Any]:
+        """Let the transcript hold a message, with the proof of what it says if there is a key."""
+        proof = self._codec.digest(stored) if stored is not None and self._codec.is_keyed else None
+        if row is None:
+            return self._adder.add(digest, seq, proof)
+        if row["seq"] == seq:
+            return row
+        moved = {**row, "seq": seq, "body": proof}
+        self._connection.execute(
+            update(contents)
+            .where(contents.c.group_id == self._space.group_id, contents.c.number == row["number"])
+            .values(seq=seq, body=proof, seal=self._codec.seal(moved.values()))
+        )
+        return moved
+
+
+def _fits(message: BaseMessage) -> bool:
+    """Return whether a transcript takes a message at all."""
+    try:
+        as_stored(message)
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _survivor(message: BaseMessage) -> BaseMessage | None:
+    """Return what a transcript gives back for a message, if that is the message itself."""
+    if not message.id or not _fits(message) or as_stored(message) is not message:
+        return None
+    text, described = to_json(
+        {"type": message.type, "data": {**message.__dict__, **(message.model_extra or {})}}
+    )
+    if described:
+        return None
+    try:
+        read = from_body(text)
+    except CorruptStoreError:
+        return None
+    return read if type(read) is type(message) and read == message else None

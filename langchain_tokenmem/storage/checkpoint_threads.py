@@ -1,0 +1,156 @@
+"""Whole threads: deleted, copied, and cleared of the checkpoints of single runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_groups import Group, groups_of, insert_group
+from langchain_tokenmem.storage.checkpoint_names import checked_thread
+from langchain_tokenmem.storage.checkpoint_spaces import (
+    Space,
+    insert_space,
+    save_space,
+    space_at,
+    spaces_of,
+)
+from langchain_tokenmem.storage.checkpoint_tables import (
+    blobs,
+    checkpoints,
+    contents,
+    groups,
+    spaces,
+    writes,
+)
+from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.message_rows import append, read_from
+from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.schema import leases, messages, sessions
+from langchain_tokenmem.storage.sessions import find, find_or_make, save
+
+
+def delete_thread(store: Checkpoints, thread_id: str) -> None:
+    """Delete everything of a thread, its transcript included; a damaged one, too."""
+    key = key_of(checked_thread(thread_id))
+    with store.database.writing(f"Thread {thread_id!r}") as connection:
+        numbers = list(
+            connection.execute(
+                select(groups.c.group_id).where(groups.c.thread_key == key)
+            ).scalars()
+        )
+        places = select(spaces.c.space_id).where(spaces.c.thread_key == key)
+        mine = select(groups.c.group_id).where(groups.c.thread_key == key)
+        names = select(groups.c.session_key).where(groups.c.thread_key == key)
+        for table in (checkpoints, writes, blobs):
+            connection.execute(delete(table).where(table.c.space_id.in_(places)))
+        connection.execute(delete(contents).where(contents.c.group_id.in_(mine)))
+        for table in (messages, leases, sessions):
+            connection.execute(delete(table).where(table.c.session_key.in_(names)))
+        for table in (spaces, groups):
+            connection.execute(delete(table).where(table.c.thread_key == key))
+    for number in numbers:
+        store.messages.forget(number)
+    if numbers:
+        store.database.forget_deleted()
+
+
+def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
+    """Delete the checkpoints of runs with their pending writes, in every thread."""
+    keys = [key for run_id in run_ids if (key := rows.run_key(run_id))]
+    if not keys:
+        return
+    with store.database.writing("The checkpoints of runs") as connection:
+        query = (
+            select(checkpoints.c.space_id, checkpoints.c.checkpoint_key)
+            .where(checkpoints.c.run_key.in_(keys))
+            .order_by(checkpoints.c.space_id)
+        )
+        found = connection.execute(query).all()
+        for space_id, some in groupby(found, key=lambda row: row.space_id):
+            space = space_at(connection, store.codec, space_id)
+            rows.delete_checkpoints(connection, space_id, [row.checkpoint_key for row in some])
+            recount(connection, store.codec, space)
+    if found:
+        store.database.forget_deleted()
+
+
+def recount(connection: Connection, codec: Codec, space: Space) -> list[rows.Stored]:
+    """Write down what a namespace has left (number, head and tips of branches), and return it."""
+    left = rows.all_checkpoints(connection, codec, space.space_id)
+    followed = {stored.parent for stored in left}
+    names = [stored.id for stored in left]
+    head = space.head if space.head in names else (names[-1] if names else None)
+    tips = tuple(name for name in names if name not in followed)
+    save_space(connection, codec, space.reduced(len(names), head, tips))
+    return left
+
+
+def copy_thread(store: Checkpoints, source: str, target: str) -> None:
+    """Copy a thread with all checkpoints, pending writes and its transcript.
+
+    Raises:
+        ConfigurationError: When the target has checkpoints or a transcript of its own.
+    """
+    codec = store.codec
+    with store.database.writing(f"Thread {target!r}") as connection:
+        found = spaces_of(connection, codec, checked_thread(source))
+        if not found:
+            return
+        if spaces_of(connection, codec, checked_thread(target)):
+            raise ConfigurationError(
+                f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
+            )
+        numbers = {
+            group.group_id: _copy_group(connection, codec, group, target)
+            for group in groups_of(connection, codec, source)
+        }
+        for space in found:
+            fresh = replace(space, thread_id=target, group_id=numbers[space.group_id])
+            made = insert_space(connection, codec, fresh)
+            _copy_rows(connection, codec, blobs, space.space_id, made.space_id)
+            _copy_rows(connection, codec, writes, space.space_id, made.space_id)
+            for stored in rows.all_checkpoints(connection, codec, space.space_id):
+                rows.insert_checkpoint(connection, codec, made.space_id, stored, is_new=True)
+
+
+def _copy_group(connection: Connection, codec: Codec, group: Group, target: str) -> int:
+    session_id = target + group.session_id.removeprefix(group.thread_id)
+    made = insert_group(connection, codec, replace(group, thread_id=target, session_id=session_id))
+    _copy_rows(connection, codec, contents, group.group_id, made.group_id)
+    session = find(connection, group.session_id, None)
+    if session is None:
+        return made.group_id
+    copy = find_or_make(connection, session_id, None)
+    if copy.count:
+        raise ConfigurationError(
+            f"Session {session_id!r} has messages of its own; copy to a new thread."
+        )
+    # The same numbers as in the source, because the checkpoints name them.
+    copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
+    said = read_from(connection, session, session.first_seq)
+    for now, some in groupby(said, key=lambda row: row.created_at):
+        added = append(connection, copy, [row.message for row in some], now)
+        copy = replace(copy, last_seq=copy.last_seq + len(added))
+    save(connection, copy)
+    return made.group_id
+
+
+def _copy_rows(
+    connection: Connection, codec: Codec, table: Table, source: int, target: int
+) -> None:
+    """Copy rows to another owner, each checked and sealed anew."""
+    names = rows.SEALED[table.name]
+    query = select(table).where(table.c[names[0]] == source)
+    copies: list[dict[str, Any]] = []
+    for row in connection.execute(query).mappings():
+        columns = {**rows.checked(codec, names, row), names[0]: target}
+        copies.append({**columns, "seal": codec.seal(columns.values())})
+    for start in range(0, len(copies), 500):
+        connection.execute(insert(table), copies[start : start + 500])

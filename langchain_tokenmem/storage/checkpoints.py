@@ -1,0 +1,327 @@
+"""Checkpoints of threads in the store: one transaction a call, each message once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from sqlalchemy import Connection
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage import checkpoint_pending as pending_rows
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_memory import Learned, MessageMemory
+from langchain_tokenmem.storage.checkpoint_messages import Messages
+from langchain_tokenmem.storage.checkpoint_pending import Write
+from langchain_tokenmem.storage.checkpoint_records import (
+    Address,
+    Draft,
+    Loaded,
+    about,
+    make_sure_of_absence,
+)
+from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoint_shapes import (
+    attach,
+    detach,
+    is_plain,
+)
+from langchain_tokenmem.storage.checkpoint_spaces import (
+    Space,
+    find_or_make_space,
+    find_space,
+    save_space,
+)
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.rows import key_of
+
+logger = logging.getLogger(__name__)
+
+_SMALL = 256
+"""Bytes up to which a value stands in the row of its checkpoint."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value made ready outside of the transaction; packed unless it is small and plain."""
+
+    shape: Any
+    messages: list[BaseMessage]
+    packed: bytes | None
+
+
+class Checkpoints:
+    """Reads and writes the checkpoints of threads.
+
+    Args:
+        database: Where they are.
+        codec: Writes what is no message.
+        memory: What is remembered of messages.
+        main_channel: The channel whose messages are the thread's transcript; None for none.
+        on_conflict: Called inside the transaction with what happened when the parent of a new
+            checkpoint is not the head of its branch any more.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        codec: Codec,
+        memory: MessageMemory,
+        *,
+        main_channel: str | None,
+        on_conflict: Callable[[str], None],
+    ) -> None:
+        self.database = database
+        self.codec = codec
+        self.messages = Messages(codec, memory)
+        self._memory = memory
+        self._main = main_channel
+        self._on_conflict = on_conflict
+
+    def with_codec(self, codec: Codec) -> Checkpoints:
+        """Return the same with another codec."""
+        return Checkpoints(
+            self.database,
+            codec,
+            self._memory,
+            main_channel=self._main,
+            on_conflict=self._on_conflict,
+        )
+
+    def put(self, draft: Draft) -> int:
+        """Store a checkpoint, and return how many its namespace has now; 0 if it was there.
+
+        Raises:
+            ThreadConflictError: When `on_conflict` raises it.
+            ConfigurationError: When a value cannot be stored.
+        """
+        checkpoint, address = draft.checkpoint, draft.address
+        values = {
+            name: self._ready(value)
+            for name, value in checkpoint["channel_values"].items()
+            if name in draft.new_versions
+        }
+        learned: list[Learned] = []
+        with self.database.writing(str(address)) as connection, about(address):
+            space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
+            id_ = checkpoint["id"]
+            old = rows.find_checkpoint(connection, self.codec, space.space_id, id_)
+            parent = self._parent(connection, space, draft, is_again=old is not None)
+            stored = Stored(
+                id_,
+                address.checkpoint_id,
+                {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}},
+                draft.metadata,
+                writes=len(pending_rows.known_writes(connection, space.space_id, id_)),
+            )
+            space = self._fill(connection, space, draft, stored, parent, values, learned)
+            rows.insert_checkpoint(
+                connection, self.codec, space.space_id, stored, is_new=old is None
+            )
+            if old is None:
+                space = space.with_new(id_, address.checkpoint_id)
+            save_space(connection, self.codec, space)
+        self.messages.learn(space, learned)
+        return space.count if old is None else 0
+
+    def _parent(
+        self, connection: Connection, space: Space, draft: Draft, *, is_again: bool
+    ) -> Stored | None:
+        """Return the parent, after a look at whether it is still the head of its branch."""
+        name = draft.address.checkpoint_id
+        follows = space.count == 0 or name in space.tips
+        if not follows and not is_again and not draft.is_fork:
+            self._on_conflict(
+                f"{Address(space.thread_id, space.ns)}: checkpoint {draft.checkpoint['id']!r} "
+                f"follows {name!r}, which another run has gone on from; the head is "
+                f"{space.head!r}."
+            )
+        return rows.find_checkpoint(connection, self.codec, space.space_id, name) if name else None
+
+    def _fill(
+        self,
+        connection: Connection,
+        space: Space,
+        draft: Draft,
+        stored: Stored,
+        parent: Stored | None,
+        values: Mapping[str, _Value],
+        learned: list[Learned],
+    ) -> Space:
+        """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
+        now = _moment(draft.checkpoint.get("ts"))
+        given = draft.checkpoint["channel_values"]
+        before = parent.fields.get("channel_versions", {}) if parent else {}
+        for name, version in draft.checkpoint.get("channel_versions", {}).items():
+            value = values.get(name)
+            if name not in draft.new_versions:
+                if parent and before.get(name) == version:
+                    if name in parent.inline:
+                        stored.inline[name] = parent.inline[name]
+                        continue
+                    if name in parent.large:
+                        stored.large[name] = parent.large[name]
+                        continue
+                value = self._ready(given[name]) if name in given else None
+            if value is None:
+                continue
+            refs = self.messages.references(
+                connection,
+                space,
+                value.messages,
+                now=now,
+                is_main=name == self._main,
+                learned=learned,
+            )
+            if value.packed is None:
+                stored.inline[name] = Inline(refs, value.shape)
+            else:
+                space = replace(space, last_blob=space.last_blob + 1)
+                blob = Blob(refs, value.packed)
+                rows.insert_blob(connection, self.codec, space.space_id, space.last_blob, blob)
+                stored.large[name] = space.last_blob
+        return space
+
+    def _ready(self, value: Any) -> _Value:
+        shape, messages = detach(value)
+        plain = is_plain(shape)
+        packed = self.codec.pack(shape)
+        if plain and len(packed) <= _SMALL:
+            return _Value(shape, messages, None)
+        return _Value(shape, messages, packed if plain else self.codec.checked(packed))
+
+    def put_writes(
+        self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> None:
+        """Store pending writes of a checkpoint, whether it is there yet or not.
+
+        A write that is there stays; only errors, interrupts and resumes are written over.
+        """
+        checkpoint_id = str(address.checkpoint_id)
+        ready = [
+            (WRITES_IDX_MAP.get(channel, index), channel, self._ready(value))
+            for index, (channel, value) in enumerate(given)
+        ]
+        now = datetime.now(timezone.utc)
+        learned: list[Learned] = []
+        with self.database.writing(str(address)) as connection, about(address):
+            space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
+            known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
+            before = len(known)
+            task_key, new = key_of(task_id), []
+            for idx, channel, value in ready:
+                if (task_key, idx) in known:
+                    if idx >= 0:
+                        continue
+                    pending_rows.delete_write(
+                        connection, space.space_id, checkpoint_id, task_key, idx
+                    )
+                refs = self.messages.references(
+                    connection, space, value.messages, now=now, is_main=False, learned=learned
+                )
+                new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
+                known.add((task_key, idx))
+            pending_rows.insert_writes(
+                connection, self.codec, space.space_id, checkpoint_id, new, now
+            )
+            pending_rows.save_writes_count(
+                connection, self.codec, space.space_id, checkpoint_id, before, len(known)
+            )
+        self.messages.learn(space, learned)
+
+    def get(self, address: Address) -> Loaded | None:
+        """Return a checkpoint, the head when no id is given; None when it is not there.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        with self.database.reading(str(address)) as connection, about(address):
+            space = find_space(connection, self.codec, address.thread_id, address.ns)
+            name = address.checkpoint_id or (space.head if space else None)
+            if space is None or name is None:
+                return None
+            with about(replace(address, checkpoint_id=name)):
+                stored = rows.find_checkpoint(connection, self.codec, space.space_id, name)
+                if stored is None:
+                    make_sure_of_absence(connection, self.codec, space, name)
+                    return None
+                return self.loaded(connection, space, stored)
+
+    def loaded(self, connection: Connection, space: Space, stored: Stored) -> Loaded:
+        """Return a stored checkpoint with its values and pending writes.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        pending = self.pending(connection, space, stored)
+        large = rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
+        parts = {name: (one.refs, one.shape) for name, one in stored.inline.items()}
+        for name, number in stored.large.items():
+            parts[name] = (large[number].refs, self.codec.unpack(large[number].body))
+        written = [(one.refs, one.shape) for one in pending]
+        values = self.resolved(connection, space, [*parts.values(), *written])
+        order = stored.fields.get("channel_versions", {})
+        by_name = dict(zip(parts, values, strict=False))
+        return Loaded(
+            Address(space.thread_id, space.ns, stored.id),
+            stored.parent,
+            {
+                **stored.fields,
+                "id": stored.id,
+                "channel_values": {name: by_name[name] for name in order if name in by_name},
+            },
+            stored.metadata,
+            [
+                (one.task_id, one.channel, value)
+                for one, value in zip(pending, values[len(parts) :], strict=True)
+            ],
+        )
+
+    def value(self, connection: Connection, space: Space, stored: Stored, channel: str) -> Any:
+        """Return the value of one channel of a stored checkpoint."""
+        if channel in stored.inline:
+            one = stored.inline[channel]
+            return self.resolved(connection, space, [(one.refs, one.shape)])[0]
+        number = stored.large[channel]
+        blob = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
+        return self.resolved(connection, space, [(blob.refs, self.codec.unpack(blob.body))])[0]
+
+    def pending(self, connection: Connection, space: Space, stored: Stored) -> list[Write]:
+        """Return the pending writes of a checkpoint, all of them.
+
+        Raises:
+            CorruptStoreError: When one is damaged or missing.
+        """
+        found = pending_rows.read_writes(connection, self.codec, space.space_id, stored.id)
+        if len(found) != stored.writes:
+            raise CorruptStoreError(
+                f"{stored.writes} pending writes should be there, {len(found)} were found"
+            )
+        return found
+
+    def resolved(
+        self, connection: Connection, space: Space, parts: Sequence[tuple[str, Any]]
+    ) -> list[Any]:
+        """Return values from their shapes and the references of their messages."""
+        numbers = [self.messages.numbers(connection, space, refs) for refs, _ in parts]
+        needed = {number for some in numbers for number in some}
+        read = self.messages.read(connection, space, needed)
+        return [
+            attach(shape, self.messages.give(space, some, read)) if some else shape
+            for (_, shape), some in zip(parts, numbers, strict=True)
+        ]
+
+
+def _moment(told: Any) -> datetime:
+    """Return the time of a checkpoint; the current one when it tells none."""
+    try:
+        moment = datetime.fromisoformat(str(told))
+    except ValueError:
+        return datetime.now(timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

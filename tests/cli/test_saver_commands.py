@@ -1,0 +1,175 @@
+"""The commands for checkpointed threads, from outside."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.base.id import uuid6
+from typer.testing import CliRunner
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.cli.app import app
+
+RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def put(saver, parent, count):
+    """Put a checkpoint of so many messages, its id behind that of the one before."""
+    values = {"messages": [HumanMessage(f"m{n}", id=f"m{n}") for n in range(count)], "n": count}
+    versions = dict.fromkeys(values, f"{count:032}.5")
+    made = {
+        "v": 4,
+        "id": str(uuid6(clock_seq=count)),
+        "ts": "2026-11-21T12:00:00+00:00",
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": {},
+        "updated_channels": None,
+    }
+    return saver.put(parent, made, {"source": "loop", "step": count, "parents": {}}, versions)
+
+
+def at(thread):
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        saver = TokenMemorySaver(store)
+        for thread in ("ann", "bob"):
+            parent = at(thread)
+            for count in range(1, 6):
+                parent = put(saver, parent, count)
+                saver.put_writes(parent, [("n", count)], "task")
+    return path
+
+
+def ids(path, thread):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        found = TokenMemorySaver(store).list(at(thread))
+        return [one.config["configurable"]["checkpoint_id"] for one in found]
+
+
+def change(path, statement, *given):
+    raw = sqlite3.connect(path, isolation_level=None)
+    count = raw.execute(statement, given).rowcount
+    raw.close()
+    assert count > 0
+
+
+def test_doctor_finds_nothing_in_a_sound_store(file):
+    done = RUN.invoke(app, ["doctor", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "2 threads, 10 checkpoints: nothing is wrong." in done.output
+
+
+DAMAGES = {
+    "body": "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE checkpoint_key = ?",
+    "key": "UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x' "
+    "WHERE checkpoint_key = ?",
+    "gone": "DELETE FROM tokenmem_checkpoints WHERE checkpoint_key = ?",
+    "write": "DELETE FROM tokenmem_checkpoint_writes WHERE checkpoint_key = ?",
+    "value": "UPDATE tokenmem_checkpoint_writes SET body = x'00' WHERE checkpoint_key = ?",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("which", [0, 2])
+def test_doctor_names_what_is_damaged_and_repairs_it(file, damage, which):
+    before = {thread: ids(file, thread) for thread in ("ann", "bob")}
+    change(file, DAMAGES[damage], f"={before['ann'][which]}")
+    found = RUN.invoke(app, ["doctor", str(file)])
+    assert found.exit_code == 1, found.output
+    assert "ann" in found.output
+    assert "bob" not in found.output
+    if damage != "gone":
+        assert before["ann"][which] in found.output
+    again = RUN.invoke(app, ["doctor", str(file)])
+    assert again.output == found.output, "looking changes nothing"
+    mended = RUN.invoke(app, ["doctor", str(file), "--repair"])
+    assert mended.exit_code == 0, mended.output
+    assert file.with_name("memory.db.before-repair").is_file()
+    assert RUN.invoke(app, ["doctor", str(file)]).exit_code == 0
+    left = [one for place, one in enumerate(before["ann"]) if place != which]
+    assert ids(file, "ann") == left
+    assert ids(file, "bob") == before["bob"]
+    with TranscriptStore(f"sqlite:///{file}") as store:
+        saver = TokenMemorySaver(store)
+        head = saver.get_tuple(at("ann"))
+        assert head.config["configurable"]["checkpoint_id"] == left[0]
+        put(saver, head.config, 6)
+        assert len(ids(file, "ann")) == 5
+
+
+def test_doctor_repairs_nothing_where_nothing_whole_is_left(file):
+    change(file, "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE space_id = 1")
+    found = RUN.invoke(app, ["doctor", str(file), "--repair"])
+    assert found.exit_code == 1
+    raw = sqlite3.connect(file)
+    assert raw.execute("SELECT count(*) FROM tokenmem_checkpoints").fetchone() == (10,)
+    raw.close()
+
+
+def test_doctor_with_the_wrong_key_deletes_nothing(tmp_path):
+    path = tmp_path / "sealed.db"
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        saver = TokenMemorySaver(store, key="a key of thirty-two characters...")
+        put(saver, put(saver, at("ann"), 1), 2)
+    for extra, env in (
+        ([], {}),
+        (["--key-env", "MY_KEY"], {"MY_KEY": "another one, of this length"}),
+    ):
+        done = RUN.invoke(app, ["doctor", str(path), "--repair", *extra], env=env)
+        assert done.exit_code == 1, done.output
+    right = {"MY_KEY": "a key of thirty-two characters..."}
+    done = RUN.invoke(app, ["doctor", str(path), "--key-env", "MY_KEY"], env=right)
+    assert done.exit_code == 0, done.output
+    assert "1 threads, 2 checkpoints" in done.output
+    assert RUN.invoke(app, ["doctor", str(path), "--key-env", "NOT_SET"]).exit_code == 2
+
+
+def test_doctor_says_when_a_transcript_is_damaged_and_leaves_it(file):
+    change(file, "UPDATE tokenmem_messages SET body = 'x' WHERE seq = 2 AND session_key = '=ann'")
+    done = RUN.invoke(app, ["doctor", str(file), "--repair"])
+    assert done.exit_code == 1
+    assert "transcript" in done.output
+    # What came before the damaged message is whole, and the thread goes on from there.
+    assert len(ids(file, "ann")) == 1
+    assert len(ids(file, "bob")) == 5
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["migrate-checkpoints"]])
+def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
+    missing = tmp_path / "missing.db"
+    target = [str(tmp_path / "new.db")] if command[0] != "doctor" else []
+    done = RUN.invoke(app, [*command, str(missing), *target])
+    assert done.exit_code == 2
+    assert not missing.exists()
+    text = tmp_path / "text.db"
+    text.write_text("no database at all " * 100)
+    assert RUN.invoke(app, [*command, str(text), *target]).exit_code == 2
+
+
+def test_migration_from_a_store_to_another_one(file, tmp_path):
+    target = tmp_path / "new.db"
+    done = RUN.invoke(app, ["migrate-checkpoints", str(file), f"sqlite:///{target}"])
+    assert done.exit_code == 0, done.output
+    assert "2 threads: 10 checkpoints with 10 pending writes copied" in done.output
+    assert ids(target, "ann") == ids(file, "ann")
+    shutil.copy(file, tmp_path / "copy.db")
+    again = RUN.invoke(app, ["migrate-checkpoints", str(file), str(target), "--thread", "bob"])
+    assert "0 checkpoints" in again.output
+    assert "5 were there already" in again.output
+    refused = RUN.invoke(
+        app, ["migrate-checkpoints", str(file), str(target), "--from", "langgraph"]
+    )
+    assert refused.exit_code == 2
+    refused = RUN.invoke(
+        app, ["migrate-checkpoints", str(file), str(target), "--allow", "nonsense"]
+    )
+    assert refused.exit_code == 2
