@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import role_of, text_of, with_ids
 from langchain_tokenmem.core.recalled import Found
+from langchain_tokenmem.core.threads import is_part
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import Block, MemoryState
 
@@ -108,7 +109,10 @@ def search(
 
 
 def _is_ours(hit: Hit, whose: Whose) -> bool:
-    if hit.session_id != whose.session_id or whose.branch is None:
+    if hit.session_id != whose.session_id:
+        # What a sub-agent has said is nobody else's memory.
+        return hit.session_id is None or not is_part(hit.session_id)
+    if whose.branch is None:
         return True
     is_pruned = any(first <= hit.seq <= last for first, last in whose.pruned)
     return hit.message_id in whose.branch or is_pruned

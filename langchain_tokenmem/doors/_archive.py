@@ -10,9 +10,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
+from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 

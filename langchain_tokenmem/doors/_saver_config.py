@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, get_checkpoint_metadata
 
+from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoint_names import checked_thread
 from langchain_tokenmem.storage.checkpoint_records import Address
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
@@ -44,6 +44,12 @@ def address_of(config: RunnableConfig) -> Address:
         "" if ns is None else text_of(ns, "checkpoint_ns"),
         text_of(checkpoint_id, "checkpoint_id") if checkpoint_id else None,
     )
+
+
+def owner_of(config: RunnableConfig) -> str | None:
+    """Return the user of a run, to whom a new thread belongs; None where it names none."""
+    name = (config.get("configurable") or {}).get("user_id")
+    return name if isinstance(name, str) and name.strip() else None
 
 
 def text_of(value: Any, what: str) -> str:

@@ -25,6 +25,7 @@ from langchain_tokenmem.doors._saver_config import (
     config_of,
     is_fork,
     kept_metadata,
+    owner_of,
     secret_of,
     text_of,
 )
@@ -119,6 +120,7 @@ class TokenMemorySaver(ThreadSaver):
         self._sweeps: set[asyncio.Task[None]] = set()
         self._checkpoints = Checkpoints(
             store.database,
+            store.index,
             Codec(self.serde, self._key),
             MessageMemory(cache_size),
             main_channel=transcript_channel,
@@ -201,6 +203,7 @@ class TokenMemorySaver(ThreadSaver):
             kept_metadata(config, metadata, self._metadata_keys),
             new_versions,
             is_fork=is_fork(config, metadata),
+            user_id=owner_of(config),
         )
         count = self._checkpoints.put(draft)
         stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))

@@ -12,6 +12,7 @@ from datetime import datetime
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
+from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_contents import (
@@ -21,9 +22,9 @@ from langchain_tokenmem.storage.checkpoint_contents import (
     by_number,
 )
 from langchain_tokenmem.storage.checkpoint_memory import Decoded, Learned, MessageMemory, fresh
-from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.checkpoint_shelf import Shelf
 from langchain_tokenmem.storage.checkpoint_spaces import Space
+from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.message_rows import read_between
 from langchain_tokenmem.storage.sessions import find
 
@@ -37,9 +38,11 @@ class Messages:
     Args:
         codec: Writes those that the transcript cannot hold.
         memory: What is remembered of messages.
+        index: Takes what is appended to a transcript.
     """
 
-    def __init__(self, codec: Codec, memory: MessageMemory) -> None:
+    def __init__(self, codec: Codec, memory: MessageMemory, index: IndexStore) -> None:
+        self._index = index
         self._codec = codec
         self._memory = memory
 
@@ -52,6 +55,7 @@ class Messages:
         now: datetime,
         is_main: bool,
         learned: list[Learned],
+        user_id: str | None = None,
     ) -> str:
         """Return where messages are stored, as text; those that are not are stored now.
 
@@ -62,6 +66,7 @@ class Messages:
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
             learned: Takes what may be remembered once the transaction is committed.
+            user_id: Who owns the thread.
         """
         if not messages:
             return ""
@@ -73,7 +78,7 @@ class Messages:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
             copies = [fresh(messages[index]) for index in new]
-            shelf = Shelf(connection, self._codec, space)
+            shelf = Shelf(connection, self._codec, space, self._index, user_id)
             placed = shelf.place(copies, now, is_main=is_main)
             for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
                 places[index] = number

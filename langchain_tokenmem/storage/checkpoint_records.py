@@ -58,6 +58,7 @@ class Draft:
         metadata: Its metadata, secrets left out.
         new_versions: The channels that changed.
         is_fork: Whether the caller named the parent, so that a new branch is meant.
+        user_id: Who owns the thread.
     """
 
     address: Address
@@ -65,6 +66,7 @@ class Draft:
     metadata: dict[str, Any]
     new_versions: Mapping[str, Any]
     is_fork: bool
+    user_id: str | None = None
 
 
 @contextmanager

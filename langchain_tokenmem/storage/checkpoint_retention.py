@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, Table, delete, select
 
+from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_contents import as_numbers, chunks_in
-from langchain_tokenmem.storage.checkpoint_names import checked_thread
 from langchain_tokenmem.storage.checkpoint_records import Address, about
 from langchain_tokenmem.storage.checkpoint_rows import Stored
 from langchain_tokenmem.storage.checkpoint_spaces import Space, spaces_of

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, update
 
+from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_contents import Adder, by_digest
-from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.checkpoint_spaces import Space
 from langchain_tokenmem.storage.checkpoint_tables import contents
-from langchain_tokenmem.storage.message_rows import append, read_named
+from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.message_rows import read_named
 from langchain_tokenmem.storage.plain import to_json
 from langchain_tokenmem.storage.rows import as_stored, from_body
-from langchain_tokenmem.storage.sessions import find_or_make, save
+from langchain_tokenmem.storage.sessions import find_or_make
 
 
 class Placed(NamedTuple):
@@ -30,12 +31,29 @@ class Placed(NamedTuple):
 
 
 class Shelf:
-    """Stores the messages of one session in one transaction."""
+    """Stores the messages of one session in one transaction.
 
-    def __init__(self, connection: Connection, codec: Codec, space: Space) -> None:
+    Args:
+        connection: In a transaction that writes.
+        codec: Writes those that the transcript cannot hold.
+        space: Whose messages they are.
+        index: Takes what is appended to the transcript.
+        user_id: Who owns the session.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        codec: Codec,
+        space: Space,
+        index: IndexStore,
+        user_id: str | None,
+    ) -> None:
         self._connection = connection
         self._codec = codec
         self._space = space
+        self._index = index
+        self._user_id = user_id
         self._session_id = thread_session(space.thread_id, space.ns)
         self._adder = Adder(connection, codec, space)
 
@@ -81,16 +99,17 @@ class Shelf:
         if not fit:
             return {}
         session = find_or_make(self._connection, self._session_id, None)
-        added = append(self._connection, session, fit, now, may_differ=True)
-        if added:
-            save(self._connection, replace(session, last_seq=session.last_seq + len(added)))
+        if self._user_id is not None and session.user_id is None:
+            # A thread may have several users; it belongs to the first one.
+            session = find_or_make(self._connection, self._session_id, self._user_id)
+        added, _ = append_indexed(self._connection, self._index, session, fit, now, may_differ=True)
         firsts: dict[str | None, BaseMessage] = {}
         for message in fit:
             firsts.setdefault(message.id, message)
         there = {
-            name: (seq, firsts[name])
-            for seq, name in enumerate(added, session.last_seq + 1)
-            if name in firsts
+            str(row.message.id): (row.seq, firsts[row.message.id])
+            for row in added
+            if row.message.id in firsts
         }
         others = [message.id for message in fit if message.id and message.id not in there]
         if others:

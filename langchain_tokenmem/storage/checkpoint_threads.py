@@ -7,13 +7,15 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, insert, select
 
+from langchain_tokenmem.core.threads import checked_thread
+from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_groups import Group, groups_of, insert_group
-from langchain_tokenmem.storage.checkpoint_names import checked_thread
 from langchain_tokenmem.storage.checkpoint_spaces import (
     Space,
     insert_space,
@@ -26,13 +28,12 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     checkpoints,
     contents,
     groups,
-    spaces,
     writes,
 )
 from langchain_tokenmem.storage.checkpoints import Checkpoints
-from langchain_tokenmem.storage.message_rows import append, read_from
+from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
+from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.rows import key_of
-from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import find, find_or_make, save
 
 
@@ -40,25 +41,15 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
     """Delete everything of a thread, its transcript included; a damaged one, too."""
     key = key_of(checked_thread(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
-        numbers = list(
-            connection.execute(
-                select(groups.c.group_id).where(groups.c.thread_key == key)
-            ).scalars()
-        )
-        places = select(spaces.c.space_id).where(spaces.c.thread_key == key)
-        mine = select(groups.c.group_id).where(groups.c.thread_key == key)
-        names = select(groups.c.session_key).where(groups.c.thread_key == key)
-        for table in (checkpoints, writes, blobs):
-            connection.execute(delete(table).where(table.c.space_id.in_(places)))
-        connection.execute(delete(contents).where(contents.c.group_id.in_(mine)))
-        for table in (messages, leases, sessions):
-            connection.execute(delete(table).where(table.c.session_key.in_(names)))
-        for table in (spaces, groups):
-            connection.execute(delete(table).where(table.c.thread_key == key))
-    for number in numbers:
-        store.messages.forget(number)
-    if numbers:
+        query = select(groups.c.group_id, groups.c.session_key).where(groups.c.thread_key == key)
+        found = connection.execute(query).all()
+        gone = erase_sessions(connection, [row.session_key for row in found])[1] if found else []
+        drop_thread(connection, key)
+    for row in found:
+        store.messages.forget(row.group_id)
+    if found:
         store.database.forget_deleted()
+        store.index.tell(Change("erased", gone))
 
 
 def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
@@ -99,6 +90,7 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
         ConfigurationError: When the target has checkpoints or a transcript of its own.
     """
     codec = store.codec
+    store.index.make_ready()
     with store.database.writing(f"Thread {target!r}") as connection:
         found = spaces_of(connection, codec, checked_thread(source))
         if not found:
@@ -108,7 +100,7 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )
         numbers = {
-            group.group_id: _copy_group(connection, codec, group, target)
+            group.group_id: _copy_group(connection, store, group, target)
             for group in groups_of(connection, codec, source)
         }
         for space in found:
@@ -118,9 +110,11 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
             _copy_rows(connection, codec, writes, space.space_id, made.space_id)
             for stored in rows.all_checkpoints(connection, codec, space.space_id):
                 rows.insert_checkpoint(connection, codec, made.space_id, stored, is_new=True)
+    store.index.tell(Change("added"))
 
 
-def _copy_group(connection: Connection, codec: Codec, group: Group, target: str) -> int:
+def _copy_group(connection: Connection, store: Checkpoints, group: Group, target: str) -> int:
+    codec, index = store.codec, store.index
     session_id = target + group.session_id.removeprefix(group.thread_id)
     made = insert_group(connection, codec, replace(group, thread_id=target, session_id=session_id))
     _copy_rows(connection, codec, contents, group.group_id, made.group_id)
@@ -136,7 +130,7 @@ def _copy_group(connection: Connection, codec: Codec, group: Group, target: str)
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
     said = read_from(connection, session, session.first_seq)
     for now, some in groupby(said, key=lambda row: row.created_at):
-        added = append(connection, copy, [row.message for row in some], now)
+        added, _ = append_indexed(connection, index, copy, [row.message for row in some], now)
         copy = replace(copy, last_seq=copy.last_seq + len(added))
     save(connection, copy)
     return made.group_id

@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
 
+from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import checkpoint_pending as pending_rows
 from langchain_tokenmem.storage import checkpoint_rows as rows
@@ -39,6 +40,7 @@ from langchain_tokenmem.storage.checkpoint_spaces import (
     save_space,
 )
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.rows import key_of
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Checkpoints:
 
     Args:
         database: Where they are.
+        index: Takes what is appended to a thread's transcript.
         codec: Writes what is no message.
         memory: What is remembered of messages.
         main_channel: The channel whose messages are the thread's transcript; None for none.
@@ -71,6 +74,7 @@ class Checkpoints:
     def __init__(
         self,
         database: Database,
+        index: IndexStore,
         codec: Codec,
         memory: MessageMemory,
         *,
@@ -78,8 +82,9 @@ class Checkpoints:
         on_conflict: Callable[[str], None],
     ) -> None:
         self.database = database
+        self.index = index
         self.codec = codec
-        self.messages = Messages(codec, memory)
+        self.messages = Messages(codec, memory, index)
         self._memory = memory
         self._main = main_channel
         self._on_conflict = on_conflict
@@ -88,6 +93,7 @@ class Checkpoints:
         """Return the same with another codec."""
         return Checkpoints(
             self.database,
+            self.index,
             codec,
             self._memory,
             main_channel=self._main,
@@ -108,6 +114,7 @@ class Checkpoints:
             if name in draft.new_versions
         }
         learned: list[Learned] = []
+        self.index.make_ready()
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             id_ = checkpoint["id"]
@@ -128,6 +135,7 @@ class Checkpoints:
                 space = space.with_new(id_, address.checkpoint_id)
             save_space(connection, self.codec, space)
         self.messages.learn(space, learned)
+        self.index.tell(Change("added"))
         return space.count if old is None else 0
 
     def _parent(
@@ -178,6 +186,7 @@ class Checkpoints:
                 now=now,
                 is_main=name == self._main,
                 learned=learned,
+                user_id=draft.user_id,
             )
             if value.packed is None:
                 stored.inline[name] = Inline(refs, value.shape)

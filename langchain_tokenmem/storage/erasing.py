@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, Table, delete, select
 
+from langchain_tokenmem.core.threads import BETWEEN
 from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.storage.checkpoint_tables import (
+    blobs,
+    checkpoints,
+    contents,
+    groups,
+    spaces,
+    writes,
+)
 from langchain_tokenmem.storage.postings import drop_entries
 from langchain_tokenmem.storage.recall_tables import documents, outbox, owners, shelves, vectors
 from langchain_tokenmem.storage.rows import escaped, key_of
@@ -49,21 +58,64 @@ def shelf_keys(keys: Iterable[str], session_id: str | None, user_id: str | None)
 def erase(
     connection: Connection, session_id: str | None, user_id: str | None
 ) -> tuple[dict[str, int], list[int]]:
-    """Delete everything of a session or a user.
+    """Delete everything of a session or a user, checkpoints of their threads included.
 
     Returns:
         How many rows there were of each kind, and the numbers of the shelves that are gone.
     """
     keys = session_keys(connection, session_id, user_id)
-    on_shelves = shelf_keys(keys, session_id, user_id)
-    found = [shelf for key in on_shelves if (shelf := find_shelf(connection, key)) is not None]
-    counts = _emptied(connection, on_shelves, found)
+    # A thread goes whole: the sessions of its sub-graphs, too.
+    parts = [
+        name
+        for key in keys
+        for name in connection.execute(
+            select(sessions.c.session_key).where(
+                sessions.c.session_key.startswith(key + escaped(BETWEEN), autoescape=True)
+            )
+        ).scalars()
+    ]
+    keys = sorted({*keys, *parts})
+    counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
+    counts["checkpoints"] = sum(drop_thread(connection, key) for key in keys)
+    return counts, gone
+
+
+def erase_sessions(
+    connection: Connection, keys: Sequence[str], on_shelves: Sequence[str] | None = None
+) -> tuple[dict[str, int], list[int]]:
+    """Delete the messages, states, documents and index entries of sessions.
+
+    Args:
+        connection: In a transaction that writes.
+        keys: Keys of the sessions.
+        on_shelves: Keys of their shelves; default: what belongs to the sessions themselves.
+
+    Returns:
+        How many rows there were of each kind, and the numbers of the shelves that are gone.
+    """
+    names = shelf_keys(keys, None, None) if on_shelves is None else on_shelves
+    found = [shelf for key in names if (shelf := find_shelf(connection, key)) is not None]
+    counts = _emptied(connection, names, found)
     for name, table in BY_SESSION:
         counts[name] = sum(
             connection.execute(delete(table).where(table.c.session_key == key)).rowcount
             for key in keys
         )
     return counts, [shelf.number for shelf in found]
+
+
+def drop_thread(connection: Connection, thread_key: str) -> int:
+    """Delete the checkpoints of a thread; return how many there were."""
+    places = select(spaces.c.space_id).where(spaces.c.thread_key == thread_key)
+    mine = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
+    counts = [
+        connection.execute(delete(table).where(table.c.space_id.in_(places))).rowcount
+        for table in (checkpoints, writes, blobs)
+    ]
+    connection.execute(delete(contents).where(contents.c.group_id.in_(mine)))
+    for table in (spaces, groups):
+        connection.execute(delete(table).where(table.c.thread_key == thread_key))
+    return counts[0]
 
 
 def _emptied(connection: Connection, keys: Sequence[str], found: Sequence[Shelf]) -> dict[str, int]:

@@ -15,12 +15,12 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage import leases
+from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import empty_shelf, erase
 from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
-    append,
     read_from,
     read_last,
     read_named,
@@ -142,10 +142,8 @@ class TranscriptStore:
         self.index.make_ready()
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
-            added = append(connection, session, new, now or datetime.now(timezone.utc))
-            if added:
-                save(connection, replace(session, last_seq=session.last_seq + len(added)))
-            change = self.index.appended(connection, session, added)
+            moment = now or datetime.now(timezone.utc)
+            added, change = append_indexed(connection, self.index, session, new, moment)
         self.index.tell(change)
         return [row.message.id or "" for row in added]
 

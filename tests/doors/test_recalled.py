@@ -324,7 +324,7 @@ def test_A5_a_sub_agents_messages_are_no_part_of_its_parents_recall(recall):
     parent.invoke({"messages": "What was SECRET about?"}, thread())
     assert "The code is SECRET" not in str(model.requests[-1])
     kept = {name: str(recall.store.messages(name)) for name in recall.store.sessions()}
-    assert [name for name, said in kept.items() if "SECRET today" in said] == ["t/child"]
+    assert [name for name, said in kept.items() if "SECRET today" in said] == ["t\x1fchild"]
 
 
 def test_without_a_thread_nothing_is_recalled_and_it_is_said_once(door, recall, caplog):

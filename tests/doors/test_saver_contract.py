@@ -21,7 +21,7 @@ from langchain_tokenmem.errors import (
     ScopeError,
     StoreError,
 )
-from langchain_tokenmem.storage.checkpoint_names import thread_session
+from langchain_tokenmem.core.threads import thread_session
 
 
 @pytest.fixture

@@ -23,6 +23,9 @@ def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
             "failures": [],
         },
         "kept": list(kept),
+        "blocks": {"h1": {"text": "", "ids": []}},
+        "stored_to": None,
+        "pruned": [],
         "cuts": {"x": {"head": 1, "tail": 2}},
         "totals": new_state()["totals"],
     }

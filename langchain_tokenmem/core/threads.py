@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_tokenmem.errors import ScopeError
 
-_BETWEEN = "\x1f"
+BETWEEN = "\x1f"
 """Stands between a thread's id and the names of a sub-graph; no id holds it."""
 
 
@@ -38,7 +38,12 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
     if not checkpoint_ns:
         return thread
     names = [part.split(":", 1)[0] for part in checkpoint_ns.split("|")]
-    return f"{thread}{_BETWEEN}{'|'.join(names)}"
+    return f"{thread}{BETWEEN}{'|'.join(names)}"
+
+
+def is_part(session_id: str) -> bool:
+    """Return whether a session is a sub-graph's of a thread."""
+    return BETWEEN in session_id
 
 
 def checked_thread(thread_id: Any) -> str:
@@ -53,6 +58,6 @@ def checked_thread(thread_id: Any) -> str:
             f"thread_id is {thread_id!r}; every thread needs a text that names it, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
         )
-    if _BETWEEN in thread_id:
+    if BETWEEN in thread_id:
         raise ScopeError(f"thread_id {thread_id!r} holds \\x1f, which names sub-graphs; leave it.")
     return thread_id
