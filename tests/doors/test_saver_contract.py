@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from sqlalchemy import text
 
 from langchain_tokenmem import ThreadConflictError, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
     ScopeError,
     StoreError,
 )
-from langchain_tokenmem.core.threads import thread_session
 
 
 @pytest.fixture
