@@ -140,24 +140,29 @@ def read_at(
     Raises:
         CorruptStoreError: When one is damaged.
     """
-    return [
-        _row(_checked(row, session))
-        for start in range(0, len(seqs), _AT_ONCE)
-        for row in connection.execute(
-            _AT_NUMBERS, {"key": session.key, "numbers": seqs[start : start + _AT_ONCE]}
-        ).mappings()
-    ]
+    if len(seqs) <= _FEW:
+        asked = [connection.execute(_AT, {"key": session.key, "seq": seq}) for seq in seqs]
+    else:
+        asked = [
+            connection.execute(_AT_SOME, {"key": session.key, "seqs": chunk})
+            for chunk in _runs(seqs)
+        ]
+    return [_row(_checked(row, session)) for each in asked for row in each.mappings()]
 
 
-# Made once: a search over many sessions asks it for each of them.
-_AT_NUMBERS = (
-    select(messages)
-    .where(
-        messages.c.session_key == bindparam("key"),
-        messages.c.seq.in_(bindparam("numbers", expanding=True)),
-    )
-    .order_by(messages.c.seq)
+_FEW = 3
+"""Numbers that are asked for one by one: a list in a query costs as much as two more queries."""
+
+# Made once: a search over many sessions asks them for each session.
+_OWN = select(messages).where(messages.c.session_key == bindparam("key"))
+_AT = _OWN.where(messages.c.seq == bindparam("seq"))
+_AT_SOME = _OWN.where(messages.c.seq.in_(bindparam("seqs", expanding=True))).order_by(
+    messages.c.seq
 )
+
+
+def _runs(seqs: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (seqs[start : start + _AT_ONCE] for start in range(0, len(seqs), _AT_ONCE))
 
 
 def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> dict[int, str]:
