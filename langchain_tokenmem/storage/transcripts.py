@@ -15,12 +15,12 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage import leases
+from langchain_tokenmem.storage.appending import append
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import empty_shelf, erase
 from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
-    append,
     read_from,
     read_last,
     read_named,
