@@ -7,7 +7,7 @@ embedding function, and nothing that was said can be read from its files.
 
 from __future__ import annotations
 
-import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -28,8 +28,6 @@ from langchain_tokenmem.recall.http import bound, check_answers, close_sessions
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
-
-logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
 _MOST_AT_ONCE = 1_000
@@ -110,6 +108,7 @@ class ChromaIndex:
         self._folder = None if self._path is None else ChromaFolder(self._path)
         self._client: Any = client
         self._is_ours = client is None
+        self._process = os.getpid()
         self._server: dict[str, Any] = {
             "host": host,
             "port": port,
@@ -130,11 +129,6 @@ class ChromaIndex:
             return f"the Chroma server at {self._server['host']}:{self._server['port']}"
         return "the given Chroma client"
 
-    @property
-    def is_embedded(self) -> bool:
-        """Whether the files are this process's own."""
-        return self._path is not None
-
     def connect(self) -> ClientAPI:
         """Return the client, opened on first use.
 
@@ -145,6 +139,9 @@ class ChromaIndex:
         with self._opening:
             if self._folder is not None:
                 self._folder.take()
+            if self._is_ours and self._process != os.getpid():
+                # A forked child must not talk through its parent's connections, nor close them.
+                self._client, self._process = None, os.getpid()
             if self._client is None:
                 if self._folder is not None:
                     self._folder.make_sound()

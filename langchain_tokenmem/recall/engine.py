@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.documents import Document
 from typing_extensions import Self
 
 from langchain_tokenmem.core.units import Change, Scope
@@ -17,11 +15,11 @@ from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.base import DenseIndex, Hit, IndexReader, Store
 from langchain_tokenmem.recall.bm25 import Bm25
 from langchain_tokenmem.recall.chunks import rough_tokens
-from langchain_tokenmem.recall.documents import as_source
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.lexical import LexicalIndex
 from langchain_tokenmem.recall.patterns import matches
 from langchain_tokenmem.recall.picking import Picker, Wanted, best_parts
+from langchain_tokenmem.recall.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from langchain_tokenmem.recall.chroma import ChromaIndex
@@ -31,8 +29,11 @@ logger = logging.getLogger(__name__)
 _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
 
+_DEEP = 200
+"""Least units that are asked of the vectors: the spread of few would say little about the best."""
 
-class Recall:
+
+class Recall(Upkeep):
     """Search over everything that was ever said in a session, or to a user.
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
@@ -81,16 +82,17 @@ class Recall:
     ) -> None:
         if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
-        self._store = store
         self._analyser = TextAnalyser(language)
-        self.lexical = LexicalIndex(
-            store, analyser=self._analyser, parameters=Bm25(neighbours=neighbours)
+        parameters = Bm25(neighbours=neighbours)
+        super().__init__(
+            store,
+            LexicalIndex(store, analyser=self._analyser, parameters=parameters),
+            dense if chroma is None else _dense_index(store, chroma),
         )
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
-        self._dense = dense if chroma is None else _dense_index(store, chroma)
         self._has_warned = False
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
@@ -174,7 +176,8 @@ class Recall:
         picker = Picker(self._analyser, reader, query, self._boosts)
         near: Sequence[tuple[int, float]] = ()
         if self._dense is not None:
-            near = self._near(picker.without_names(words), reader, wanted.pool)
+            deep = max(_DEEP, wanted.pool)
+            near = self._near(picker.without_names(words), reader, deep)
         ranking = fused(
             words,
             near,
@@ -236,107 +239,6 @@ class Recall:
     async def ahistory_search(self, pattern: str, **options: Any) -> list[Hit]:
         """Do the same as `history_search` without blocking the event loop."""
         return await asyncio.to_thread(self.history_search, pattern, **options)
-
-    def add_documents(
-        self,
-        documents: Iterable[Document],
-        *,
-        session_id: str | None = None,
-        user_id: str | None = None,
-    ) -> list[str]:
-        """Add documents to a session, or to a user; one with a known id takes the other's place.
-
-        Args:
-            documents: LangChain documents; one without an id gets one from what it says.
-            session_id: The session that they belong to.
-            user_id: The user that they belong to where no session is named: they are found with
-                `scope="user"`.
-
-        Returns:
-            The ids, in order.
-
-        Raises:
-            ScopeError: When neither is named, or the session belongs to another user.
-        """
-        sources = [as_source(each, session_id, user_id) for each in documents]
-        if not sources and session_id is None and user_id is None:
-            raise ScopeError("Documents belong to a session or a user: name one.")
-        for source in sources:
-            self._store.index.put_document(source, now=datetime.now(timezone.utc))
-        return [source.source_id for source in sources]
-
-    async def aadd_documents(self, documents: Iterable[Document], **options: Any) -> list[str]:
-        """Do the same as `add_documents` without blocking the event loop."""
-        return await asyncio.to_thread(self.add_documents, documents, **options)
-
-    def delete(
-        self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
-    ) -> bool:
-        """Delete a document; return whether it was there. Once more does no harm.
-
-        Raises:
-            ScopeError: When neither id is named, or the session belongs to another user.
-        """
-        return self._store.index.delete_document(
-            document_id, session_id=session_id, user_id=user_id
-        )
-
-    async def adelete(self, document_id: str, **options: Any) -> bool:
-        """Do the same as `delete` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, document_id, **options)
-
-    def index(self) -> int:
-        """Take in now what the indexes lack; return how many messages and units it was.
-
-        Raises:
-            RecallError: When the embedding model or Chroma fails; nothing is lost.
-        """
-        done = self.lexical.index()
-        return done + (self._dense.index() if self._dense is not None else 0)
-
-    async def aindex(self) -> int:
-        """Do the same as `index` without blocking the event loop."""
-        return await asyncio.to_thread(self.index)
-
-    def backlog(self) -> dict[str, int]:
-        """Return how many shelves each index has not taken in whole: `lexical`, `vectors`."""
-        found = self._store.index.backlog()
-        return found if self._dense is not None else {"lexical": found["lexical"]}
-
-    def rebuild(self, *, progress: bool = False) -> int:
-        """Make every index anew from the transcript; return how many messages and units.
-
-        Args:
-            progress: Whether a bar is shown.
-        """
-        done = self._store.index.rebuild_lexical()
-        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
-
-    async def arebuild(self, *, progress: bool = False) -> int:
-        """Do the same as `rebuild` without blocking the event loop."""
-        return await asyncio.to_thread(self.rebuild, progress=progress)
-
-    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
-        """Delete everything of a session, or of a user, from the store and from Chroma.
-
-        Returns:
-            How many entries of each kind were deleted.
-
-        Raises:
-            ScopeError: When neither id is given, or the session belongs to another user.
-            RecallError: When Chroma could not delete; the store's part is done.
-        """
-        gone = self._store.index.shelves_of(session_id=session_id, user_id=user_id)
-        counts = self._store.erase(session_id, user_id)
-        if self._dense is not None:
-            counts["chroma"] = self._dense.forget(gone)
-        return counts
-
-    async def aerase(
-        self, session_id: str | None = None, user_id: str | None = None
-    ) -> dict[str, int]:
-        """Do the same as `erase` without blocking the event loop."""
-        return await asyncio.to_thread(self.erase, session_id, user_id)
 
     def close(self) -> None:
         """Stop the worker and let go of Chroma; the store stays open."""

@@ -89,6 +89,7 @@ class Filler:
         target: Generation,
         collection: ChromaCollection,
         goes_on: Callable[[Generation], bool],
+        advance: Callable[[int], object],
     ) -> int:
         """Take in what a shelf owes; return how many texts were embedded.
 
@@ -100,6 +101,7 @@ class Filler:
             target: Whose vectors these are.
             collection: Where the blended ones go.
             goes_on: Whether this is still wanted; asked after each batch, before it is settled.
+            advance: Told how many messages of a batch are done.
         """
         number = owed.shelf or self._store.shelf_number(owed.shelf_key)
         owner = None if number is None else self._store.owner_of(number)
@@ -119,6 +121,7 @@ class Filler:
             if not goes_on(target):
                 return embedded
             self._store.put_vectors(target.key, {}, done=(owed.shelf_key, done_to))
+            advance(len(fresh))
             if done_to >= last:
                 break
             start = done_to + 1

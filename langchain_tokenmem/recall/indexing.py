@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import CorruptStoreError, RecallError
-from langchain_tokenmem.recall.base import IndexReader, IndexStore
+from langchain_tokenmem.recall.base import IndexReader, IndexStore, Pending
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.collection import (
     ChromaCollection,
@@ -25,6 +24,7 @@ from langchain_tokenmem.recall.embeddings import Vectors, unit_rows
 from langchain_tokenmem.recall.filling import BATCH, Filler, MessageTexts, Texts, asking, to_matrix
 from langchain_tokenmem.recall.generations import Generation
 from langchain_tokenmem.recall.keeper import Keeper
+from langchain_tokenmem.recall.progress import progress_bar
 from langchain_tokenmem.recall.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -197,21 +197,33 @@ class VectorIndex:
         embedded = 0
         self._chroma.begin_writing(target.collection)
         try:
-            for shelf in tqdm(owed, desc="Indexing", unit="session", disable=not progress):
-                if self._worker.is_stopping:
-                    break
-                self._failing.add(shelf.shelf_key)
-                try:
-                    embedded += self._filler.take_in(shelf, target, collection, self._goes_on)
-                except CorruptStoreError as error:
-                    self._unreadable.add(shelf.shelf_key)
-                    logger.warning("It is not found by meaning: %s", error)
-                self._failing.discard(shelf.shelf_key)
+            with progress_bar(self._store, owed, is_shown=progress) as bar:
+                for shelf in owed:
+                    embedded += self._take_in_shelf(shelf, target, collection, bar.update)
         finally:
             with suppress(RecallError):
                 # Asked to count, Chroma brings its graph up to date: nothing is under way then.
                 collection.count()
                 self._chroma.end_writing(target.collection)
+        return embedded
+
+    def _take_in_shelf(
+        self,
+        shelf: Pending,
+        target: Generation,
+        collection: ChromaCollection,
+        advance: Callable[[int], object],
+    ) -> int:
+        if self._worker.is_stopping:
+            return 0
+        self._failing.add(shelf.shelf_key)
+        embedded = 0
+        try:
+            embedded = self._filler.take_in(shelf, target, collection, self._goes_on, advance)
+        except CorruptStoreError as error:
+            self._unreadable.add(shelf.shelf_key)
+            logger.warning("It is not found by meaning: %s", error)
+        self._failing.discard(shelf.shelf_key)
         return embedded
 
     def _goes_on(self, target: Generation) -> bool:

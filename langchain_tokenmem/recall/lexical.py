@@ -23,7 +23,7 @@ class Effort:
     """
 
     postings: int = 2_000
-    candidates: int = 100
+    candidates: int = 60
 
 
 class LexicalIndex:

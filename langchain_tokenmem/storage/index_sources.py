@@ -15,7 +15,14 @@ from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read
 from langchain_tokenmem.storage.recall_tables import shelves
 from langchain_tokenmem.storage.rows import key_of
 from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
-from langchain_tokenmem.storage.shelves import find_shelf, user_key
+from langchain_tokenmem.storage.shelves import (
+    Shelf,
+    find_or_make_shelf,
+    find_shelf,
+    hand_over,
+    owner_key,
+    user_key,
+)
 
 Place = tuple[int, int]
 """Number of the shelf, number on the shelf."""
@@ -174,3 +181,18 @@ def chosen(
         if (key := keys.get(unit_place(unit)[:2])) is None
         or (key not in out_keys and (in_keys is None or key in in_keys))
     ]
+
+
+def shelf_to_write(connection: Connection, shelf_key: str) -> Shelf | None:
+    """Return a shelf, held against other writers; make it for a session.
+
+    The session is held before its shelf, as an append does it.
+    """
+    if shelf_key[0] not in "=#":
+        return find_shelf(connection, shelf_key, lock=True)
+    session = find_by_key(connection, shelf_key)
+    if session is None:
+        return None
+    find_or_make_shelf(connection, shelf_key, owner_key(session), session.first_seq - 1)
+    found = find_shelf(connection, shelf_key, lock=True)
+    return None if found is None else hand_over(connection, session, found)

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlalchemy import Connection, func, select
 
-from langchain_tokenmem.core.units import Change, Entry, Pending, Reach, Scope, Source
-from langchain_tokenmem.storage import postings, vector_rows
+from langchain_tokenmem.core.units import Change, Entry, Pending, Scope, Source
+from langchain_tokenmem.storage import postings
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import session_keys, shelf_keys
 from langchain_tokenmem.storage.index_documents import home_of, put, remove
 from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fact
+from langchain_tokenmem.storage.index_reader import IndexReader
 from langchain_tokenmem.storage.index_sources import (
-    Place,
-    chosen,
-    present_units,
+    shelf_to_write,
     source_of,
-    sources_at,
     sources_from,
 )
+from langchain_tokenmem.storage.index_vectors import IndexVectors
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
-from langchain_tokenmem.storage.postings import Table
 from langchain_tokenmem.storage.recall_tables import outbox
-from langchain_tokenmem.storage.sessions import SessionRow, find, find_by_key
+from langchain_tokenmem.storage.sessions import SessionRow, find
 from langchain_tokenmem.storage.shelves import (
     LEXICAL,
     SINKS,
     VECTORS,
-    Shelf,
     find_or_make_shelf,
-    find_owner,
     find_shelf,
     hand_over,
     owe,
@@ -70,54 +66,7 @@ class Analyser(Protocol):
         ...
 
 
-class IndexReader:
-    """One consistent picture of the index, for one scope."""
-
-    def __init__(self, connection: Connection, scope: Scope, reach: Reach) -> None:
-        self._connection = connection
-        self._scope = scope
-        self.reach = reach
-
-    def totals(self) -> tuple[int, int]:
-        """Return how many units are in reach, and how many terms they have together."""
-        return postings.totals(self._connection, self.reach)
-
-    def counts(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return in how many units in reach each term occurs; only of terms that do."""
-        return postings.document_counts(self._connection, self.reach, terms)
-
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, Table]:
-        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
-        return postings.postings(self._connection, self.reach, terms, most)
-
-    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, Table]:
-        """Return (unit, tf, length) of terms in some units only."""
-        return postings.postings_of(self._connection, self.reach, terms, units)
-
-    def vectors(self, fingerprint: str) -> dict[int, bytes]:
-        """Return every vector in reach by unit."""
-        return vector_rows.vectors_in(self._connection, fingerprint, self.reach)
-
-    def fact(self, name: str) -> Any:
-        """Return a fact about an index (plain JSON); None when it is not known."""
-        return fact(self._connection, name)
-
-    def count_vectors(self, fingerprint: str, most: int) -> int:
-        """Return how many vectors are in reach; counts no further than `most`."""
-        return vector_rows.count_vectors(self._connection, fingerprint, self.reach, most)
-
-    def chosen(
-        self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
-    ) -> list[int]:
-        """Return the units whose message is among some ids, and not among others."""
-        return chosen(self._connection, units, among, exclude)
-
-    def sources(self, units: Iterable[int]) -> dict[Place, Source]:
-        """Return what stands at some units by (shelf, seq), if it is there and in scope."""
-        return sources_at(self._connection, self._scope, units)
-
-
-class IndexStore:
+class IndexStore(IndexVectors):
     """What recall needs of a database; `TranscriptStore.index` is one.
 
     Args:
@@ -125,7 +74,7 @@ class IndexStore:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -332,7 +281,7 @@ class IndexStore:
 
     def _index_some(self, analyser: Analyser, shelf_key: str) -> tuple[int, bool]:
         with self._database.writing("The index of recall") as connection:
-            shelf = self._shelf(connection, shelf_key)
+            shelf = shelf_to_write(connection, shelf_key)
             if shelf is None:
                 settle(connection, LEXICAL, shelf_key, 0, 0)
                 return 0, False
@@ -342,90 +291,3 @@ class IndexStore:
             postings.add_entries(connection, shelf, entries, done_to)
             settle(connection, LEXICAL, shelf_key, done_to, last)
             return len(found), done_to < last
-
-    def _shelf(self, connection: Connection, shelf_key: str) -> Shelf | None:
-        """Return a shelf, its row locked against other writers; make it for a session."""
-        if shelf_key[0] not in "=#":
-            return find_shelf(connection, shelf_key, lock=True)
-        session = find_by_key(connection, shelf_key)
-        if session is None:
-            return None
-        find_or_make_shelf(connection, shelf_key, owner_key(session), session.first_seq - 1)
-        found = find_shelf(connection, shelf_key, lock=True)
-        return None if found is None else hand_over(connection, session, found)
-
-    # --- the side of the vectors
-
-    def shelf_number(self, shelf_key: str) -> int | None:
-        """Return the number of a shelf; make it for a session that has none."""
-        with self._database.writing("The index of recall") as connection:
-            shelf = self._shelf(connection, shelf_key)
-            return None if shelf is None else shelf.number
-
-    def owner_of(self, shelf: int) -> int | None:
-        """Return the number of the owner of a shelf."""
-        with self._database.reading("The index of recall") as connection:
-            return find_owner(connection, shelf)
-
-    def put_vectors(
-        self,
-        fingerprint: str,
-        vectors: Mapping[int, bytes],
-        *,
-        done: tuple[str, int] | None = None,
-    ) -> None:
-        """Store vectors by unit; with `done`, also that its shelf is taken in up to a number.
-
-        Vectors of what is no longer there are left out.
-
-        Args:
-            fingerprint: Of the model.
-            vectors: float32, little-endian, by unit.
-            done: Key of the shelf, and the last of its numbers that is taken in; the outbox row
-                goes when no later one is there.
-        """
-        with self._database.writing("The vectors of recall") as connection:
-            # What was erased while its text was being embedded must not come back.
-            there = present_units(connection, vectors) if vectors else ()
-            kept = {unit: vectors[unit] for unit in vectors if unit in there}
-            vector_rows.put_vectors(connection, fingerprint, kept)
-            if done is not None:
-                _, last = sources_from(connection, done[0], done[1] + 1, 1)
-                settle(connection, VECTORS, done[0], done[1], last)
-
-    def vectors_of(self, fingerprint: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, as far as there are any."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vectors_of(connection, fingerprint, units)
-
-    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
-        """Return the units that have a vector, in order, one page at a time."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vector_units(connection, fingerprint, after=after, limit=limit)
-
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors there are under a fingerprint."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.count_vectors(connection, fingerprint)
-
-    def drop_vectors(self, fingerprint: str) -> int:
-        """Delete the vectors of a model; return how many there were."""
-        with self._database.writing("The vectors of recall") as connection:
-            return vector_rows.drop_vectors(connection, fingerprint=fingerprint)
-
-    def owe_vectors(self) -> None:
-        """Put every shelf into the outbox of the vectors, from its first number on."""
-        with self._database.writing("The outbox of recall") as connection:
-            owe_everything(connection, VECTORS)
-
-    # --- facts
-
-    def fact(self, name: str) -> Any:
-        """Return a fact about an index (plain JSON); None when it is not known."""
-        with self._database.reading("The facts of recall") as connection:
-            return fact(connection, name)
-
-    def set_fact(self, name: str, value: Any) -> None:
-        """Keep a fact; None forgets it."""
-        with self._database.writing("The facts of recall") as connection:
-            set_fact(connection, name, value)

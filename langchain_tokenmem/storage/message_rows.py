@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
-from uuid import uuid4
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
-from langchain_tokenmem.core.messages import digest_of, groups, role_of
+from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.rows import (
-    as_stored,
     checksum,
     from_body,
     key_of,
-    said_at,
-    to_body,
 )
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow
 
-logger = logging.getLogger(__name__)
-
-_LONGEST_TURN = 2
-"""Messages that may well be said again in the same words: a question and its answer."""
+Key = TypeVar("Key")
 
 _AT_ONCE = 500
 """Ids in one query; old versions of SQLite take 999 variables."""
@@ -38,13 +30,6 @@ _LOOK_BACK = 16
 """Rows read in front of the last ones, for the call of a result."""
 
 _COLUMNS = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
-
-
-_KNOWN = select(messages.c.message_key, messages.c.digest).where(
-    messages.c.session_key == bindparam("b_key"),
-    messages.c.message_key.in_(bindparam("names", expanding=True)),
-)
-"""Built once: that is a quarter of the time of building it for each call."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,7 @@ def read_from(connection: Connection, session: SessionRow, start: int) -> list[T
     Raises:
         CorruptStoreError: When one of them is damaged or missing.
     """
-    found = _columns_from(connection, session, start)
+    found = columns_from(connection, session, start)
     if len({row["message_key"] for row in found}) != len(found):
         raise _incomplete(session, "an id is there twice")
     return [_row(columns) for columns in found]
@@ -131,7 +116,7 @@ def read_named(
     keys = {key_of(name) for name in ids}
     found = [
         _row(_checked(row, session))
-        for chunk in _chunks(sorted(keys))
+        for chunk in chunks(sorted(keys))
         for row in connection.execute(
             select(messages).where(
                 messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
@@ -166,23 +151,24 @@ def read_at(
     Raises:
         CorruptStoreError: When one is damaged.
     """
-    return [
-        _row(_checked(row, session))
-        for start in range(0, len(seqs), _AT_ONCE)
-        for row in connection.execute(
-            _AT_NUMBERS, {"key": session.key, "numbers": seqs[start : start + _AT_ONCE]}
-        ).mappings()
-    ]
+    if len(seqs) <= _FEW:
+        asked = [connection.execute(_AT, {"key": session.key, "seq": seq}) for seq in seqs]
+    else:
+        asked = [
+            connection.execute(_AT_SOME, {"key": session.key, "seqs": chunk})
+            for chunk in chunks(seqs)
+        ]
+    return [_row(_checked(row, session)) for each in asked for row in each.mappings()]
 
 
-# Made once: a search over many sessions asks it for each of them.
-_AT_NUMBERS = (
-    select(messages)
-    .where(
-        messages.c.session_key == bindparam("key"),
-        messages.c.seq.in_(bindparam("numbers", expanding=True)),
-    )
-    .order_by(messages.c.seq)
+_FEW = 3
+"""Numbers that are asked for one by one: a list in a query costs as much as two more queries."""
+
+# Made once: a search over many sessions asks them for each session.
+_OWN = select(messages).where(messages.c.session_key == bindparam("key"))
+_AT = _OWN.where(messages.c.seq == bindparam("seq"))
+_AT_SOME = _OWN.where(messages.c.seq.in_(bindparam("seqs", expanding=True))).order_by(
+    messages.c.seq
 )
 
 
@@ -215,7 +201,7 @@ def _make_sure_of_absence(
         raise _incomplete(session, "the index of its ids lacks one")
 
 
-def _columns_from(connection: Connection, session: SessionRow, start: int) -> list[dict[str, Any]]:
+def columns_from(connection: Connection, session: SessionRow, start: int) -> list[dict[str, Any]]:
     """Return the checked columns of every row from number `start` on; none may be missing."""
     query = (
         select(messages)
@@ -252,112 +238,6 @@ def _incomplete(session: SessionRow, what: str) -> CorruptStoreError:
     )
 
 
-def append(
-    connection: Connection,
-    session: SessionRow,
-    new: Sequence[BaseMessage],
-    now: datetime,
-    *,
-    may_differ: bool = False,
-) -> list[TranscriptRow]:
-    """Insert the messages that are new, and return them with number and time.
-
-    One that is there with other words stays as it is, with a warning unless it `may_differ`.
-
-    Raises:
-        ConfigurationError: When one of them cannot be stored.
-    """
-    said = [as_stored(message) for message in new]
-    resent = _resent(connection, session, said)
-    fresh = _without_known(
-        connection, session, range(resent, len(said)), said, may_differ=may_differ
-    )
-    rows, added = [], []
-    for seq, index in enumerate(fresh, session.last_seq + 1):
-        message = said[index]
-        was_named = bool(message.id)
-        if not was_named:
-            message = message.model_copy(update={"id": str(uuid4())})
-        # The mark that tells the time is no part of what is stored: ask the original.
-        moment = said_at(new[index], now)
-        columns = {
-            "session_key": session.key,
-            "seq": seq,
-            "message_key": key_of(message.id or ""),
-            "was_named": int(was_named),
-            "digest": digest_of(message),
-            "created_at": moment.isoformat(),
-            "body": to_body(message),
-        }
-        rows.append({**columns, "checksum": checksum(columns.values())})
-        added.append(TranscriptRow(seq, message, moment))
-    if rows:
-        connection.execute(insert(messages), rows)
-    return added
-
-
-def _without_known(
-    connection: Connection,
-    session: SessionRow,
-    places: range,
-    said: Sequence[BaseMessage],
-    *,
-    may_differ: bool,
-) -> list[int]:
-    """Return the places of the messages whose id is not stored yet, each id once."""
-    keys = {index: key_of(name) for index in places if (name := said[index].id)}
-    known = {
-        key: digest
-        for chunk in _chunks(list(keys.values()))
-        for key, digest in connection.execute(
-            _KNOWN, {"b_key": session.key, "names": list(chunk)}
-        ).all()
-    }
-    fresh = []
-    for index in places:
-        key = keys.get(index, "")
-        if key not in known:
-            fresh.append(index)
-        elif not may_differ and known[key] != digest_of(said[index]):
-            logger.warning(
-                "Session %s: message %s is there with other words; the first ones stay.",
-                session.session_id,
-                said[index].id,
-            )
-        if key:
-            known.setdefault(key, digest_of(said[index]))
-    return fresh
-
-
-def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMessage]) -> int:
-    """Return how many of the first messages are what the transcript ends with, said again.
-
-    Only messages without an id need this; those with one are known by it.
-    """
-    if session.count == 0 or all(message.id for message in said):
-        return 0
-    most = min(len(said), session.count)
-    stored = _columns_from(connection, session, session.last_seq - most + 1)
-    # A turn of two messages may be said twice in the same words; a list that goes on, or a longer
-    # one, is the transcript sent again.
-    repeats = session.count > _LONGEST_TURN or len(said) > session.count > 1
-    sizes = {session.count} if repeats and session.count <= most else set()
-    # An id stands in one place only, so the first one that is said leaves one size possible.
-    first = next((index for index, message in enumerate(said) if message.id), None)
-    if first is not None:
-        key = key_of(said[first].id or "")
-        sizes |= {first + most - at for at, row in enumerate(stored) if row["message_key"] == key}
-    for size in sorted(sizes, reverse=True):
-        if size <= most and all(map(_is_same, said[:size], stored[most - size :])):
-            return size
-    return 0
-
-
-def _is_same(message: BaseMessage, row: Mapping[str, Any]) -> bool:
-    if message.id:
-        return bool(key_of(message.id) == row["message_key"])
-    return not row["was_named"] and digest_of(message) == row["digest"]
-
-
-def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """Give keys in runs that fit into one query."""
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))

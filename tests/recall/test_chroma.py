@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import chromadb
 import numpy as np
@@ -207,6 +208,62 @@ def test_a_client_of_the_application_stays_open(tmp_path):
     index.close()
     assert client.count_collections() == 1
     client.close()
+
+
+class Session:
+    timeout = None
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+
+def fake_client():
+    def one():
+        return SimpleNamespace(_server=SimpleNamespace(_session=Session()), close=lambda: None)
+
+    client = one()
+    client._admin_client = one()
+    return client
+
+
+def test_a_server_gets_a_time_limit_and_its_connections_are_closed(monkeypatch):
+    client, asked = fake_client(), []
+    monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: client)
+    monkeypatch.setattr("httpx.get", lambda address, **options: asked.append((address, options)))
+    chroma = ChromaIndex(
+        host="chroma.test", port=1, ssl=True, headers={"x": "y"}, embeddings=EMBEDDINGS, timeout_s=3
+    )
+    assert chroma.connect() is client
+    heartbeat = ("https://chroma.test:1/api/v2/heartbeat", {"headers": {"x": "y"}, "timeout": 3})
+    assert asked == [heartbeat]
+    sessions = [one._server._session for one in (client, client._admin_client)]
+    assert [session.timeout for session in sessions] == [3, 3]
+    chroma.close()
+    assert [session.is_closed for session in sessions] == [True, True]
+
+
+def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
+    clients = [fake_client(), fake_client()]
+    made = iter(clients)
+    monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
+    monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
+    chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS)
+    assert chroma.connect() is chroma.connect() is clients[0]
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    assert chroma.connect() is clients[1]
+    assert not clients[0]._server._session.is_closed
+
+
+def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypatch):
+    """Not more than that: Chroma Cloud itself was not there to be tested."""
+    client, given = fake_client(), {}
+    monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
+    chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
+    assert chroma.connect() is client
+    assert (given["tenant"], given["api_key"]) == ("t", "k")
+    assert given["settings"].anonymized_telemetry is False
 
 
 HOLDER = """

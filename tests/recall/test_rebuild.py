@@ -127,7 +127,9 @@ def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed):
 
 def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
     indexed().rebuild(progress=True)
-    assert "Indexing: 100%" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Indexing: 100%" in said
+    assert "30/30" in said
     indexed().rebuild()
     assert capsys.readouterr().err == ""
 
