@@ -196,6 +196,12 @@ class Checkpoints:
             return _Value(shape, messages, None)
         return _Value(shape, messages, packed if plain else self.codec.checked(packed))
 
+    def _written(self, value: Any) -> tuple[Any, list[BaseMessage]]:
+        shape, messages = detach(value)
+        if not is_plain(shape):
+            self.codec.checked(self.codec.pack(shape))
+        return shape, messages
+
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
@@ -205,7 +211,7 @@ class Checkpoints:
         """
         checkpoint_id = str(address.checkpoint_id)
         ready = [
-            (WRITES_IDX_MAP.get(channel, index), channel, self._ready(value))
+            (WRITES_IDX_MAP.get(channel, index), channel, *self._written(value))
             for index, (channel, value) in enumerate(given)
         ]
         now = datetime.now(timezone.utc)
@@ -215,7 +221,7 @@ class Checkpoints:
             known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
             before = len(known)
             task_key, new = key_of(task_id), []
-            for idx, channel, value in ready:
+            for idx, channel, shape, said in ready:
                 if (task_key, idx) in known:
                     if idx >= 0:
                         continue
@@ -223,9 +229,9 @@ class Checkpoints:
                         connection, space.space_id, checkpoint_id, task_key, idx
                     )
                 refs = self.messages.references(
-                    connection, space, value.messages, now=now, is_main=False, learned=learned
+                    connection, space, said, now=now, is_main=False, learned=learned
                 )
-                new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
+                new.append(Write(task_path, task_id, idx, channel, refs, shape))
                 known.add((task_key, idx))
             pending_rows.insert_writes(
                 connection, self.codec, space.space_id, checkpoint_id, new, now
