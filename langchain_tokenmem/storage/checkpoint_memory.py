@@ -6,7 +6,6 @@ can: about half a microsecond a message to know that it is stored.
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections import OrderedDict, deque
@@ -18,10 +17,10 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-_ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+from langchain_tokenmem.storage.checkpoint_copies import Decoded, copied, prepared
+
 _FIELDS = attrgetter("__dict__")
 _EXTRAS = attrgetter("__pydantic_extra__")
-_set = object.__setattr__
 
 AT_A_STRETCH = 200
 """Messages worked on before other threads get their turn: less than a millisecond."""
@@ -33,20 +32,6 @@ _RUNS = 8
 def breathe() -> None:
     """Let other threads run: an event loop would otherwise wait for Python's switch interval."""
     time.sleep(0)
-
-
-class Decoded(NamedTuple):
-    """A message that nobody may change.
-
-    Attributes:
-        message: The message.
-        empty: The names of its empty lists and dicts, each with its type.
-        filled: The names of all other fields that could be changed.
-    """
-
-    message: BaseMessage
-    empty: tuple[tuple[str, type], ...]
-    filled: tuple[str, ...]
 
 
 class Learned(NamedTuple):
@@ -191,7 +176,7 @@ class MessageMemory:
             messages: The messages, by reference.
             settled: Those of the references that the transcript stands behind.
         """
-        decoded = {number: _decoded(message) for number, message in messages.items()}
+        decoded = {number: prepared(message) for number, message in messages.items()}
         with self._lock:
             group = self._group(group_id)
             group.decoded.update(decoded)
@@ -206,7 +191,7 @@ class MessageMemory:
         kept = list(map(decoded.__getitem__, references))
         given: list[BaseMessage] = []
         for start in range(0, len(kept), AT_A_STRETCH):
-            given += map(_copied, kept[start : start + AT_A_STRETCH])
+            given += map(copied, kept[start : start + AT_A_STRETCH])
             breathe()
         places = dict(zip(map(id, given), range(len(given)), strict=True))
         fields = [one.message.__dict__ for one in kept]
@@ -264,48 +249,6 @@ class MessageMemory:
         while total > self._size and len(self._groups) > 1:
             total -= len(self._groups.popitem(last=False)[1])
         self._groups[group_id].shrink(self._size)
-
-
-def fresh(message: BaseMessage) -> BaseMessage:
-    """Return a copy that shares nothing that can be changed."""
-    return _copied(_decoded(message))
-
-
-def _decoded(message: BaseMessage) -> Decoded:
-    changeable = {k: v for k, v in message.__dict__.items() if type(v) not in _ATOMS}
-    empty = {k: type(v) for k, v in changeable.items() if type(v) in {list, dict} and not v}
-    return Decoded(
-        message, tuple(empty.items()), tuple(name for name in changeable if name not in empty)
-    )
-
-
-def _copied(decoded: Decoded) -> BaseMessage:
-    """Do what pydantic's `model_copy` does, without the checks and several times as fast."""
-    message, empty, filled = decoded
-    fields = message.__dict__.copy()
-    for name, kind in empty:
-        fields[name] = kind()
-    for name in filled:
-        fields[name] = _copied_value(fields[name])
-    made = object.__new__(type(message))
-    _set(made, "__dict__", fields)
-    # Shared: it names the fields that were given, and that is all of them.
-    _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
-    extra, private = message.__pydantic_extra__, message.__pydantic_private__
-    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
-    _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
-    return made
-
-
-def _copied_value(value: Any) -> Any:
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if kind is list:
-        return [_copied_value(item) for item in value]
-    if kind is dict:
-        return {key: _copied_value(item) for key, item in value.items()}
-    return copy.deepcopy(value)
 
 
 def _is_changed(fields: dict[str, Any] | None, message: BaseMessage) -> bool:

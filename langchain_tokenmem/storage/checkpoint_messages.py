@@ -20,13 +20,12 @@ from langchain_tokenmem.storage.checkpoint_contents import (
     as_text,
     by_number,
 )
+from langchain_tokenmem.storage.checkpoint_copies import Decoded, fresh
 from langchain_tokenmem.storage.checkpoint_memory import (
     AT_A_STRETCH,
-    Decoded,
     Learned,
     MessageMemory,
     breathe,
-    fresh,
 )
 from langchain_tokenmem.storage.checkpoint_names import thread_session
 from langchain_tokenmem.storage.checkpoint_shelf import Shelf
