@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -86,17 +87,17 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
         assert everything(saver, THREAD) == right
 
 
-@given(shapes, actions)
-@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)])
-@example(KEPT, [("say", "a"), ("update", "messages"), ("say", "b")])
+@given(shapes, actions, st.integers(1, 4))
+@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)], 1)
+@example(KEPT, [("say", "a"), ("update", "messages"), ("say", "b")], 1)
 @settings(max_examples=settings.default.max_examples // 10)
-def test_state_is_the_same_after_prune(shape, done):
+def test_state_is_the_same_after_prune(shape, done, keep_last):
     with TranscriptStore("sqlite://") as store:
         saver = saver_on(store)
         twin, graph = played(saver, shape, [("say", "first"), *done])
         right = everything(twin.trusted, THREAD)
         before = state(graph)
-        saver.prune([THREAD], strategy="keep_latest")
+        saver.prune([THREAD], strategy="keep_latest", keep_last=keep_last)
         left = everything(saver, THREAD)
         assert [one for one in left if one not in right] == []
         # A run of a sub-graph goes with the checkpoint that it ran under; the graph itself, and a
