@@ -70,7 +70,7 @@ class _Found:
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         self._messages = messages
         self._fields: list[dict[str, Any] | None] = [None] * len(messages)
-        self._references: list[int | None] = [None] * len(messages)
+        self._references = [0] * len(messages)
         self._changed: list[int] = []
 
     def take(self, handed: _Handed) -> bool:
@@ -82,7 +82,7 @@ class _Found:
             self._references[:size] = handed.references[:size]
             return True
         for index, place in enumerate(map(handed.places.get, map(id, self._messages))):
-            if place is not None and self._references[index] is None:
+            if place is not None and self._references[index] == 0:
                 self._fields[index] = handed.fields[place]
                 self._references[index] = handed.references[place]
         return False
@@ -100,25 +100,29 @@ class _Found:
 
     def references(
         self, learned: Mapping[int, Learned], settled: Collection[int] | None
-    ) -> list[int | None]:
+    ) -> tuple[list[int], list[int]]:
         """Return the references, with what was learned of those that had changed.
 
         Args:
             learned: What was learned of objects, by their place.
             settled: Rows of contents that stay there; others count as new. None: all stay.
+
+        Returns:
+            The references, 0 for what is new, and the places of those.
         """
+        found = self._references
         for index in self._changed:
             one, message = learned.get(index), self._messages[index]
-            is_known = one and not message.__pydantic_extra__
-            if one and is_known and not _is_changed(one.fields, message):
-                self._references[index] = one.reference
-            else:
-                self._references[index] = None
-        if settled is not None:
-            for index, number in enumerate(self._references):
-                if number is not None and number < 0 and number not in settled:
-                    self._references[index] = None
-        return self._references
+            is_known = one is not None and not message.__pydantic_extra__
+            is_same = is_known and one is not None and not _is_changed(one.fields, message)
+            found[index] = one.reference if one is not None and is_same else 0
+        new = [index for index in self._changed if found[index] == 0]
+        if settled is not None and min(found) < 0:
+            moving = [n for n, number in enumerate(found) if number < 0 and number not in settled]
+            for index in moving:
+                found[index] = 0
+            new = sorted({*new, *moving})
+        return found, new
 
 
 @dataclass
@@ -202,13 +206,16 @@ class MessageMemory:
 
     def known(
         self, group_id: int, messages: Sequence[BaseMessage], *, is_main: bool
-    ) -> list[int | None]:
-        """Return where objects are stored; None for those that are new or were changed.
+    ) -> tuple[list[int], list[int]]:
+        """Return where objects are stored.
 
         Args:
             group_id: The session.
             messages: The objects.
             is_main: Whether those that could move to the transcript count as new.
+
+        Returns:
+            Their references, 0 for those that are new or were changed, and the places of those.
         """
         found = _Found(messages)
         with self._lock:

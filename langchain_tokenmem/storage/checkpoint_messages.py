@@ -71,11 +71,11 @@ class Messages:
         """
         if not messages:
             return ""
-        places = self._memory.known(space.group_id, messages, is_main=is_main)
-        hidden = [-number for number in places if number and number < 0]
-        if hidden and not are_there(connection, space.group_id, hidden):
-            places = [number if number and number > 0 else None for number in places]
-        new = [index for index, number in enumerate(places) if number is None]
+        found, new = self._memory.known(space.group_id, messages, is_main=is_main)
+        if min(found) < 0:
+            hidden = [-number for number in found if number < 0]
+            if not are_there(connection, space.group_id, hidden):
+                new = [index for index, number in enumerate(found) if number <= 0]
         if new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
@@ -83,10 +83,9 @@ class Messages:
             shelf = Shelf(connection, self._codec, space)
             placed = shelf.place(copies, now, is_main=is_main)
             for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
-                places[index] = number
+                found[index] = number
                 learned.append(Learned(messages[index], one, number, is_settled))
-        numbers = [number for number in places if number is not None]
-        return as_text(connection, self._codec, space, numbers)
+        return as_text(connection, self._codec, space, found)
 
     def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
         """Return the numbers in a text of references.

@@ -46,6 +46,8 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
             ).scalars()
         )
         places = select(spaces.c.space_id).where(spaces.c.thread_key == key)
+        # First what a put takes first, so that the two never wait for one another.
+        connection.execute(places.order_by(spaces.c.space_id).with_for_update())
         mine = select(groups.c.group_id).where(groups.c.thread_key == key)
         names = select(groups.c.session_key).where(groups.c.thread_key == key)
         for table in (checkpoints, writes, blobs):

@@ -413,6 +413,27 @@ def test_older_than_keeps_the_head(store):
     assert [one.config for one in saver.list(thread())] == [head]
 
 
+def test_the_memory_of_a_sub_graph_is_no_single_run(store):
+    child = StateGraph(MessagesState).add_node("in", lambda s: {"messages": AIMessage("in")})
+    lasting = child.add_edge(START, "in").compile(checkpointer=True)
+    passing = child.compile()
+
+    def route(given):
+        return "lasting" if len(given["messages"]) == 1 else "passing"
+
+    builder = StateGraph(MessagesState).add_node("lasting", lasting).add_node("passing", passing)
+    builder.add_conditional_edges(START, route, ["lasting", "passing"])
+    saver = TokenMemorySaver(store)
+    graph = builder.compile(checkpointer=saver)
+    for turn in range(3):
+        say(graph, f"question {turn}")
+    namespaces = {one.config["configurable"]["checkpoint_ns"] for one in saver.list(thread())}
+    assert len(namespaces) == 4
+    saver.prune(["t"])
+    left = [one.config["configurable"]["checkpoint_ns"] for one in saver.list(thread())]
+    assert sorted(left) == ["", "lasting"]
+
+
 def test_an_unknown_strategy_deletes_nothing(store):
     saver = TokenMemorySaver(store)
     say(chat(saver), "hi")
