@@ -63,7 +63,7 @@ def turns(saver: BaseCheckpointSaver[Any], writer: str, count: int, say: Say) ->
     graph = compiled(saver)
     again = retry(
         retry=retry_if_exception_type((ThreadConflictError, sqlite3.OperationalError)),
-        wait=wait_random_exponential(multiplier=0.01, max=0.3),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
     )
     ask = again(turn)
     for number in range(count):

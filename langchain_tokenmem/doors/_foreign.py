@@ -100,7 +100,7 @@ def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> list[tuple[s
     tables = _tables(saver)
     if tables is not None:
         query = (
-            f"SELECT checkpoint_ns, checkpoint_id FROM {tables[0]} WHERE thread_id = {tables[2]}"
+            f"SELECT checkpoint_ns, checkpoint_id FROM {tables[0]} WHERE thread_id = {tables[2]}"  # noqa: S608  # our names
         )
         return [(str(row[0]), str(row[1])) for row in _rows(saver, query, thread)]
     found = (_configurable(one) for one in saver.list({"configurable": {"thread_id": thread}}))

@@ -10,6 +10,9 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
 )
@@ -17,6 +20,40 @@ from langgraph.checkpoint.base import (
 
 class ThreadedSaver(BaseCheckpointSaver[Any]):
     """A saver whose async methods do the same as the sync ones, in a thread."""
+
+    _sweeps: set[asyncio.Task[None]]
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[RunnableConfig, bool]:
+        """Store a checkpoint, and return its config and whether retention is due."""
+        raise NotImplementedError
+
+    def _sweep(self, thread_id: str) -> None:
+        """Apply the policy of retention."""
+        raise NotImplementedError
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Do the same as `put` without blocking the event loop; retention runs behind it."""
+        stored, is_due = await asyncio.to_thread(
+            self._put, config, checkpoint, metadata, new_versions
+        )
+        if is_due:
+            thread_id = stored["configurable"]["thread_id"]
+            sweep = asyncio.create_task(asyncio.to_thread(self._sweep, thread_id))
+            self._sweeps.add(sweep)
+            sweep.add_done_callback(self._sweeps.discard)
+        return stored
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Do the same as `get_tuple` without blocking the event loop."""

@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointMetadata, get_checkpoint_metadata
+from langgraph.checkpoint.base import (
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
 
 from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoint_records import Address
+from langchain_tokenmem.storage.checkpoint_records import Address, Loaded
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 """Keys under `configurable` that reach the metadata; any other one may hold a secret."""
@@ -115,3 +119,16 @@ def secret_of(key: str | bytes | None) -> bytes | None:
             f"secrets.token_bytes(32)."
         )
     return hashlib.blake2b(plain, digest_size=32).digest()
+
+
+def tuple_of(found: Loaded, *, is_named: bool) -> CheckpointTuple:
+    """Return a checkpoint as LangGraph takes it."""
+    address = found.address
+    parent = Address(address.thread_id, address.ns, found.parent)
+    return CheckpointTuple(
+        config_of(address, is_named=is_named),
+        found.checkpoint,  # type: ignore[arg-type]  # as it was put
+        found.metadata,  # type: ignore[arg-type]
+        config_of(parent, is_named=True) if found.parent else None,
+        found.writes,
+    )

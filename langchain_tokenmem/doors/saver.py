@@ -28,6 +28,7 @@ from langchain_tokenmem.doors._saver_config import (
     owner_of,
     secret_of,
     text_of,
+    tuple_of,
 )
 from langchain_tokenmem.doors._saver_policy import Policy
 from langchain_tokenmem.doors._saver_threads import ThreadSaver
@@ -35,7 +36,7 @@ from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConf
 from langchain_tokenmem.storage.checkpoint_codec import Codec
 from langchain_tokenmem.storage.checkpoint_listing import delta_history, listed
 from langchain_tokenmem.storage.checkpoint_memory import MessageMemory
-from langchain_tokenmem.storage.checkpoint_records import Address, Draft, Loaded
+from langchain_tokenmem.storage.checkpoint_records import Address, Draft
 from langchain_tokenmem.storage.checkpoint_retention import prune
 from langchain_tokenmem.storage.checkpoints import Checkpoints
 from langchain_tokenmem.storage.transcripts import TranscriptStore
@@ -171,24 +172,6 @@ class TokenMemorySaver(ThreadSaver):
             self._sweep(stored["configurable"]["thread_id"])
         return stored
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Do the same as `put` without blocking the event loop; retention runs behind it."""
-        stored, is_due = await asyncio.to_thread(
-            self._put, config, checkpoint, metadata, new_versions
-        )
-        if is_due:
-            thread_id = stored["configurable"]["thread_id"]
-            sweep = asyncio.create_task(asyncio.to_thread(self._sweep, thread_id))
-            self._sweeps.add(sweep)
-            sweep.add_done_callback(self._sweeps.discard)
-        return stored
-
     def _put(
         self,
         config: RunnableConfig,
@@ -247,7 +230,7 @@ class TokenMemorySaver(ThreadSaver):
         found = self._checkpoints.get(address)
         if found is None:
             return None
-        return _as_tuple(found, is_named=address.checkpoint_id is not None)
+        return tuple_of(found, is_named=address.checkpoint_id is not None)
 
     def list(
         self,
@@ -285,7 +268,7 @@ class TokenMemorySaver(ThreadSaver):
             loaded = next(found, None)
             if loaded is None:
                 return
-            yield _as_tuple(loaded, is_named=True)
+            yield tuple_of(loaded, is_named=True)
             left = None if left is None else left - 1
 
     def get_delta_channel_history(
@@ -315,15 +298,3 @@ class TokenMemorySaver(ThreadSaver):
                 'To have such turns refused: TokenMemorySaver(store, on_conflict="raise").',
                 what,
             )
-
-
-def _as_tuple(found: Loaded, *, is_named: bool) -> CheckpointTuple:
-    address = found.address
-    parent = Address(address.thread_id, address.ns, found.parent)
-    return CheckpointTuple(
-        config_of(address, is_named=is_named),
-        found.checkpoint,  # type: ignore[arg-type]  # as it was put
-        found.metadata,  # type: ignore[arg-type]
-        config_of(parent, is_named=True) if found.parent else None,
-        found.writes,
-    )

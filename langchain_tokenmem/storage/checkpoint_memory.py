@@ -6,10 +6,10 @@ can: about half a microsecond a message to know that it is stored.
 
 from __future__ import annotations
 
-import copy
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, is_, ne, or_
@@ -17,27 +17,21 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-_ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+from langchain_tokenmem.storage.checkpoint_copies import Decoded, copied, prepared
+
 _FIELDS = attrgetter("__dict__")
 _EXTRAS = attrgetter("__pydantic_extra__")
-_set = object.__setattr__
+
+AT_A_STRETCH = 200
+"""Messages worked on before other threads get their turn: less than a millisecond."""
 
 _RUNS = 8
 """Lists of messages handed out for one session that are remembered: runs at the same time."""
 
 
-class Decoded(NamedTuple):
-    """A message that nobody may change.
-
-    Attributes:
-        message: The message.
-        empty: The names of its empty lists and dicts, each with its type.
-        filled: The names of all other fields that could be changed.
-    """
-
-    message: BaseMessage
-    empty: tuple[tuple[str, type], ...]
-    filled: tuple[str, ...]
+def breathe() -> None:
+    """Let other threads run: an event loop would otherwise wait for Python's switch interval."""
+    time.sleep(0)
 
 
 class Learned(NamedTuple):
@@ -55,6 +49,11 @@ class Learned(NamedTuple):
     reference: int
     is_settled: bool
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the object said when it was stored."""
+        return self.copy.__dict__
+
 
 class _Handed(NamedTuple):
     """Objects whose place is known; to hold them keeps their `id()` their own."""
@@ -71,8 +70,8 @@ class _Found:
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         self._messages = messages
         self._fields: list[dict[str, Any] | None] = [None] * len(messages)
-        self._references: list[int | None] = [None] * len(messages)
-        self.settled: set[int] = set()
+        self._references = [0] * len(messages)
+        self._changed: list[int] = []
 
     def take(self, handed: _Handed) -> bool:
         """Look among objects that were handed out; return whether the list begins with them."""
@@ -83,30 +82,47 @@ class _Found:
             self._references[:size] = handed.references[:size]
             return True
         for index, place in enumerate(map(handed.places.get, map(id, self._messages))):
-            if place is not None and self._references[index] is None:
+            if place is not None and self._references[index] == 0:
                 self._fields[index] = handed.fields[place]
                 self._references[index] = handed.references[place]
         return False
 
-    def take_learned(self, learned: Mapping[int, Learned]) -> None:
-        """Look among objects that were stored."""
-        for index, one in enumerate(map(learned.get, map(id, self._messages))):
-            if one is not None:
-                self._fields[index] = one.copy.__dict__
-                self._references[index] = one.reference
-                if one.is_settled:
-                    self.settled.add(index)
-
-    def unchanged(self) -> list[int | None]:
-        """Return the references of those that say what they said."""
+    def check(self) -> list[int]:
+        """Return the places of those that do not say what they said, or were not found."""
         try:
             changed = list(map(ne, self._fields, map(_FIELDS, self._messages)))
         except (TypeError, ValueError):  # values that cannot be compared, such as arrays
             changed = list(map(_is_changed, self._fields, self._messages))
-        extras = map(bool, map(_EXTRAS, self._messages))
-        for index in compress(range(len(changed)), map(or_, changed, extras)):
-            self._references[index] = None
-        return self._references
+        if any(map(_EXTRAS, self._messages)):
+            changed = list(map(or_, changed, map(bool, map(_EXTRAS, self._messages))))
+        self._changed = list(compress(range(len(changed)), changed))
+        return self._changed
+
+    def references(
+        self, learned: Mapping[int, Learned], settled: Collection[int] | None
+    ) -> tuple[list[int], list[int]]:
+        """Return the references, with what was learned of those that had changed.
+
+        Args:
+            learned: What was learned of objects, by their place.
+            settled: Rows of contents that stay there; others count as new. None: all stay.
+
+        Returns:
+            The references, 0 for what is new, and the places of those.
+        """
+        found = self._references
+        for index in self._changed:
+            one, message = learned.get(index), self._messages[index]
+            is_known = one is not None and not message.__pydantic_extra__
+            is_same = is_known and one is not None and not _is_changed(one.fields, message)
+            found[index] = one.reference if one is not None and is_same else 0
+        new = [index for index in self._changed if found[index] == 0]
+        if settled is not None and min(found) < 0:
+            moving = [n for n, number in enumerate(found) if number < 0 and number not in settled]
+            for index in moving:
+                found[index] = 0
+            new = sorted({*new, *moving})
+        return found, new
 
 
 @dataclass
@@ -114,6 +130,8 @@ class _Group:
     decoded: dict[int, Decoded] = field(default_factory=dict)
     learned: dict[int, Learned] = field(default_factory=dict)
     handed: deque[_Handed] = field(default_factory=lambda: deque(maxlen=_RUNS))
+    # Rows of contents whose message the transcript has, or never will.
+    settled: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         handed = sum(len(one.objects) for one in self.handed)
@@ -123,6 +141,8 @@ class _Group:
         """Forget what was kept first, until no more than `size` messages are left."""
         while len(self) > size and len(self.handed) > 1:
             self.handed.popleft()
+        if len(self.settled) > size:
+            self.settled.clear()
         for kept in (self.learned, self.decoded):
             if len(self) > size:
                 for key in list(kept)[: len(self) - size // 2]:
@@ -150,11 +170,21 @@ class MessageMemory:
             decoded = self._group(group_id).decoded
             return {number: decoded[number] for number in references if number in decoded}
 
-    def keep(self, group_id: int, messages: Mapping[int, BaseMessage]) -> dict[int, Decoded]:
-        """Remember messages that were read; nobody may change them any more."""
-        decoded = {number: _decoded(message) for number, message in messages.items()}
+    def keep(
+        self, group_id: int, messages: Mapping[int, BaseMessage], settled: Iterable[int]
+    ) -> dict[int, Decoded]:
+        """Remember messages that were read; nobody may change them any more.
+
+        Args:
+            group_id: The session.
+            messages: The messages, by reference.
+            settled: Those of the references that the transcript stands behind.
+        """
+        decoded = {number: prepared(message) for number, message in messages.items()}
         with self._lock:
-            self._group(group_id).decoded.update(decoded)
+            group = self._group(group_id)
+            group.decoded.update(decoded)
+            group.settled.update(settled)
             self._shrink(group_id)
         return decoded
 
@@ -163,7 +193,10 @@ class MessageMemory:
     ) -> list[BaseMessage]:
         """Return copies of decoded messages, and remember where each copy is stored."""
         kept = list(map(decoded.__getitem__, references))
-        given = list(map(_copied, kept))
+        given: list[BaseMessage] = []
+        for start in range(0, len(kept), AT_A_STRETCH):
+            given += map(copied, kept[start : start + AT_A_STRETCH])
+            breathe()
         places = dict(zip(map(id, given), range(len(given)), strict=True))
         fields = [one.message.__dict__ for one in kept]
         with self._lock:
@@ -173,13 +206,16 @@ class MessageMemory:
 
     def known(
         self, group_id: int, messages: Sequence[BaseMessage], *, is_main: bool
-    ) -> list[int | None]:
-        """Return where objects are stored; None for those that are new or were changed.
+    ) -> tuple[list[int], list[int]]:
+        """Return where objects are stored.
 
         Args:
             group_id: The session.
             messages: The objects.
             is_main: Whether those that could move to the transcript count as new.
+
+        Returns:
+            Their references, 0 for those that are new or were changed, and the places of those.
         """
         found = _Found(messages)
         with self._lock:
@@ -187,19 +223,20 @@ class MessageMemory:
             for handed in reversed(group.handed):
                 if found.take(handed):
                     break
-            found.take_learned(group.learned)
-        references = found.unchanged()
-        if is_main:
-            for index, number in enumerate(references):
-                if number is not None and number < 0 and index not in found.settled:
-                    references[index] = None
-        return references
+            learned = {
+                index: one
+                for index in found.check()
+                if (one := group.learned.get(id(messages[index]))) is not None
+            }
+            settled = group.settled if is_main else None
+            return found.references(learned, settled)
 
     def learn(self, group_id: int, learned: Sequence[Learned]) -> None:
         """Remember where objects are stored."""
         with self._lock:
             group = self._group(group_id)
             group.learned.update({id(one.message): one for one in learned})
+            group.settled.update(one.reference for one in learned if one.is_settled)
             self._shrink(group_id)
 
     def forget(self, group_id: int) -> None:
@@ -219,48 +256,6 @@ class MessageMemory:
         while total > self._size and len(self._groups) > 1:
             total -= len(self._groups.popitem(last=False)[1])
         self._groups[group_id].shrink(self._size)
-
-
-def fresh(message: BaseMessage) -> BaseMessage:
-    """Return a copy that shares nothing that can be changed."""
-    return _copied(_decoded(message))
-
-
-def _decoded(message: BaseMessage) -> Decoded:
-    changeable = {k: v for k, v in message.__dict__.items() if type(v) not in _ATOMS}
-    empty = {k: type(v) for k, v in changeable.items() if type(v) in {list, dict} and not v}
-    return Decoded(
-        message, tuple(empty.items()), tuple(name for name in changeable if name not in empty)
-    )
-
-
-def _copied(decoded: Decoded) -> BaseMessage:
-    """Do what pydantic's `model_copy` does, without the checks and several times as fast."""
-    message, empty, filled = decoded
-    fields = message.__dict__.copy()
-    for name, kind in empty:
-        fields[name] = kind()
-    for name in filled:
-        fields[name] = _copied_value(fields[name])
-    made = object.__new__(type(message))
-    _set(made, "__dict__", fields)
-    # Shared: it names the fields that were given, and that is all of them.
-    _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
-    extra, private = message.__pydantic_extra__, message.__pydantic_private__
-    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
-    _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
-    return made
-
-
-def _copied_value(value: Any) -> Any:
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if kind is list:
-        return [_copied_value(item) for item in value]
-    if kind is dict:
-        return {key: _copied_value(item) for key, item in value.items()}
-    return copy.deepcopy(value)
 
 
 def _is_changed(fields: dict[str, Any] | None, message: BaseMessage) -> bool:

@@ -21,7 +21,13 @@ from langchain_tokenmem.storage.checkpoint_contents import (
     as_text,
     by_number,
 )
-from langchain_tokenmem.storage.checkpoint_memory import Decoded, Learned, MessageMemory, fresh
+from langchain_tokenmem.storage.checkpoint_copies import Decoded, fresh
+from langchain_tokenmem.storage.checkpoint_memory import (
+    AT_A_STRETCH,
+    Learned,
+    MessageMemory,
+    breathe,
+)
 from langchain_tokenmem.storage.checkpoint_shelf import Shelf
 from langchain_tokenmem.storage.checkpoint_spaces import Space
 from langchain_tokenmem.storage.index_store import IndexStore
@@ -70,10 +76,11 @@ class Messages:
         """
         if not messages:
             return ""
-        places = self._memory.known(space.group_id, messages, is_main=is_main)
-        if not are_there(connection, space.group_id, [-n for n in places if n and n < 0]):
-            places = [n if n and n > 0 else None for n in places]
-        new = [index for index, number in enumerate(places) if number is None]
+        found, new = self._memory.known(space.group_id, messages, is_main=is_main)
+        if min(found) < 0:
+            hidden = [-number for number in found if number < 0]
+            if not are_there(connection, space.group_id, hidden):
+                new = [index for index, number in enumerate(found) if number <= 0]
         if new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
@@ -81,10 +88,9 @@ class Messages:
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
             placed = shelf.place(copies, now, is_main=is_main)
             for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
-                places[index] = number
+                found[index] = number
                 learned.append(Learned(messages[index], one, number, is_settled))
-        numbers = [number for number in places if number is not None]
-        return as_text(connection, self._codec, space, numbers)
+        return as_text(connection, self._codec, space, found)
 
     def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
         """Return the numbers in a text of references.
@@ -106,7 +112,8 @@ class Messages:
         found = self._memory.remembered(space.group_id, wanted)
         missing = wanted - found.keys()
         if missing:
-            found.update(self._memory.keep(space.group_id, self._load(connection, space, missing)))
+            loaded, settled = self._load(connection, space, missing)
+            found.update(self._memory.keep(space.group_id, loaded, settled))
         return found
 
     def learn(self, space: Space, learned: Sequence[Learned]) -> None:
@@ -125,7 +132,8 @@ class Messages:
 
     def _load(
         self, connection: Connection, space: Space, references: set[int]
-    ) -> dict[int, BaseMessage]:
+    ) -> tuple[dict[int, BaseMessage], list[int]]:
+        """Return messages, and the references of those that the transcript stands behind."""
         found: dict[int, BaseMessage] = {}
         seqs = {number: number for number in references if number > 0}
         proofs: dict[int, bytes | None] = {}
@@ -142,7 +150,7 @@ class Messages:
                 if proof is not None and self._codec.digest(said[seq]) != proof:
                     raise CorruptStoreError(f"message {seq} of the transcript was changed")
             found.update({number: said[seq] for number, seq in seqs.items()})
-        return found
+        return found, [number for number in seqs if number < 0]
 
 
 def _transcript(
@@ -156,6 +164,7 @@ def _transcript(
         found.update(
             (row.seq, row.message) for row in read_between(connection, session, first, last)
         )
+        breathe()
     return found
 
 
@@ -163,8 +172,9 @@ def _stretches(seqs: Sequence[int]) -> list[tuple[int, int]]:
     """Return first and last of stretches that hold the numbers, small gaps included."""
     stretches: list[tuple[int, int]] = []
     for seq in seqs:
-        if stretches and seq - stretches[-1][1] <= _GAP:
-            stretches[-1] = (stretches[-1][0], seq)
+        first, last = stretches[-1] if stretches else (seq - AT_A_STRETCH, seq - AT_A_STRETCH)
+        if seq - last <= _GAP and seq - first < AT_A_STRETCH:
+            stretches[-1] = (first, seq)
         else:
             stretches.append((seq, seq))
     return stretches

@@ -91,9 +91,11 @@ def _kept(
     for space in sorted(found, key=lambda space: bool(space.ns)):
         stored = there[space.space_id]
         stays = _by_rule(space, stored, rule)
-        if space.ns:
+        if ":" in space.ns:
+            # One run of a sub-graph. A namespace without ids of tasks is a sub-graph's own memory
+            # for the whole thread, however long ago it ran.
             stays = {one.id for one in stored if one.id in stays and _has_root(one, roots, newest)}
-        else:
+        elif not space.ns:
             newest = stored[-1].id if stored else ""
         stays |= _ancestors(stored, stays)
         if not space.ns:

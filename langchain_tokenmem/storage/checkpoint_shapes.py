@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import eq
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -107,9 +108,8 @@ def to_ranges(numbers: Sequence[int]) -> str:
         return ""
     first, last = numbers[0], numbers[-1]
     step = 1 if last >= first else -1
-    if (last - first) * step == len(numbers) - 1 and (
-        list(numbers) == list(range(first, last + step, step))
-    ):
+    one_run = (last - first) * step == len(numbers) - 1
+    if one_run and all(map(eq, numbers, range(first, last + step, step))):
         return f"{first}:{last}" if last != first else str(first)
     runs: list[list[int]] = []
     for number in numbers:

@@ -28,6 +28,7 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     checkpoints,
     contents,
     groups,
+    spaces,
     writes,
 )
 from langchain_tokenmem.storage.checkpoints import Checkpoints
@@ -41,6 +42,9 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
     """Delete everything of a thread, its transcript included; a damaged one, too."""
     key = key_of(checked_thread(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
+        # First what a put takes first, so that the two never wait for one another.
+        mine = select(spaces.c.space_id).where(spaces.c.thread_key == key)
+        connection.execute(mine.order_by(spaces.c.space_id).with_for_update())
         query = select(groups.c.group_id, groups.c.session_key).where(groups.c.thread_key == key)
         found = connection.execute(query).all()
         gone = erase_sessions(connection, [row.session_key for row in found])[1] if found else []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
 
@@ -27,11 +26,9 @@ from langchain_tokenmem.storage.checkpoint_records import (
     about,
     make_sure_of_absence,
 )
-from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoint_rows import Stored
 from langchain_tokenmem.storage.checkpoint_shapes import (
     attach,
-    detach,
-    is_plain,
 )
 from langchain_tokenmem.storage.checkpoint_spaces import (
     Space,
@@ -39,23 +36,12 @@ from langchain_tokenmem.storage.checkpoint_spaces import (
     find_space,
     save_space,
 )
+from langchain_tokenmem.storage.checkpoint_values import Values
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.index_store import IndexStore
 from langchain_tokenmem.storage.rows import key_of
 
 logger = logging.getLogger(__name__)
-
-_SMALL = 256
-"""Bytes up to which a value stands in the row of its checkpoint."""
-
-
-@dataclass(frozen=True)
-class _Value:
-    """A value made ready outside of the transaction; packed unless it is small and plain."""
-
-    shape: Any
-    messages: list[BaseMessage]
-    packed: bytes | None
 
 
 class Checkpoints:
@@ -85,6 +71,7 @@ class Checkpoints:
         self.index = index
         self.codec = codec
         self.messages = Messages(codec, memory, index)
+        self._values = Values(codec, self.messages, main_channel)
         self._memory = memory
         self._main = main_channel
         self._on_conflict = on_conflict
@@ -109,7 +96,7 @@ class Checkpoints:
         """
         checkpoint, address = draft.checkpoint, draft.address
         values = {
-            name: self._ready(value)
+            name: self._values.ready(value)
             for name, value in checkpoint["channel_values"].items()
             if name in draft.new_versions
         }
@@ -127,7 +114,7 @@ class Checkpoints:
                 draft.metadata,
                 writes=len(pending_rows.known_writes(connection, space.space_id, id_)),
             )
-            space = self._fill(connection, space, draft, stored, parent, values, learned)
+            space = self._values.fill(connection, space, draft, stored, parent, values, learned)
             rows.insert_checkpoint(
                 connection, self.codec, space.space_id, stored, is_new=old is None
             )
@@ -152,59 +139,6 @@ class Checkpoints:
             )
         return rows.find_checkpoint(connection, self.codec, space.space_id, name) if name else None
 
-    def _fill(
-        self,
-        connection: Connection,
-        space: Space,
-        draft: Draft,
-        stored: Stored,
-        parent: Stored | None,
-        values: Mapping[str, _Value],
-        learned: list[Learned],
-    ) -> Space:
-        """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
-        now = _moment(draft.checkpoint.get("ts"))
-        given = draft.checkpoint["channel_values"]
-        before = parent.fields.get("channel_versions", {}) if parent else {}
-        for name, version in draft.checkpoint.get("channel_versions", {}).items():
-            value = values.get(name)
-            if name not in draft.new_versions:
-                if parent and before.get(name) == version:
-                    if name in parent.inline:
-                        stored.inline[name] = parent.inline[name]
-                        continue
-                    if name in parent.large:
-                        stored.large[name] = parent.large[name]
-                        continue
-                value = self._ready(given[name]) if name in given else None
-            if value is None:
-                continue
-            refs = self.messages.references(
-                connection,
-                space,
-                value.messages,
-                now=now,
-                is_main=name == self._main,
-                learned=learned,
-                user_id=draft.user_id,
-            )
-            if value.packed is None:
-                stored.inline[name] = Inline(refs, value.shape)
-            else:
-                space = replace(space, last_blob=space.last_blob + 1)
-                blob = Blob(refs, value.packed)
-                rows.insert_blob(connection, self.codec, space.space_id, space.last_blob, blob)
-                stored.large[name] = space.last_blob
-        return space
-
-    def _ready(self, value: Any) -> _Value:
-        shape, messages = detach(value)
-        plain = is_plain(shape)
-        packed = self.codec.pack(shape)
-        if plain and len(packed) <= _SMALL:
-            return _Value(shape, messages, None)
-        return _Value(shape, messages, packed if plain else self.codec.checked(packed))
-
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
@@ -214,7 +148,7 @@ class Checkpoints:
         """
         checkpoint_id = str(address.checkpoint_id)
         ready = [
-            (WRITES_IDX_MAP.get(channel, index), channel, self._ready(value))
+            (WRITES_IDX_MAP.get(channel, index), channel, *self._values.written(value))
             for index, (channel, value) in enumerate(given)
         ]
         now = datetime.now(timezone.utc)
@@ -224,7 +158,7 @@ class Checkpoints:
             known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
             before = len(known)
             task_key, new = key_of(task_id), []
-            for idx, channel, value in ready:
+            for idx, channel, shape, said in ready:
                 if (task_key, idx) in known:
                     if idx >= 0:
                         continue
@@ -232,9 +166,9 @@ class Checkpoints:
                         connection, space.space_id, checkpoint_id, task_key, idx
                     )
                 refs = self.messages.references(
-                    connection, space, value.messages, now=now, is_main=False, learned=learned
+                    connection, space, said, now=now, is_main=False, learned=learned
                 )
-                new.append(Write(task_path, task_id, idx, channel, refs, value.shape))
+                new.append(Write(task_path, task_id, idx, channel, refs, shape))
                 known.add((task_key, idx))
             pending_rows.insert_writes(
                 connection, self.codec, space.space_id, checkpoint_id, new, now
@@ -325,12 +259,3 @@ class Checkpoints:
             attach(shape, self.messages.give(space, some, read)) if some else shape
             for (_, shape), some in zip(parts, numbers, strict=True)
         ]
-
-
-def _moment(told: Any) -> datetime:
-    """Return the time of a checkpoint; the current one when it tells none."""
-    try:
-        moment = datetime.fromisoformat(str(told))
-    except ValueError:
-        return datetime.now(timezone.utc)
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

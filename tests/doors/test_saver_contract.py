@@ -166,6 +166,36 @@ def test_a_refused_transaction_leaves_nothing_behind_in_memory(store, monkeypatc
     )
 
 
+@pytest.mark.parametrize("settings", [{}, {"key": "k" * 16}])
+def test_lists_that_are_no_ranges_grow_by_what_is_new(store, settings):
+    class State(TypedDict):
+        messages: Annotated[list[AnyMessage], add_messages]
+
+    def more(given):
+        size = len(given["messages"])
+        # Every other one is nothing that a transcript can hold.
+        odd = [ToolMessage("t", tool_call_id="1", artifact=b"x", id=f"o{size}-{n}") for n in "ab"]
+        even = [AIMessage("a", id=f"e{size}-{n}") for n in range(40)]
+        return {"messages": [one for pair in zip(even, odd * 20, strict=True) for one in pair]}
+
+    builder = StateGraph(State).add_node("more", more).add_edge(START, "more")
+    saver = TokenMemorySaver(store, **settings)
+    graph = builder.compile(checkpointer=saver)
+    sizes = []
+    for turn in range(12):
+        state = say(graph, f"question {turn}")
+        (size,) = rows(store, "SELECT sum(length(body)) FROM tokenmem_checkpoints")
+        sizes.append(size[0])
+    assert len(state["messages"]) == 12 * 43
+    # A checkpoint of 500 messages takes no more than thrice one of 100.
+    assert sizes[-1] - sizes[-2] < 3 * (sizes[2] - sizes[1])
+    saver.prune(["t"])
+    saver.copy_thread("t", "copy")
+    for name in ("t", "copy"):
+        fresh = TokenMemorySaver(store, **settings)
+        assert fresh.get_tuple(thread(name)).checkpoint["channel_values"] == state
+
+
 # --- conflicts
 
 
@@ -381,6 +411,27 @@ def test_older_than_keeps_the_head(store):
     head = saver.get_tuple(thread()).config
     saver.prune(["t"], older_than=timedelta(microseconds=1))
     assert [one.config for one in saver.list(thread())] == [head]
+
+
+def test_the_memory_of_a_sub_graph_is_no_single_run(store):
+    child = StateGraph(MessagesState).add_node("in", lambda s: {"messages": AIMessage("in")})
+    lasting = child.add_edge(START, "in").compile(checkpointer=True)
+    passing = child.compile()
+
+    def route(given):
+        return "lasting" if len(given["messages"]) == 1 else "passing"
+
+    builder = StateGraph(MessagesState).add_node("lasting", lasting).add_node("passing", passing)
+    builder.add_conditional_edges(START, route, ["lasting", "passing"])
+    saver = TokenMemorySaver(store)
+    graph = builder.compile(checkpointer=saver)
+    for turn in range(3):
+        say(graph, f"question {turn}")
+    namespaces = {one.config["configurable"]["checkpoint_ns"] for one in saver.list(thread())}
+    assert len(namespaces) == 4
+    saver.prune(["t"])
+    left = [one.config["configurable"]["checkpoint_ns"] for one in saver.list(thread())]
+    assert sorted(left) == ["", "lasting"]
 
 
 def test_an_unknown_strategy_deletes_nothing(store):

@@ -1,0 +1,68 @@
+"""Copies of messages that share nothing that can be changed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+_ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+_set = object.__setattr__
+
+
+class Decoded(NamedTuple):
+    """A message that nobody may change.
+
+    Attributes:
+        message: The message.
+        empty: The names of its empty lists and dicts, each with its type.
+        filled: The names of all other fields that could be changed.
+    """
+
+    message: BaseMessage
+    empty: tuple[tuple[str, type], ...]
+    filled: tuple[str, ...]
+
+
+def fresh(message: BaseMessage) -> BaseMessage:
+    """Return a copy that shares nothing that can be changed."""
+    return copied(prepared(message))
+
+
+def prepared(message: BaseMessage) -> Decoded:
+    """Return a message with what has to be copied of it."""
+    changeable = {k: v for k, v in message.__dict__.items() if type(v) not in _ATOMS}
+    empty = {k: type(v) for k, v in changeable.items() if type(v) in {list, dict} and not v}
+    return Decoded(
+        message, tuple(empty.items()), tuple(name for name in changeable if name not in empty)
+    )
+
+
+def copied(decoded: Decoded) -> BaseMessage:
+    """Return a copy: what pydantic's `model_copy` does, without checks, several times as fast."""
+    message, empty, filled = decoded
+    fields = message.__dict__.copy()
+    for name, kind in empty:
+        fields[name] = kind()
+    for name in filled:
+        fields[name] = _copied_value(fields[name])
+    made = object.__new__(type(message))
+    _set(made, "__dict__", fields)
+    # Shared: it names the fields that were given, and that is all of them.
+    _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
+    extra, private = message.__pydantic_extra__, message.__pydantic_private__
+    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
+    _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
+    return made
+
+
+def _copied_value(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list:
+        return [_copied_value(item) for item in value]
+    if kind is dict:
+        return {key: _copied_value(item) for key, item in value.items()}
+    return copy.deepcopy(value)

@@ -1,0 +1,129 @@
+"""The values of channels on their way into the store.
+
+Small ones stand in the row of their checkpoint, large ones apart; those that did not change are
+taken over from the parent as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection
+
+from langchain_tokenmem.storage import checkpoint_rows as rows
+from langchain_tokenmem.storage.checkpoint_codec import Codec
+from langchain_tokenmem.storage.checkpoint_memory import Learned
+from langchain_tokenmem.storage.checkpoint_messages import Messages
+from langchain_tokenmem.storage.checkpoint_records import Draft
+from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoint_shapes import detach, is_plain
+from langchain_tokenmem.storage.checkpoint_spaces import Space
+
+_SMALL = 256
+"""Bytes up to which a value stands in the row of its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value made ready outside of the transaction; packed unless it is small and plain."""
+
+    shape: Any
+    messages: list[BaseMessage]
+    packed: bytes | None
+
+
+class Values:
+    """Stores the values of checkpoints.
+
+    Args:
+        codec: Writes what is no message.
+        messages: Keeps the messages.
+        main_channel: The channel whose messages are the thread's transcript; None for none.
+    """
+
+    def __init__(self, codec: Codec, messages: Messages, main_channel: str | None) -> None:
+        self._codec = codec
+        self._messages = messages
+        self._main = main_channel
+
+    def fill(
+        self,
+        connection: Connection,
+        space: Space,
+        draft: Draft,
+        stored: Stored,
+        parent: Stored | None,
+        values: Mapping[str, Value],
+        learned: list[Learned],
+    ) -> Space:
+        """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
+        now = _moment(draft.checkpoint.get("ts"))
+        given = draft.checkpoint["channel_values"]
+        before = parent.fields.get("channel_versions", {}) if parent else {}
+        for name, version in draft.checkpoint.get("channel_versions", {}).items():
+            value = values.get(name)
+            if name not in draft.new_versions:
+                if parent and before.get(name) == version:
+                    if name in parent.inline:
+                        stored.inline[name] = parent.inline[name]
+                        continue
+                    if name in parent.large:
+                        stored.large[name] = parent.large[name]
+                        continue
+                value = self.ready(given[name]) if name in given else None
+            if value is None:
+                continue
+            refs = self._messages.references(
+                connection,
+                space,
+                value.messages,
+                now=now,
+                is_main=name == self._main,
+                learned=learned,
+                user_id=draft.user_id,
+            )
+            if value.packed is None:
+                stored.inline[name] = Inline(refs, value.shape)
+            else:
+                space = replace(space, last_blob=space.last_blob + 1)
+                blob = Blob(refs, value.packed)
+                rows.insert_blob(connection, self._codec, space.space_id, space.last_blob, blob)
+                stored.large[name] = space.last_blob
+        return space
+
+    def ready(self, value: Any) -> Value:
+        """Return a value with its messages taken out, packed unless it is small.
+
+        Raises:
+            ConfigurationError: When it could not be read again.
+        """
+        shape, messages = detach(value)
+        plain = is_plain(shape)
+        packed = self._codec.pack(shape)
+        if plain and len(packed) <= _SMALL:
+            return Value(shape, messages, None)
+        return Value(shape, messages, packed if plain else self._codec.checked(packed))
+
+    def written(self, value: Any) -> tuple[Any, list[BaseMessage]]:
+        """Return the shape of a pending write, and its messages.
+
+        Raises:
+            ConfigurationError: When it could not be read again.
+        """
+        shape, messages = detach(value)
+        if not is_plain(shape):
+            self._codec.checked(self._codec.pack(shape))
+        return shape, messages
+
+
+def _moment(told: Any) -> datetime:
+    """Return the time of a checkpoint; the current one when it tells none."""
+    try:
+        moment = datetime.fromisoformat(str(told))
+    except ValueError:
+        return datetime.now(timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
