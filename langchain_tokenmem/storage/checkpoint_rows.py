@@ -23,6 +23,9 @@ _CONTENT = ("group_id", "number", "digest", "seq", "body")
 # Statements of the hot path are built once: that is a quarter of the time of building them anew.
 _HERE = checkpoints.c.space_id == bindparam("b_space_id")
 AT = select(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
+_BOTH = select(checkpoints).where(
+    _HERE, checkpoints.c.checkpoint_key.in_(bindparam("names", expanding=True))
+)
 REWRITE = update(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
 
 SEALED = {
@@ -154,6 +157,21 @@ def checkpoint_at(connection: Connection, codec: Codec, space_id: int, key: str)
     if row["space_id"] != space_id or key_of(stored.id) != key:
         raise CorruptStoreError("its row is another one's")
     return stored
+
+
+def find_both(
+    connection: Connection, codec: Codec, space_id: int, checkpoint_id: str, parent: str | None
+) -> tuple[Stored | None, Stored | None]:
+    """Return a checkpoint and its parent, checked, as far as they are there.
+
+    Raises:
+        CorruptStoreError: When the row of one is damaged.
+    """
+    names = [key_of(name) for name in (checkpoint_id, parent) if name]
+    found = connection.execute(_BOTH, {"b_space_id": space_id, "names": names}).mappings()
+    stored = {row["checkpoint_key"]: as_stored_checkpoint(codec, row) for row in found}
+    before = stored.get(key_of(parent)) if parent else None
+    return stored.get(key_of(checkpoint_id)), before
 
 
 def as_stored_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> Stored:

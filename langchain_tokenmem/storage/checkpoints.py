@@ -105,8 +105,11 @@ class Checkpoints:
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             id_ = checkpoint["id"]
-            old = rows.find_checkpoint(connection, self.codec, space.space_id, id_)
-            parent = self._parent(connection, space, draft, is_again=old is not None)
+            old, parent = rows.find_both(
+                connection, self.codec, space.space_id, id_, address.checkpoint_id
+            )
+            if old is None and not draft.is_fork:
+                self._check_tip(space, id_, address.checkpoint_id)
             stored = Stored(
                 id_,
                 address.checkpoint_id,
@@ -125,19 +128,13 @@ class Checkpoints:
         self.index.tell(Change("added"))
         return space.count if old is None else 0
 
-    def _parent(
-        self, connection: Connection, space: Space, draft: Draft, *, is_again: bool
-    ) -> Stored | None:
-        """Return the parent, after a look at whether it is still the head of its branch."""
-        name = draft.address.checkpoint_id
-        follows = space.count == 0 or name in space.tips
-        if not follows and not is_again and not draft.is_fork:
+    def _check_tip(self, space: Space, checkpoint_id: str, parent: str | None) -> None:
+        """Say it if the parent of a new checkpoint is not the head of its branch any more."""
+        if space.count and parent not in space.tips:
             self._on_conflict(
-                f"{Address(space.thread_id, space.ns)}: checkpoint {draft.checkpoint['id']!r} "
-                f"follows {name!r}, which another run has gone on from; the head is "
-                f"{space.head!r}."
+                f"{Address(space.thread_id, space.ns)}: checkpoint {checkpoint_id!r} follows "
+                f"{parent!r}, which another run has gone on from; the head is {space.head!r}."
             )
-        return rows.find_checkpoint(connection, self.codec, space.space_id, name) if name else None
 
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
