@@ -22,8 +22,8 @@ from savers import at, put
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_rows import SEALED
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.rows import SEALED
 
 FUZZED = int(os.environ.get("TOKENMEM_FUZZED", "10000"))
 TAMPERED = 100

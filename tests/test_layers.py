@@ -31,7 +31,7 @@ RANKS = {
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
 HOMES = {
-    "langgraph": ("doors", "storage.checkpoint"),
+    "langgraph": ("doors", "storage.checkpoints"),
     "langchain": ("doors.middleware", "summarize.coerce"),
     "chromadb": ("recall.chroma",),
     "sqlalchemy": ("storage",),

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from langchain_tokenmem.cli.savers import as_url, our_saver
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.storage.checkpoint_doctor import Examination, Finding, examine, repair
+from langchain_tokenmem.storage.checkpoints.doctor import Examination, Finding, examine, repair
 
 _LONGEST = 160
 """Characters of what is wrong that a line of the table shows."""

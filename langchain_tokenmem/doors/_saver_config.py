@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import (
 
 from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoint_records import Address, Loaded
+from langchain_tokenmem.storage.checkpoints.records import Address, Loaded
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 """Keys under `configurable` that reach the metadata; any other one may hold a secret."""

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 
 from langchain_tokenmem.doors._saver_async import ThreadedSaver
 from langchain_tokenmem.doors._saver_policy import rule_of
-from langchain_tokenmem.storage import checkpoint_threads
-from langchain_tokenmem.storage.checkpoint_retention import prune
-from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
+from langchain_tokenmem.storage.checkpoints.retention import prune
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 
 
 class ThreadSaver(ThreadedSaver):

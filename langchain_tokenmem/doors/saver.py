@@ -33,12 +33,12 @@ from langchain_tokenmem.doors._saver_config import (
 from langchain_tokenmem.doors._saver_policy import Policy
 from langchain_tokenmem.doors._saver_threads import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_listing import delta_history, listed
-from langchain_tokenmem.storage.checkpoint_memory import MessageMemory
-from langchain_tokenmem.storage.checkpoint_records import Address, Draft
-from langchain_tokenmem.storage.checkpoint_retention import prune
-from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
+from langchain_tokenmem.storage.checkpoints.memory import MessageMemory
+from langchain_tokenmem.storage.checkpoints.records import Address, Draft
+from langchain_tokenmem.storage.checkpoints.retention import prune
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.units import Change
-from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import TranscriptRow, chunks, columns_from
 from langchain_tokenmem.storage.rows import as_stored, checksum, key_of, said_at, to_body
 from langchain_tokenmem.storage.schema import messages

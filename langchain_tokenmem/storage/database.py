@@ -23,10 +23,8 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage import (  # their tables join the metadata
-    checkpoint_tables,  # noqa: F401
-    recall_tables,  # noqa: F401
-)
+from langchain_tokenmem.storage.checkpoints import tables as _checkpoints  # noqa: F401
+from langchain_tokenmem.storage.index import tables as _index  # noqa: F401  they join the metadata
 from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
 
 _BUSY_SECONDS = 30

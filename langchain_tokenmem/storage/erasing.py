@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import BETWEEN
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.storage.checkpoint_tables import (
+from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
     contents,
@@ -16,12 +16,12 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.postings import drop_entries
-from langchain_tokenmem.storage.recall_tables import documents, outbox, owners, shelves, vectors
+from langchain_tokenmem.storage.index.postings import drop_entries
+from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
+from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import checked_id, find
-from langchain_tokenmem.storage.shelves import Shelf, find_shelf, session_documents, user_key
 
 BY_SESSION: tuple[tuple[str, Table], ...] = (
     ("messages", messages),

@@ -18,7 +18,7 @@ from langchain_tokenmem.errors import (
     StoreError,
 )
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.checkpoint_tables import groups
+from langchain_tokenmem.storage.checkpoints.tables import groups
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.plain import from_json, to_json
 from langchain_tokenmem.storage.rows import checksum, escaped, key_of, unescaped

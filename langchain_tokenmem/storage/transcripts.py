@@ -18,7 +18,7 @@ from langchain_tokenmem.storage import leases
 from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import empty_shelf, erase
-from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import (
     TranscriptRow,
     read_from,

@@ -148,7 +148,7 @@ def test_a_refused_transaction_leaves_nothing_behind_in_memory(store, monkeypatc
     say(graph, "one")
     message = HumanMessage("lost", id="lost")
     monkeypatch.setattr(
-        "langchain_tokenmem.storage.checkpoints.save_space",
+        "langchain_tokenmem.storage.checkpoints.store.save_space",
         lambda *_: (_ for _ in ()).throw(StoreError("no space left")),
     )
     with pytest.raises(StoreError, match="no space left"):

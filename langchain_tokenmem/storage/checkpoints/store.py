@@ -13,32 +13,32 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import checkpoint_pending as pending_rows
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_memory import Learned, MessageMemory
-from langchain_tokenmem.storage.checkpoint_messages import Messages
-from langchain_tokenmem.storage.checkpoint_pending import Write
-from langchain_tokenmem.storage.checkpoint_records import (
+from langchain_tokenmem.storage.checkpoints import pending as pending_rows
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.memory import Learned, MessageMemory
+from langchain_tokenmem.storage.checkpoints.messages import Messages
+from langchain_tokenmem.storage.checkpoints.pending import Write
+from langchain_tokenmem.storage.checkpoints.records import (
     Address,
     Draft,
     Loaded,
     about,
     make_sure_of_absence,
 )
-from langchain_tokenmem.storage.checkpoint_rows import Stored
-from langchain_tokenmem.storage.checkpoint_shapes import (
+from langchain_tokenmem.storage.checkpoints.rows import Stored
+from langchain_tokenmem.storage.checkpoints.shapes import (
     attach,
 )
-from langchain_tokenmem.storage.checkpoint_spaces import (
+from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
     find_or_make_space,
     find_space,
     save_space,
 )
-from langchain_tokenmem.storage.checkpoint_values import Values
+from langchain_tokenmem.storage.checkpoints.values import Values
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.rows import key_of
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_rows import AT, REWRITE, SEALED, checked
-from langchain_tokenmem.storage.checkpoint_tables import checkpoints, writes
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.rows import AT, REWRITE, SEALED, checked
+from langchain_tokenmem.storage.checkpoints.tables import checkpoints, writes
 from langchain_tokenmem.storage.rows import key_of
 
 _RECOUNT = REWRITE.where(checkpoints.c.writes == bindparam("b_writes"))

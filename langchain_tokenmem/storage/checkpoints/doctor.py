@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, func, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_groups import read_group
-from langchain_tokenmem.storage.checkpoint_spaces import Space, space_at
-from langchain_tokenmem.storage.checkpoint_tables import (
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.groups import read_group
+from langchain_tokenmem.storage.checkpoints.spaces import Space, space_at
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
     contents,
@@ -20,8 +21,7 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.checkpoint_threads import recount
-from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.checkpoints.threads import recount
 from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.rows import unescaped
 from langchain_tokenmem.storage.schema import sessions

@@ -10,12 +10,8 @@ from sqlalchemy import Connection, bindparam, select
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.units import Scope, Source, unit_place
 from langchain_tokenmem.storage.database import is_writer
-from langchain_tokenmem.storage.documents import last_document, read_documents
-from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
-from langchain_tokenmem.storage.recall_tables import shelves
-from langchain_tokenmem.storage.rows import key_of
-from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
-from langchain_tokenmem.storage.shelves import (
+from langchain_tokenmem.storage.index.document_rows import last_document, read_documents
+from langchain_tokenmem.storage.index.shelves import (
     Shelf,
     find_or_make_shelf,
     find_shelf,
@@ -23,6 +19,10 @@ from langchain_tokenmem.storage.shelves import (
     owner_key,
     user_key,
 )
+from langchain_tokenmem.storage.index.tables import shelves
+from langchain_tokenmem.storage.message_rows import TranscriptRow, keys_at, read_at, read_some
+from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.sessions import SessionRow, find_by_key, find_by_keys
 
 Place = tuple[int, int]
 """Number of the shelf, number on the shelf."""

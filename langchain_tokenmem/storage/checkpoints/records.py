@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_spaces import Space
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 
 @dataclass(frozen=True)

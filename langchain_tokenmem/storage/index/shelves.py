@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.units import Pending, Reach, Scope
-from langchain_tokenmem.storage.recall_tables import outbox, owners, shelves, terms
+from langchain_tokenmem.storage.index.tables import outbox, owners, shelves, terms
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import sessions
 from langchain_tokenmem.storage.sessions import SessionRow, checked_id, find

@@ -14,23 +14,23 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_contents import (
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.contents import (
     are_there,
     as_numbers,
     as_text,
     by_number,
 )
-from langchain_tokenmem.storage.checkpoint_copies import Decoded, fresh
-from langchain_tokenmem.storage.checkpoint_memory import (
+from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh
+from langchain_tokenmem.storage.checkpoints.memory import (
     AT_A_STRETCH,
     Learned,
     MessageMemory,
     breathe,
 )
-from langchain_tokenmem.storage.checkpoint_shelf import Shelf
-from langchain_tokenmem.storage.checkpoint_spaces import Space
-from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.checkpoints.shelf import Shelf
+from langchain_tokenmem.storage.checkpoints.spaces import Space
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import read_between
 from langchain_tokenmem.storage.sessions import find
 

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, update
 from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.appending import append_indexed
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_contents import Adder, by_digest
-from langchain_tokenmem.storage.checkpoint_spaces import Space
-from langchain_tokenmem.storage.checkpoint_tables import contents
-from langchain_tokenmem.storage.index_store import IndexStore
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
+from langchain_tokenmem.storage.checkpoints.spaces import Space
+from langchain_tokenmem.storage.checkpoints.tables import contents
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import read_named
 from langchain_tokenmem.storage.plain import to_json
 from langchain_tokenmem.storage.rows import as_stored, from_body

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, literal, select
 
+from langchain_tokenmem.storage.index.tables import documents, index_facts, outbox
 from langchain_tokenmem.storage.plain import from_json, to_json
-from langchain_tokenmem.storage.recall_tables import documents, index_facts, outbox
 from langchain_tokenmem.storage.schema import sessions
 
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_tables import groups
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.tables import groups
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
 

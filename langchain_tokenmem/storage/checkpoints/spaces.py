@@ -12,9 +12,9 @@ from sqlalchemy import Connection, bindparam, exists, insert, select, update
 
 from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_groups import damaged, find_or_make_group
-from langchain_tokenmem.storage.checkpoint_tables import groups, spaces
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.groups import damaged, find_or_make_group
+from langchain_tokenmem.storage.checkpoints.tables import groups, spaces
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
 

@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 from sqlalchemy import Column, Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import checked_thread
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_contents import as_numbers, chunks_in
-from langchain_tokenmem.storage.checkpoint_records import Address, about
-from langchain_tokenmem.storage.checkpoint_rows import Stored
-from langchain_tokenmem.storage.checkpoint_spaces import Space, spaces_of
-from langchain_tokenmem.storage.checkpoint_tables import (
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.contents import as_numbers, chunks_in
+from langchain_tokenmem.storage.checkpoints.records import Address, about
+from langchain_tokenmem.storage.checkpoints.rows import Stored
+from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_of
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
     contents,
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.checkpoint_threads import recount
-from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.checkpoints.threads import recount
 from langchain_tokenmem.storage.rows import key_of
 
 _STRAY = timedelta(hours=1)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select
 
 from langchain_tokenmem.core.units import Reach, unit_place
-from langchain_tokenmem.storage.recall_tables import shelves, vectors
+from langchain_tokenmem.storage.index.tables import shelves, vectors
 
 _AT_ONCE = 500
 

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from langchain_tokenmem.core.units import Reach, Scope, Source
-from langchain_tokenmem.storage import postings, vector_rows
-from langchain_tokenmem.storage.index_facts import fact
-from langchain_tokenmem.storage.index_sources import Place, chosen, sources_at
-from langchain_tokenmem.storage.postings import Table
+from langchain_tokenmem.storage.index import postings, vector_rows
+from langchain_tokenmem.storage.index.facts import fact
+from langchain_tokenmem.storage.index.postings import Table
+from langchain_tokenmem.storage.index.sources import Place, chosen, sources_at
 
 
 class IndexReader:

@@ -8,17 +8,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_pending import Write
-from langchain_tokenmem.storage.checkpoint_records import (
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.pending import Write
+from langchain_tokenmem.storage.checkpoints.records import (
     Address,
     Loaded,
     about,
     make_sure_of_absence,
 )
-from langchain_tokenmem.storage.checkpoint_rows import Stored
-from langchain_tokenmem.storage.checkpoint_spaces import Space, find_space, spaces_of
-from langchain_tokenmem.storage.checkpoints import Checkpoints
+from langchain_tokenmem.storage.checkpoints.rows import Stored
+from langchain_tokenmem.storage.checkpoints.spaces import Space, find_space, spaces_of
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 from langchain_tokenmem.storage.rows import key_of
 
 _PAGE = 32

@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_groups import Group, read_group, save_group
-from langchain_tokenmem.storage.checkpoint_rows import SEALED, checked
-from langchain_tokenmem.storage.checkpoint_shapes import from_ranges, to_ranges
-from langchain_tokenmem.storage.checkpoint_spaces import Space
-from langchain_tokenmem.storage.checkpoint_tables import contents
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.groups import Group, read_group, save_group
+from langchain_tokenmem.storage.checkpoints.rows import SEALED, checked
+from langchain_tokenmem.storage.checkpoints.shapes import from_ranges, to_ranges
+from langchain_tokenmem.storage.checkpoints.spaces import Space
+from langchain_tokenmem.storage.checkpoints.tables import contents
 
 _AT_ONCE = 500
 """Values in one query; old versions of SQLite take 999 variables."""

@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_shapes import runs_of, to_ranges
-from langchain_tokenmem.storage.checkpoint_tables import blobs, checkpoints, contents, writes
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.shapes import runs_of, to_ranges
+from langchain_tokenmem.storage.checkpoints.tables import blobs, checkpoints, contents, writes
 from langchain_tokenmem.storage.rows import escaped, key_of
 
 _CHECKPOINT = ("space_id", "checkpoint_key", "run_key", "body")

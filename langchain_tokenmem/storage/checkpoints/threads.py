@@ -12,18 +12,19 @@ from sqlalchemy import Connection, Table, insert, select
 from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage import checkpoint_rows as rows
 from langchain_tokenmem.storage.appending import append_indexed
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_groups import Group, groups_of, insert_group
-from langchain_tokenmem.storage.checkpoint_spaces import (
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.groups import Group, groups_of, insert_group
+from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
     insert_space,
     save_space,
     space_at,
     spaces_of,
 )
-from langchain_tokenmem.storage.checkpoint_tables import (
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
     contents,
@@ -31,7 +32,6 @@ from langchain_tokenmem.storage.checkpoint_tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.checkpoints import Checkpoints
 from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
 from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.rows import key_of

@@ -14,14 +14,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
-from langchain_tokenmem.storage import checkpoint_rows as rows
-from langchain_tokenmem.storage.checkpoint_codec import Codec
-from langchain_tokenmem.storage.checkpoint_memory import Learned
-from langchain_tokenmem.storage.checkpoint_messages import Messages
-from langchain_tokenmem.storage.checkpoint_records import Draft
-from langchain_tokenmem.storage.checkpoint_rows import Blob, Inline, Stored
-from langchain_tokenmem.storage.checkpoint_shapes import detach, is_plain
-from langchain_tokenmem.storage.checkpoint_spaces import Space
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.memory import Learned
+from langchain_tokenmem.storage.checkpoints.messages import Messages
+from langchain_tokenmem.storage.checkpoints.records import Draft
+from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoints.shapes import detach, is_plain
+from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 _SMALL = 256
 """Bytes up to which a value stands in the row of its checkpoint."""

@@ -13,22 +13,13 @@ from typing import Protocol
 from sqlalchemy import Connection, func, select
 
 from langchain_tokenmem.core.units import Change, Entry, Pending, Scope, Source
-from langchain_tokenmem.storage import postings
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import session_keys, shelf_keys
-from langchain_tokenmem.storage.index_documents import home_of, put, remove
-from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fact
-from langchain_tokenmem.storage.index_reader import IndexReader
-from langchain_tokenmem.storage.index_sources import (
-    shelf_to_write,
-    source_of,
-    sources_from,
-)
-from langchain_tokenmem.storage.index_vectors import IndexVectors
-from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
-from langchain_tokenmem.storage.recall_tables import outbox
-from langchain_tokenmem.storage.sessions import SessionRow, find
-from langchain_tokenmem.storage.shelves import (
+from langchain_tokenmem.storage.index import postings
+from langchain_tokenmem.storage.index.documents import home_of, put, remove
+from langchain_tokenmem.storage.index.facts import fact, owe_everything, set_fact
+from langchain_tokenmem.storage.index.reader import IndexReader
+from langchain_tokenmem.storage.index.shelves import (
     LEXICAL,
     SINKS,
     VECTORS,
@@ -41,6 +32,15 @@ from langchain_tokenmem.storage.shelves import (
     reach_of,
     settle,
 )
+from langchain_tokenmem.storage.index.sources import (
+    shelf_to_write,
+    source_of,
+    sources_from,
+)
+from langchain_tokenmem.storage.index.tables import outbox
+from langchain_tokenmem.storage.index.vectors import IndexVectors
+from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
+from langchain_tokenmem.storage.sessions import SessionRow, find
 
 logger = logging.getLogger(__name__)
 

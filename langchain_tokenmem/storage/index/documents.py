@@ -9,16 +9,14 @@ from sqlalchemy import Connection, delete
 
 from langchain_tokenmem.core.units import Entry, Source, unit_number
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.storage.documents import (
+from langchain_tokenmem.storage.index.document_rows import (
     drop_document,
     find_document,
     last_document,
     put_document,
 )
-from langchain_tokenmem.storage.postings import add_entries, drop_units
-from langchain_tokenmem.storage.recall_tables import vectors
-from langchain_tokenmem.storage.sessions import checked_id, find, find_or_make
-from langchain_tokenmem.storage.shelves import (
+from langchain_tokenmem.storage.index.postings import add_entries, drop_units
+from langchain_tokenmem.storage.index.shelves import (
     LEXICAL,
     VECTORS,
     Shelf,
@@ -30,6 +28,8 @@ from langchain_tokenmem.storage.shelves import (
     session_documents,
     user_key,
 )
+from langchain_tokenmem.storage.index.tables import vectors
+from langchain_tokenmem.storage.sessions import checked_id, find, find_or_make
 
 
 def home_of(

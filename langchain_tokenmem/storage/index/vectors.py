@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_tokenmem.storage import vector_rows
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.index_facts import fact, owe_everything, set_fact
-from langchain_tokenmem.storage.index_sources import (
+from langchain_tokenmem.storage.index import vector_rows
+from langchain_tokenmem.storage.index.facts import fact, owe_everything, set_fact
+from langchain_tokenmem.storage.index.shelves import VECTORS, find_owner, settle
+from langchain_tokenmem.storage.index.sources import (
     present_units,
     shelf_to_write,
     sources_from,
 )
-from langchain_tokenmem.storage.shelves import VECTORS, find_owner, settle
 
 
 class IndexVectors:

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from langchain_tokenmem.core.units import DOCUMENT_STEP, Source
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.index.tables import documents
 from langchain_tokenmem.storage.plain import from_json, to_json
-from langchain_tokenmem.storage.recall_tables import documents
 from langchain_tokenmem.storage.rows import checksum, key_of
 
 _COLUMNS = ("shelf_key", "seq", "document_key", "created_at", "metadata", "body")

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from langchain_tokenmem.core.units import SHELF_SHIFT, Entry, Reach, unit_number, unit_place
-from langchain_tokenmem.storage.recall_tables import shelves, terms
-from langchain_tokenmem.storage.shelves import Shelf
+from langchain_tokenmem.storage.index.shelves import Shelf
+from langchain_tokenmem.storage.index.tables import shelves, terms
 
 Table = list[Any]
 """Rows of three: unit, how often it has the term, how many terms it has."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.storage.checkpoint_copies import Decoded, copied, prepared
+from langchain_tokenmem.storage.checkpoints.copies import Decoded, copied, prepared
 
 _FIELDS = attrgetter("__dict__")
 _EXTRAS = attrgetter("__pydantic_extra__")

@@ -1,0 +1,1 @@
+"""The index of recall, beside the transcripts: postings, vectors, documents, and what is owed."""
