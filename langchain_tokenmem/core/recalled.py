@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
+from itertools import groupby
 from typing import Protocol
 
 from langchain_tokenmem.core.render import RECALL_FENCE, fenced
@@ -67,17 +68,21 @@ def block_of(found: Iterable[Found], most: int, count_text: Callable[[str], int]
         count_text: Counts the tokens of a text.
     """
     chosen: list[Found] = []
+    days: set[str] = set()
     left = most - count_text(fenced("", RECALL_FENCE, ABOUT))
     for one in found:
         # A line's own end, and what a tokenizer makes of two lines that meet.
         needed = count_text(_line(one)) + 2
+        if _day(one) not in days:
+            needed += count_text(_day(one)) + 2
         if needed <= left:
             chosen.append(one)
+            days.add(_day(one))
             left -= needed
     while chosen:
         text = _text(chosen)
         if count_text(text) <= most:
-            return {"text": text, "ids": _unique(one.message_id for one in chosen)}
+            return {"text": text, "ids": list(dict.fromkeys(one.message_id for one in chosen))}
         chosen.pop()
     return {"text": "", "ids": []}
 
@@ -89,20 +94,19 @@ def recalled_ids(state: MemoryState, shown: Collection[str]) -> set[str]:
 
 
 def _text(chosen: Sequence[Found]) -> str:
-    lines = [_line(one) for one in sorted(chosen, key=_time)]
+    lines: list[str] = []
+    ordered = sorted(chosen, key=lambda one: (one.created_at, one.seq, one.part))
+    for day, told in groupby(ordered, key=_day):
+        lines += [day, *map(_line, told)]
     return fenced("\n".join(lines), RECALL_FENCE, ABOUT)
 
 
-def _time(one: Found) -> tuple[datetime, int, int]:
-    return (one.created_at, one.seq, one.part)
+def _day(one: Found) -> str:
+    return f"{one.created_at.astimezone(timezone.utc):%Y-%m-%d} (UTC)"
 
 
 def _line(one: Found) -> str:
-    moment = one.created_at.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    time = one.created_at.astimezone(timezone.utc).strftime("%H:%M")
     speaker = one.name or _SPEAKERS.get(one.role, one.role)
-    part = f", part {one.part + 1} of {one.parts} of {one.message_id}" if one.parts > 1 else ""
-    return f"[{moment}, {speaker}{part}] {one.text}"
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+    part = f" (part {one.part + 1} of {one.parts} of {one.message_id})" if one.parts > 1 else ""
+    return f"{time} {speaker}{part}: {one.text}"

@@ -113,7 +113,7 @@ def test_a_term_that_is_rare_nowhere_brings_the_newest(store):
 
 
 def test_counts_of_very_common_terms_are_estimated(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.storage.postings._MOST_COUNTED", 20)
+    monkeypatch.setattr("langchain_tokenmem.storage.index.postings._MOST_COUNTED", 20)
     LexicalIndex(store)
     for part in range(4):
         said = [HumanMessage("report" if n % 2 else "memo", id=f"{part}-{n}") for n in range(50)]

@@ -1,0 +1,56 @@
+"""The text of a memory block: what fits in rank order, shown in time order."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_tokenmem.core.recalled import block_of
+from langchain_tokenmem.recall.base import Hit
+from tests.fakes import CharCounter
+
+START = datetime(2026, 5, 8, 23, 58, tzinfo=timezone.utc)
+
+
+def hit(seq: int, text: str = "words", role: str = "human", **more) -> Hit:
+    moment = START + timedelta(minutes=seq)
+    return Hit(f"m{seq}", "s", text, 1.0, role, more.pop("name", None), moment, seq, **more)
+
+
+def test_days_speakers_and_parts_are_told_and_time_orders():
+    found = [
+        hit(5, "the last", name="Ada"),
+        hit(0, "the first"),
+        hit(3, "the middle", "ai", part=1, parts=4),
+    ]
+    block = block_of(found, 10_000, len)
+    lines = block["text"].splitlines()
+    assert lines[2:-1] == [
+        "2026-05-08 (UTC)",
+        "23:58 user: the first",
+        "2026-05-09 (UTC)",
+        "00:01 assistant (part 2 of 4 of m3): the middle",
+        "00:03 Ada: the last",
+    ]
+    assert block["ids"] == ["m5", "m0", "m3"]
+
+
+def test_parts_of_one_message_name_it_once():
+    block = block_of([hit(1, part=0, parts=2), hit(1, part=1, parts=2)], 10_000, len)
+    assert block["ids"] == ["m1"]
+
+
+@given(st.lists(st.integers(1, 400), max_size=20), st.integers(0, 2_000))
+def test_a_block_never_exceeds_its_share_and_rank_decides(sizes, most):
+    found = [hit(n, "x" * size) for n, size in enumerate(sizes)]
+    count = CharCounter().text
+    block = block_of(found, most, count)
+    assert count(block["text"]) <= most
+    if not block["ids"]:
+        assert block["text"] == ""
+        return
+    left_out = [n for n, one in enumerate(found) if one.message_id not in block["ids"]]
+    better = found[: left_out[0]] if left_out else found
+    assert [one.message_id for one in better] == block["ids"][: len(better)]
