@@ -5,7 +5,7 @@ median of a question over everything of the user, and in one long session the me
 turn at the door: the question is stored, the view read, recall searched for the view, the answer
 stored. Beside them, in the same run: plain FTS5 over the same messages, insert and question.
 
-Run: python benchmarks/recall_scale.py [--small 1000] [--large 5000]; promised for --large 100000
+Run: python benchmarks/recall_scale.py [--small 1000] [--large 3000]; promised for --large 100000
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=int, default=1_000)
-    parser.add_argument("--large", type=int, default=5_000)
+    parser.add_argument("--large", type=int, default=3_000)
     options = parser.parse_args()
     costs: dict[int, Cost] = {}
     with tempfile.TemporaryDirectory() as folder:
