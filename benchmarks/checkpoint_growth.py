@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import sqlite3
 import statistics
 import sys
@@ -40,10 +41,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "integration_tests"))
 import postgres  # a server of one's own, as the integration tests have it
 
 CONFIG: Any = {"configurable": {"thread_id": "chat"}}
-QUESTION = "What is the state of order number {n}, and when will it be delivered to our door? "
-ANSWER = "Order number {n} is on its way, the carrier expects to deliver it on friday morning. "
 LAST = 50
 """Times at the end are medians over so many turns."""
+
+
+def words(seed: str, characters: int) -> str:
+    """Return text that compresses about as speech does: a repeated line would flatter some."""
+    chosen = random.Random(seed)
+    letters = "etaoinshrdlucmfwypvbgk"
+    made = [
+        "".join(chosen.choices(letters, k=chosen.randint(2, 9))) for _ in range(characters // 4)
+    ]
+    return " ".join(made)[:characters]
 
 
 def joined(old: list[AnyMessage], writes: list[list[AnyMessage]]) -> list[AnyMessage]:
@@ -98,7 +107,7 @@ class Runner:
 
     def turn(self, number: int) -> None:
         """Take one turn."""
-        said = HumanMessage((QUESTION.format(n=number) * 4)[:200], id=f"h{number}")
+        said = HumanMessage(words(f"h{number}", 200), id=f"h{number}")
         started = time.perf_counter()
         self.graph.invoke({"messages": [said]}, CONFIG, durability="sync")
         self.turns.append(time.perf_counter() - started)
@@ -113,7 +122,7 @@ class Runner:
 def answer(state: Any) -> dict[str, Any]:
     """Play the model."""
     number = len(state["messages"]) // 2
-    return {"messages": [AIMessage((ANSWER.format(n=number) * 9)[:600], id=f"a{number}")]}
+    return {"messages": [AIMessage(words(f"a{number}", 600), id=f"a{number}")]}
 
 
 def compiled(schema: type, saver: BaseCheckpointSaver[Any]) -> Any:
