@@ -25,7 +25,7 @@ demo: $(DEMO_ENV) ## Replay a recorded agent at a small window and look into its
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(TESTS_ENV) ## Run the tests, sockets blocked
-	$(BIN)/python -m pytest tests $(ARGS)
+	$(BIN)/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
 
 integration_tests: $(TESTS_ENV) ## Run the slow tests: real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \

@@ -120,7 +120,7 @@ def test_C8_damaged_ranks_are_never_used(tmp_path, monkeypatch, caplog):
     assert "SHA-256" in caplog.text
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"x" * 999)[:20]])
+@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"x" * 999, mtime=0)[:20]])
 def test_C8_damaged_data_files_are_skipped(content, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "o200k_base.tiktoken.gz").write_bytes(content)
