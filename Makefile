@@ -29,7 +29,7 @@ test: $(TESTS_ENV) ## Run the tests, sockets blocked
 
 integration_tests: $(TESTS_ENV) ## Run the slow tests: real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
-		$(BIN)/python -m pytest integration_tests $(ARGS); \
+		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
 	else echo "no integration tests yet"; fi
 
 lint: $(TESTS_ENV) ## Check style and formatting
