@@ -72,7 +72,7 @@ def searched(index: VectorIndex, store: TranscriptStore, size: int) -> tuple[flo
         with store.index.reading(Scope(f"s{size}")) as reader:
             assert reader is not None
             begun = time.perf_counter()
-            hits = index.search("x" * (number + 1), reader, 10)
+            hits = index.search(index.question("x" * (number + 1)), reader, 10)
             times.append(time.perf_counter() - begun)
             found.append({unit for unit, _ in hits})
     return 1_000 * statistics.median(times), found

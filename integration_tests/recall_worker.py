@@ -49,9 +49,9 @@ def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     collection = dense._chroma.open(active.collection)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()
+    question = dense.question("thing")
     for name in store.sessions():
         with store.index.reading(Scope(name)) as reader:
-            question = dense._embedded("thing", active)
             found |= {unit for unit, _ in collection.nearest(question, reader.reach, 10_000)}
     return {
         "ids": ids,

@@ -69,6 +69,8 @@ class _Offer:
             **self.state,
             "cuts": {**self.state["cuts"], **cuts},
             "blocks": {**self.state["blocks"], **blocks},
+            "stored_to": now["stored_to"],
+            "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
 

@@ -23,7 +23,7 @@ from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._archive import config_scope
 from langchain_tokenmem.doors._quiet import unheard
-from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.recalling import Whose
@@ -186,13 +186,18 @@ def _recalled(memory: TokenMemory, step: _Prepared) -> _Prepared:
     """Keep what is new for later recalls, and give the newest question its memory block."""
     if memory.recall is None or step.whose is None or not step.messages:
         return step
-    state = _kept(memory, memory.recall.store, step, step.whose)
+    try:
+        state = _kept(memory.recall.store, step, step.whose)
+    except TokenMemoryError as error:
+        name = step.whose.session_id
+        memory.warn_once(f"Session {name!r}: nothing is kept for recall nor recalled, {error}")
+        return step
     branch = frozenset(message.id or "" for message in step.messages)
     whose = replace(step.whose, branch=branch, pruned=load_state(state)["pruned"])
     return replace(step, state=memory.recalled(step.messages, state, whose, **step.around))
 
 
-def _kept(memory: TokenMemory, store: Any, step: Step, whose: Whose) -> MemoryState | None:
+def _kept(store: Any, step: Step, whose: Whose) -> MemoryState | None:
     """Write the messages that are new to the recall's store; return the state that knows it."""
     ids = [message.id for message in step.messages]
     known = load_state(step.state)
@@ -201,11 +206,7 @@ def _kept(memory: TokenMemory, store: Any, step: Step, whose: Whose) -> MemorySt
     said = [message for message in new if role_of(message) not in {"system", "remove"}]
     if not said:
         return step.state
-    try:
-        store.add(whose.session_id, said, user_id=whose.user_id)
-    except StoreError as error:
-        memory.warn_once(f"Session {whose.session_id!r}: not kept for recall, {error}")
-        return step.state
+    store.add(whose.session_id, said, user_id=whose.user_id)
     return {**known, "stored_to": ids[-1]}
 
 

@@ -16,7 +16,7 @@ from langchain_tokenmem.core.units import Entry, Source
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall.chunks import indexable_text, parts_of
 from langchain_tokenmem.recall.dates import MONTHS
-from langchain_tokenmem.recall.stop_words import NEGATIONS, stop_words
+from langchain_tokenmem.recall.stop_words import NEGATIONS, is_function_pair, stop_words
 
 VERSION = 1
 """Grows with every change that makes other terms of a text."""
@@ -97,10 +97,15 @@ class TextAnalyser:
         return [term for chain in _chains(text) for term in self._known(chain)]
 
     def query_terms(self, text: str) -> list[str]:
-        """Return the terms that a question is about, each once; stop-words are no such."""
+        """Return the terms that a question is about, each once.
+
+        Stop-words are no such, and pairs of Chinese or Japanese letters that are mere grammar; of
+        a question of nothing else everything counts.
+        """
         found = dict.fromkeys(self.terms(text))
         said = [term for term in found if term not in self._stop_words]
-        return said or list(found)
+        about = [term for term in said if not is_function_pair(term)]
+        return about or said or list(found)
 
     def _of_chain(self, chain: str) -> Iterator[str]:
         chain = _POSSESSIVE.sub("", chain)

@@ -13,7 +13,6 @@ from langchain_tokenmem.core.units import Change, Entry, Pending, Reach, Scope, 
 __all__ = [
     "Analyser",
     "Change",
-    "DenseIndex",
     "Entry",
     "Hit",
     "IndexReader",
@@ -101,6 +100,14 @@ class IndexReader(Protocol):
         """Return every vector in reach by unit: float32, little-endian."""
         ...
 
+    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
+        """Return the units in reach that have a vector, in order, one page at a time."""
+        ...
+
+    def with_vectors(self, fingerprint: str, units: Sequence[int]) -> set[int]:
+        """Return the units among some that have a vector."""
+        ...
+
     def fact(self, name: str) -> Any:
         """Return a fact about an index (plain JSON); None when it is not known."""
         ...
@@ -134,10 +141,10 @@ class IndexStore(Protocol):
         """Call `listener` after each commit that changed something; return how to stop it."""
         ...
 
-    def reading(self, scope: Scope) -> AbstractContextManager[Any]:
+    def reading(self, scope: Scope, *, take_in: bool = True) -> AbstractContextManager[Any]:
         """Give an `IndexReader`, or None when nothing is indexed in the scope.
 
-        What the lexical index lacks of the scope is taken in before.
+        With `take_in`, what the lexical index lacks of the scope is taken in before.
         """
         ...
 
@@ -155,8 +162,11 @@ class IndexStore(Protocol):
         """Return what stands on a shelf from a number on, and the last number that there is."""
         ...
 
-    def index_lexical(self, scope: Scope | None = None) -> int:
-        """Index what the lexical index lacks, of one scope or of all; return how many messages."""
+    def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
+        """Index what the lexical index lacks, of one scope or of all; return how many messages.
+
+        Not many more than `most`, those of the scope's own session first.
+        """
         ...
 
     def rebuild_lexical(self) -> int:
@@ -240,37 +250,3 @@ class Store(Protocol):
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
         """Delete everything of a session or a user; return how many rows of each table."""
         ...
-
-
-class DenseIndex(Protocol):
-    """Search by meaning, as `Recall` asks for it: over vectors in the store, and in Chroma."""
-
-    def search(self, query: str, reader: IndexReader, k: int) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning and their cosine, best first, within reach.
-
-        Raises:
-            RecallError: When it cannot answer; recall goes on with words alone.
-        """
-        ...
-
-    def index(self) -> int:
-        """Take in what the outbox holds; return how many units were embedded.
-
-        Raises:
-            RecallError: When it cannot; the outbox keeps what is owed.
-        """
-        ...
-
-    def wake(self, change: Change) -> None:
-        """Notice that the store has changed: never blocks, never raises."""
-
-    def rebuild(self, *, progress: bool = False) -> int:
-        """Make the index anew from the transcript; return how many units it has."""
-        ...
-
-    def forget(self, shelves: Sequence[int]) -> int:
-        """Delete the entries of shelves; return how many there were."""
-        ...
-
-    def close(self) -> None:
-        """Stop the worker and let go of files."""

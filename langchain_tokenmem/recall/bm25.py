@@ -52,12 +52,14 @@ class Scores:
         shares: The share of the question's weight that each one matches; what only a neighbour
             says counts as much as a neighbour's word does.
         counts: How many of the question's terms each one has itself.
+        known: The share of the question's weight that is said anywhere in the scope.
     """
 
     units: Units
     values: Weights
     shares: Weights
     counts: Weights
+    known: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,19 @@ class TermWeight:
         share: In the share of the question that a unit matches: a term that nobody said weighs as
             much as one that one unit has, and a short history like one of 100 units, for in a few
             messages nothing is rare.
+        is_known: Whether any unit has the term.
     """
 
     score: float
     share: float
+    is_known: bool = True
 
     @classmethod
     def of(cls, count: int, units: int) -> TermWeight:
         """Return the weight of a term that `count` of `units` have."""
         known = min(count, units)
-        return cls(idf(known, units), idf(max(known, 1), max(units, _LEAST_UNITS)))
+        share = idf(max(known, 1), max(units, _LEAST_UNITS))
+        return cls(idf(known, units), share, is_known=known > 0)
 
 
 def idf(count: int, units: int) -> float:
@@ -113,8 +118,9 @@ def score(
     values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
     shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
     counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
-    whole = sum(weight.share for weight in weights.values())
-    return Scores(units, values, shares / max(whole, 1e-9), counts)
+    whole = max(sum(weight.share for weight in weights.values()), 1e-9)
+    known = sum(weight.share for weight in weights.values() if weight.is_known) / whole
+    return Scores(units, values, shares / whole, counts, known)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:

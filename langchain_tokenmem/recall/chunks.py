@@ -8,7 +8,7 @@ import regex
 
 from langchain_tokenmem.core.units import MOST_PARTS, Source
 
-FENCES = ("conversation_summary", "recalled_messages", "memory_block")
+FENCES = ("conversation_summary", "recalled_messages")
 """Fences of what the memory inserts into a request; it is never indexed."""
 
 PART_TOKENS = 256

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Self
@@ -12,11 +11,13 @@ from typing_extensions import Self
 from langchain_tokenmem.core.units import Change, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.recall.base import DenseIndex, Hit, IndexReader, Store
-from langchain_tokenmem.recall.bm25 import Bm25
+from langchain_tokenmem.recall.base import Hit, Store
+from langchain_tokenmem.recall.bm25 import Bm25, Scores
+from langchain_tokenmem.recall.catching_up import CatchUp
 from langchain_tokenmem.recall.chunks import rough_tokens
-from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
+from langchain_tokenmem.recall.fusion import Boosts, Floor, Ranking, fused
 from langchain_tokenmem.recall.lexical import LexicalIndex
+from langchain_tokenmem.recall.meaning import DenseIndex, Meaning, Near
 from langchain_tokenmem.recall.patterns import matches
 from langchain_tokenmem.recall.picking import Picker, Wanted, best_parts
 from langchain_tokenmem.recall.upkeep import Upkeep
@@ -24,13 +25,8 @@ from langchain_tokenmem.recall.upkeep import Upkeep
 if TYPE_CHECKING:
     from langchain_tokenmem.recall.chroma import ChromaIndex
 
-logger = logging.getLogger(__name__)
-
 _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
-
-_DEEP = 200
-"""Least units that are asked of the vectors: the spread of few would say little about the best."""
 
 
 class Recall(Upkeep):
@@ -39,8 +35,8 @@ class Recall(Upkeep):
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
     every hit is read from it, and its scope is checked there once more. From the moment a recall
     is made, the store writes index entries with every append; what was said before is taken in
-    when it is first searched. It may be shared between threads; async methods run their sync twin
-    in a thread.
+    when it is first searched, most of a long history behind the turn (`backlog()`). It may be
+    shared between threads; async methods run their sync twin in a thread.
 
     Args:
         store: The transcripts.
@@ -93,7 +89,8 @@ class Recall(Upkeep):
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
-        self._has_warned = False
+        self._catch_up = CatchUp(store.index)
+        self._meaning = Meaning(self._dense)
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
@@ -162,8 +159,8 @@ class Recall(Upkeep):
             line_tokens=_LINE_TOKENS,
         )
         try:
-            with self._store.index.reading(where) as reader:
-                return [] if reader is None else self._search(query, reader, wanted)
+            self._catch_up.take_in(where)
+            return self._search(query, where, wanted)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 
@@ -171,35 +168,33 @@ class Recall(Upkeep):
         """Do the same as `search` without blocking the event loop."""
         return await asyncio.to_thread(self.search, query, **options)
 
-    def _search(self, query: str, reader: IndexReader, wanted: Wanted) -> list[Hit]:
-        words = self.lexical.scores(query, reader)
-        picker = Picker(self._analyser, reader, query, self._boosts)
-        near: Sequence[tuple[int, float]] = ()
-        if self._dense is not None:
-            deep = max(_DEEP, wanted.pool)
-            near = self._near(picker.without_names(words), reader, deep)
-        ranking = fused(
+    def _search(self, query: str, where: Scope, wanted: Wanted) -> list[Hit]:
+        with self._store.index.reading(where, take_in=False) as reader:
+            if reader is None:
+                return []
+            words = self.lexical.scores(query, reader)
+            picker = Picker(self._analyser, reader, query, self._boosts)
+            if not self._meaning.may_help(reader, wanted.among, wanted.exclude):
+                return picker.pick(best_parts(self._fused(words, Near())), wanted)
+            said = picker.without_names(words)
+        # A model may take its time: no connection waits for it.
+        question = self._meaning.question(said)
+        with self._store.index.reading(where, take_in=False) as reader:
+            if reader is None:
+                return []
+            ranking = self._fused(words, self._meaning.near(question, reader, words))
+            picker = Picker(self._analyser, reader, query, self._boosts)
+            return picker.pick(best_parts(ranking), wanted)
+
+    def _fused(self, words: Scores, near: Near) -> Ranking:
+        return fused(
             words,
-            near,
+            near.units,
             lexical_weight=self._weights[0],
             dense_weight=self._weights[1],
             floor=self._floor,
+            lacking=near.lacking,
         )
-        return picker.pick(best_parts(ranking), wanted)
-
-    def _near(self, query: str, reader: IndexReader, k: int) -> Sequence[tuple[int, float]]:
-        """Ask for meaning; when that fails the words alone answer, with one warning."""
-        if self._dense is None:
-            return ()
-        try:
-            found = self._dense.search(query, reader, k)
-        except RecallError as error:
-            if not self._has_warned:
-                logger.warning("Recall by meaning is off, words alone are searched: %s", error)
-            self._has_warned = True
-            return ()
-        self._has_warned = False
-        return found
 
     def history_search(
         self,
@@ -245,6 +240,7 @@ class Recall(Upkeep):
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
+        self._catch_up.close()
         if self._dense is not None:
             self._dense.close()
 

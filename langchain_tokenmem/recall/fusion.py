@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,32 +15,41 @@ from langchain_tokenmem.recall.dates import NamedDate
 _SHINGLE = 3
 """Words of a shingle."""
 
+_FAR = -2.0
+"""Stands for a cosine that is not known; none is as small."""
+
 _ALIKE = 0.8
 """Share of common shingles (Jaccard) from which two texts may be the same."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """What a message must at least have in common with a question, on the raw signals.
+    """What a history must at least have in common with a question, on the raw signals.
 
-    A normalised score says nothing here: the best of a hundred unrelated messages has 1. Words
-    count when the best message has two of the question's terms and a fifth of its weight (IDF), or
-    nearly half of its weight; of 200 unrelated questions to each of LoCoMo's dialogues 1.7 % get so
-    far, and 1.1 % of its own ones do not.
+    A normalised score says nothing here: the best of a hundred unrelated messages has 1. The best
+    message lets the question through, then nearly everything in its ranking counts: a floor for
+    each message alone would cost up to eleven points of the evidence on LoCoMo (docs/recall.md).
+
+    A question gets through by words when a message has two of its terms and a fifth of its weight
+    (IDF), or when it matches much of a question whose terms are known here; by meaning when a
+    message is near enough.
 
     Attributes:
-        terms: Of the question's terms, how many the best message must have itself.
+        terms: Of the question's terms, how many a message must have itself.
         share: Share of the question's weight that it must match then.
-        strong_share: Share from which one term is enough.
-        each_share: Share that every message must match.
-        cosine: Cosine from which meaning alone is enough; None leaves meaning without a floor.
+        strong_share: That share times the share of the question's weight that is said anywhere in
+            the scope, from which one term is enough.
+        cosine: Cosine from which meaning alone is enough; None lets every question through.
+        each_share: Share that a message must match that is not near in meaning.
+        each_cosine: Cosine that a message must have that matches no words.
     """
 
     terms: int = 2
     share: float = 0.2
-    strong_share: float = 0.45
+    strong_share: float = 0.2
+    cosine: float | None = 0.32
     each_share: float = 0.01
-    cosine: float | None = 0.25
+    each_cosine: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -67,10 +76,20 @@ def fused(
     lexical_weight: float,
     dense_weight: float,
     floor: Floor,
+    lacking: Collection[int] = (),
 ) -> Ranking:
     """Return one ranking of two, each normalised to 0..1 (min-max) before it is weighted.
 
     Without vectors the lexical score stands alone. What is under the floor is left out.
+
+    Args:
+        words: What matches by words.
+        meaning: Units with their cosine.
+        lexical_weight: Of the words' normalised score.
+        dense_weight: Of the cosines'.
+        floor: What must be in common.
+        lacking: Units whose vector is still owed. Nobody knows what they mean, so their words
+            count for both sides: they stand among the others as their words do.
     """
     cosines = dict(meaning)
     if not cosines:
@@ -79,8 +98,9 @@ def fused(
     values, shares = np.zeros(len(units)), np.zeros(len(units))
     at = np.searchsorted(units, words.units)
     shares[at] = words.shares
-    values[at] = lexical_weight * _normalised(words.values, from_zero=True)
-    near = np.full(len(units), -1.0)
+    values[at] = _normalised(words.values, from_zero=True)
+    values *= np.where(np.isin(units, list(lacking)), lexical_weight + dense_weight, lexical_weight)
+    near = np.full(len(units), _FAR)
     if cosines:
         where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
         near[where] = list(cosines.values())
@@ -101,10 +121,13 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
 
 def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArray[np.bool_]:
     passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
-    passes |= words.shares >= floor.strong_share
-    by_words = (shares >= floor.each_share) & bool(passes.any())
-    least = floor.cosine if floor.cosine is not None else -1.0
-    return np.asarray(by_words | ((near > -1.0) & (near >= least)))
+    passes |= words.known * words.shares >= floor.strong_share
+    is_near = near >= (_FAR if floor.cosine is None else floor.cosine)
+    if not passes.any() and not (is_near & (near > _FAR)).any():
+        return np.zeros(len(near), dtype=np.bool_)
+    least = _FAR if floor.cosine is None else floor.each_cosine
+    by_words = (shares >= floor.each_share) & (shares > 0)
+    return np.asarray(by_words | ((near > _FAR) & (near >= least)))
 
 
 @dataclass(frozen=True)

@@ -8,40 +8,29 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import numpy as np
-
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.errors import CorruptStoreError, RecallError
-from langchain_tokenmem.recall.base import IndexReader, IndexStore, Pending
+from langchain_tokenmem.recall.base import IndexStore, Pending
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.collection import (
     ChromaCollection,
     DamagedIndexError,
     MissingIndexError,
 )
-from langchain_tokenmem.recall.dense import BLEND, REACH, blended, nearest
-from langchain_tokenmem.recall.embeddings import Vectors, unit_rows
-from langchain_tokenmem.recall.filling import BATCH, Filler, MessageTexts, Texts, asking, to_matrix
+from langchain_tokenmem.recall.dense import BLEND, REACH
+from langchain_tokenmem.recall.filling import BATCH, Filler, MessageTexts, Texts
 from langchain_tokenmem.recall.generations import Generation
 from langchain_tokenmem.recall.keeper import Keeper
+from langchain_tokenmem.recall.near import EXACT_MOST, VectorSearch
 from langchain_tokenmem.recall.progress import progress_bar
 from langchain_tokenmem.recall.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-EXACT_MOST = 1_000
-"""Vectors in reach up to which the stored ones are compared one by one, without Chroma.
-
-A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
-number; Chroma takes 9 to 13 ms among 4,000 vectors, but 59 where one in a hundred of 100,000 is in
-scope (FACTS.md). So short histories are searched exactly and need no Chroma that works, and long
-ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
-"""
-
 _SINK = "vectors"
 
 
-class VectorIndex:
+class VectorIndex(VectorSearch):
     """Vectors of a store: kept in the store itself, searched there or in Chroma.
 
     A failing model or Chroma never fails a turn: what is owed stays in the outbox and is taken in
@@ -70,15 +59,12 @@ class VectorIndex:
         exact_most: int = EXACT_MOST,
     ) -> None:
         texts = texts or MessageTexts()
+        keeper = Keeper(store, chroma, texts.version)
+        super().__init__(chroma, keeper, share=share, reach=reach, exact_most=exact_most)
         self._store = store
-        self._chroma = chroma
-        self._share = share
-        self._reach = reach
-        self._exact_most = exact_most
         self._filler = Filler(
             store, chroma.embeddings, texts, share=share, reach=reach, batch=batch
         )
-        self._keeper = Keeper(store, chroma, texts.version)
         self._is_compared = False
         self._gone: set[int] = set()
         self._forgotten: Counter[int] = Counter()
@@ -87,56 +73,9 @@ class VectorIndex:
         self._working = threading.RLock()
         self._worker = Worker(self._work, "tokenmem-index")
 
-    # --- search
-
-    def search(self, query: str, reader: IndexReader, k: int) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning and their cosine, best first, within reach.
-
-        Few vectors are compared one by one as they stand in the store, exactly; for more Chroma is
-        asked. What is found is a proposal: `Recall` looks at the transcript for what it may show.
-
-        Args:
-            query: What to look for, without names of speakers (`dense.without_names`).
-            reader: A picture of the scope.
-            k: Most units to return.
-
-        Raises:
-            RecallError: When the vectors are of another model, or the model or Chroma fails.
-        """
-        generation = self._keeper.comparable(reader)
-        if generation is None or k < 1:
-            return []
-        count = reader.count_vectors(generation.key, self._exact_most + 1)
-        if not count:
-            return []
-        question = self._embedded(query, generation)
-        if count > self._exact_most:
-            return self._ask(question, reader, k)
-        units, vectors = to_matrix(reader.vectors(generation.key))
-        if not len(units):
-            return []
-        mixed = blended(units, vectors, share=self._share, reach=self._reach)
-        return nearest(units, mixed, question, k)
-
-    def _embedded(self, query: str, generation: Generation) -> Vectors:
-        with asking(self._chroma.embeddings):
-            found = np.asarray(self._chroma.embeddings.embed_query(query), np.float32)
-        if found.shape != (generation.fingerprint.dimension,) or not np.isfinite(found).all():
-            raise RecallError(
-                f"{generation.fingerprint} answered a question with a vector of shape "
-                f"{found.shape}, or with numbers that are none. Recall is lexical."
-            )
-        question: Vectors = unit_rows(found[None, :])[0]
-        return question
-
-    def _ask(self, question: Vectors, reader: IndexReader, k: int) -> list[tuple[int, float]]:
-        try:
-            return self._keeper.answering(reader).nearest(question, reader.reach, k)
-        except (MissingIndexError, DamagedIndexError) as error:
-            self._keeper.give_up(reader, error)
-            self._is_compared = False
-            self._worker.wake()
-            raise
+    def _heal(self) -> None:
+        self._is_compared = False
+        self._worker.wake()
 
     # --- indexing
 

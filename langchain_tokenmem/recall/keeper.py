@@ -39,6 +39,11 @@ class Keeper:
         self._verifying = threading.Lock()
         self.generations = Generations(store, chroma)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the model has been asked for its fingerprint."""
+        return self._mine is not None
+
     def mine(self) -> Fingerprint:
         """Return the fingerprint of the model that was given; asks it once.
 

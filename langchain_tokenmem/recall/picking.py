@@ -20,6 +20,9 @@ from langchain_tokenmem.recall.lexical import best_units
 _POOL = 16
 """Units that are read beside those wanted, so that a boost can bring some of them forward."""
 
+_MISFITS = 16
+"""Hits in a row, too long for what is left, after which the size counts as filled."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -106,14 +109,19 @@ class Picker:
         likeness = Likeness(self._analyser.harmless)
         left = wanted.max_tokens
         hits: list[Hit] = []
+        misfits = 0
         for each, source in self._candidates(found, wanted):
             hit = self._hit(each, source)
             cost = 0 if left is None else wanted.cost(hit.text) + wanted.line_tokens
             if left is not None and cost > left:
+                misfits += 1
+                if misfits > _MISFITS or left <= wanted.line_tokens:
+                    break
                 continue
             if not likeness.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
                 continue
             left = None if left is None else left - cost
+            misfits = 0
             hits.append(hit)
             if len(hits) == wanted.k:
                 break

@@ -30,6 +30,30 @@ wasn weren won wouldn
 NEGATIONS = frozenset(_NEGATIONS.split())
 """Stop-words that turn what a sentence says into its contrary."""
 
+_UNSPACED_FUNCTION = frozenset(
+    "的了在是吗呢吧啊哪么什怎谁几多少有没不与就也都这那我你他她它们嗎麼誰幾沒與這們"
+)
+"""Chinese characters that ask, point or join; simplified, and traditional where it differs."""
+
+
+def is_function_pair(term: str) -> bool:
+    """Return whether two neighbouring letters say nothing about what a question asks for.
+
+    Chinese and Japanese have no spaces, so a question is cut into pairs of letters, and most of
+    them hold a part of its grammar: of what means "where is the passport?" only the pair for
+    "passport" is a word of the answer. Pairs with such a character are grammar, and Japanese pairs
+    of nothing but hiragana.
+
+    Example:
+        >>> is_function_pair("在哪"), is_function_pair("护照")
+        (True, False)
+    """
+    if not 0 < len(term) <= 2:  # noqa: PLR2004  a pair, or a letter alone
+        return False
+    is_hiragana = all("ぁ" <= letter <= "ゟ" for letter in term)
+    return is_hiragana or not _UNSPACED_FUNCTION.isdisjoint(term)
+
+
 _CODES = {
     "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "danish": "da",
     "dutch": "nl", "finnish": "fi", "french": "fr", "german": "de", "greek": "el", "hindi": "hi",

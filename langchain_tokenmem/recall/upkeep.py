@@ -10,9 +10,10 @@ from typing import Any
 from langchain_core.documents import Document
 
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.recall.base import DenseIndex, Store
+from langchain_tokenmem.recall.base import Store
 from langchain_tokenmem.recall.documents import as_source
 from langchain_tokenmem.recall.lexical import LexicalIndex
+from langchain_tokenmem.recall.meaning import DenseIndex
 
 
 class Upkeep:

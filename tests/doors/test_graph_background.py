@@ -232,3 +232,16 @@ def test_a_summary_is_only_taken_where_the_conversation_begins_with_what_it_cove
     assert (taken is not None) == (now[:size] == told[:size])
     again = handover.take("k", [HumanMessage(i, id=i) for i in told], None)
     assert (again is None) == (taken is not None)
+
+
+def test_what_was_kept_and_pruned_meanwhile_stays_known():
+    said = [HumanMessage(name, id=name) for name in "abcd"]
+    before = {**new_state(), "stored_to": "b"}
+    pointer: Any = {"covers_to": "b"}
+    handover = Handover()
+    handover.put("k", said, before, {**before, "summary": pointer})
+    now = {**before, "stored_to": "d", "pruned": [[1, 1]], "blocks": {"d": {"text": "", "ids": []}}}
+    taken = handover.take("k", said, now)
+    assert taken["summary"] == pointer
+    assert (taken["stored_to"], taken["pruned"]) == ("d", [[1, 1]])
+    assert "d" in taken["blocks"]

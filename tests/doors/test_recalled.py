@@ -336,6 +336,16 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_said_once(door, recall, 
     assert caplog.text.count("Nothing is recalled") == 1
 
 
+def test_a_thread_of_another_user_goes_on_without_recall(recall, caplog):
+    memory = memory_of(recall)
+    model, graph = graph_of(memory)
+    graph.invoke({"messages": talk(2, word="ZEBRA")}, thread("t", user_id="u"))
+    graph.invoke({"messages": "What was ZEBRA about?"}, thread("t", user_id="v"))
+    assert len(model.requests) == 2
+    assert "nothing is kept for recall" in caplog.text
+    assert not any("What was" in str(m.content) for m in recall.store.messages("t"))
+
+
 async def test_async_doors_recall_too(recall):
     memory = memory_of(recall)
     covered(memory, recall.store)

@@ -65,8 +65,9 @@ def seqs(
     index: VectorIndex, store: TranscriptStore, query: str, scope: Scope, k: int = 5
 ) -> list[int]:
     """Return the message numbers that a search finds."""
+    question = index.question(query)
     with store.index.reading(scope) as reader:
-        found = [] if reader is None else index.search(query, reader, k)
+        found = [] if reader is None else index.search(question, reader, k)
     return [unit_place(unit)[1] for unit, _ in found]
 
 

@@ -137,8 +137,9 @@ def test_a_scope_never_shows_what_is_outside(store, tmp_path, embeddings, exact_
         (Scope("c"), {"c"}),
         (Scope("d"), {"d"}),
     ):
+        question = index.question("the same words")
         with store.index.reading(scope) as reader:
-            found = [unit for unit, _ in index.search("the same words", reader, 50)]
+            found = [unit for unit, _ in index.search(question, reader, 50)]
             sources = reader.sources(found)
         assert {source.session_id for source in sources.values()} == sessions
         assert len(found) == 5 * len(sessions) == len(sources)
@@ -240,8 +241,11 @@ def check_refused(store, tmp_path, other):
     changed, _ = made(store, tmp_path / "chroma", other)
     store.index.listen(changed.wake)
     message = r"old-model \(32 .*new-model \(\d+ .*recall\.rebuild\(\)"
+    question = changed.question("day")
     with store.index.reading(Scope("s")) as reader, pytest.raises(RecallError, match=message):
-        changed.search("day", reader, 3)
+        changed.search(question, reader, 3)
+    with store.index.reading(Scope("s")) as reader, pytest.raises(RecallError, match=message):
+        changed.has_any(reader, None, ())
     with pytest.raises(RecallError, match=message):
         changed.index()
     assert store.add("s", talk(1, 5))  # the conversation goes on
@@ -287,8 +291,9 @@ def test_R10_an_id_that_is_not_in_the_log_is_not_in_the_answer(store, tmp_path, 
     vector = np.array([embeddings.embed_query("foreign")], np.float32)
     foreign = np.array([unit_number(shelf, 999)])
     chroma.open(active(index).collection).put(foreign, vector, owner)
+    question = index.question("foreign")
     with store.index.reading(Scope("s")) as reader:
-        found = [unit for unit, _ in index.search("foreign", reader, 9)]
+        found = [unit for unit, _ in index.search(question, reader, 9)]
         sources = reader.sources(found)
     assert sorted(seq for _, seq in sources) == [1, 2, 3]
     index.close()
@@ -412,8 +417,8 @@ def test_a_model_that_answers_a_question_wrongly_is_said(store, index, embedding
     store.add("s", talk(2))
     index.index()
     embeddings.embed_query = lambda _text: [float("nan")] * 32
-    with store.index.reading(Scope("s")) as reader, pytest.raises(RecallError, match="lexical"):
-        index.search("day", reader, 3)
+    with pytest.raises(RecallError, match="lexical"):
+        index.question("day")
 
 
 def test_a_question_before_anything_is_indexed_finds_nothing(store, index):

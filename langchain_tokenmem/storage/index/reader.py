@@ -42,6 +42,16 @@ class IndexReader:
         """Return every vector in reach by unit."""
         return vector_rows.vectors_in(self._connection, fingerprint, self.reach)
 
+    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
+        """Return the units in reach that have a vector, in order, one page at a time."""
+        return vector_rows.vector_units(
+            self._connection, fingerprint, reach=self.reach, after=after, limit=limit
+        )
+
+    def with_vectors(self, fingerprint: str, units: Sequence[int]) -> set[int]:
+        """Return the units among some that have a vector."""
+        return vector_rows.with_vectors(self._connection, fingerprint, units)
+
     def fact(self, name: str) -> Any:
         """Return a fact about an index (plain JSON); None when it is not known."""
         return fact(self._connection, name)

@@ -40,6 +40,7 @@ from langchain_tokenmem.storage.index.sources import (
 from langchain_tokenmem.storage.index.tables import outbox
 from langchain_tokenmem.storage.index.vectors import IndexVectors
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_some
+from langchain_tokenmem.storage.rows import key_of
 from langchain_tokenmem.storage.sessions import SessionRow, find
 
 logger = logging.getLogger(__name__)
@@ -145,19 +146,21 @@ class IndexStore(IndexVectors):
     # --- reading
 
     @contextmanager
-    def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
+    def reading(self, scope: Scope, *, take_in: bool = True) -> Iterator[IndexReader | None]:
         """Give a consistent picture of a scope; None when nothing is indexed in it.
+
+        With `take_in`, what the lexical index lacks of it is taken in before.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
         """
-        if self._is_behind(scope):
+        if take_in:
             self.index_lexical(scope)
         with self._database.reading("The index of recall") as connection:
             reach = reach_of(connection, scope)
             yield None if reach is None else IndexReader(connection, scope, reach)
 
-    def _is_behind(self, scope: Scope) -> bool:
+    def _is_behind(self, scope: Scope | None) -> bool:
         if self._analyser is None:
             return False
         self.make_ready()
@@ -241,18 +244,19 @@ class IndexStore(IndexVectors):
 
     # --- the lexical side
 
-    def index_lexical(self, scope: Scope | None = None) -> int:
+    def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
-        Nothing happens without an analyser.
+        Nothing happens without an analyser. No batch is begun when `most` messages are done; those
+        of the scope's own session come first.
         """
-        if self._analyser is None:
+        if self._analyser is None or not self._is_behind(scope):
             return 0
-        self.make_ready()
+        own = None if scope is None else key_of(scope.session_id)
         done = 0
-        for owed in self.pending(LEXICAL, scope=scope):
+        for owed in sorted(self.pending(LEXICAL, scope=scope), key=lambda o: o.shelf_key != own):
             more = True
-            while more:
+            while more and (most is None or done < most):
                 count, more = self._index_some(self._analyser, owed.shelf_key)
                 done += count
         return done

@@ -95,9 +95,14 @@ def count_vectors(
 
 
 def vector_units(
-    connection: Connection, fingerprint: str, *, after: int = -1, limit: int = 1_000
+    connection: Connection,
+    fingerprint: str,
+    *,
+    reach: Reach | None = None,
+    after: int = -1,
+    limit: int = 1_000,
 ) -> list[int]:
-    """Return the units that have a vector, in order, one page at a time."""
+    """Return the units that have a vector, in reach or all, in order, one page at a time."""
     shelf = max(0, unit_place(after)[0]) if after >= 0 else 0
     query = (
         select(vectors.c.unit)
@@ -109,7 +114,22 @@ def vector_units(
         .order_by(vectors.c.shelf, vectors.c.unit)
         .limit(limit)
     )
+    if reach is not None:
+        query = query.where(vectors.c.shelf.in_(_of(reach)))
     return list(connection.execute(query).scalars())
+
+
+def with_vectors(connection: Connection, fingerprint: str, units: Sequence[int]) -> set[int]:
+    """Return the units among some that have a vector."""
+    found: set[int] = set()
+    for chunk in _chunks(units):
+        query = select(vectors.c.unit).where(
+            vectors.c.shelf.in_(sorted({unit_place(unit)[0] for unit in chunk})),
+            vectors.c.fingerprint == fingerprint,
+            vectors.c.unit.in_(chunk),
+        )
+        found.update(connection.execute(query).scalars())
+    return found
 
 
 def drop_vectors(
