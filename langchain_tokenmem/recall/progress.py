@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 from langchain_tokenmem.core.units import DOCUMENT_STEP
 from langchain_tokenmem.errors import CorruptStoreError
