@@ -38,7 +38,8 @@ class Floor:
         terms: Of the question's terms, how many a message must have itself.
         share: Share of the question's weight that it must match then.
         strong_share: That share times the share of the question's weight that is said anywhere in
-            the scope, from which one term is enough.
+            the scope, from which one term is enough: about one of two.
+        strict_share: The same where meaning answers, too, and saves such short questions.
         cosine: Cosine from which meaning alone is enough; None lets every question through.
         each_share: Share that a message must match that is not near in meaning.
         each_cosine: Cosine that a message must have that matches no words.
@@ -46,8 +47,9 @@ class Floor:
 
     terms: int = 2
     share: float = 0.2
-    strong_share: float = 0.2
-    cosine: float | None = 0.32
+    strong_share: float = 0.22
+    strict_share: float = 0.24
+    cosine: float | None = 0.3
     each_share: float = 0.01
     each_cosine: float = 0.1
 
@@ -121,7 +123,8 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
 
 def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArray[np.bool_]:
     passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
-    passes |= words.known * words.shares >= floor.strong_share
+    strong = floor.strict_share if (near > _FAR).any() else floor.strong_share
+    passes |= words.known * words.shares >= strong
     is_near = near >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (near > _FAR)).any():
         return np.zeros(len(near), dtype=np.bool_)

@@ -15,6 +15,7 @@ ours ourselves out over own re s same shall she should so some such t than that 
 them themselves then there these they this those through to too under until up ve very was we were
 what when where which while who whom whose why will with would you your yours yourself yourselves
 ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren won wouldn
+much many get gets getting got
 """
 """The closed classes of English only, in the manner of the Snowball project's list.
 
@@ -31,9 +32,12 @@ NEGATIONS = frozenset(_NEGATIONS.split())
 """Stop-words that turn what a sentence says into its contrary."""
 
 _UNSPACED_FUNCTION = frozenset(
-    "的了在是吗呢吧啊哪么什怎谁几多少有没不与就也都这那我你他她它们嗎麼誰幾沒與這們"
+    "的了在是吗呢吧啊哪么什怎谁几多有没不与就也这那我你他她它们嗎麼誰幾沒與這們"
 )
 """Chinese characters that ask, point or join; simplified, and traditional where it differs."""
+
+_PARTICLES = frozenset("はがをのにでとへもか")
+"""Japanese particles; they stand behind every noun, so a pair with one says less than the noun."""
 
 
 def is_function_pair(term: str) -> bool:
@@ -41,8 +45,8 @@ def is_function_pair(term: str) -> bool:
 
     Chinese and Japanese have no spaces, so a question is cut into pairs of letters, and most of
     them hold a part of its grammar: of what means "where is the passport?" only the pair for
-    "passport" is a word of the answer. Pairs with such a character are grammar, and Japanese pairs
-    of nothing but hiragana.
+    "passport" is a word of the answer. Pairs with such a character or a Japanese particle are
+    grammar, and pairs of nothing but hiragana.
 
     Example:
         >>> is_function_pair("在哪"), is_function_pair("护照")
@@ -51,7 +55,7 @@ def is_function_pair(term: str) -> bool:
     if not 0 < len(term) <= 2:  # noqa: PLR2004  a pair, or a letter alone
         return False
     is_hiragana = all("ぁ" <= letter <= "ゟ" for letter in term)
-    return is_hiragana or not _UNSPACED_FUNCTION.isdisjoint(term)
+    return is_hiragana or not (_UNSPACED_FUNCTION | _PARTICLES).isdisjoint(term)
 
 
 _CODES = {

@@ -143,3 +143,21 @@ def test_a_day_has_one_day_of_grace():
     assert NamedDate(2023, 5, 7).fits(moment)
     assert not NamedDate(2023, 5, 5).fits(moment)
     assert not NamedDate(2022, 5, 8).fits(moment)
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("护照在哪里?", ["护照"]),
+        ("我的护照在哪里", ["护照"]),
+        ("護照在哪裡", ["護照"]),
+        ("你是谁", ["你是", "是谁"]),
+        ("京都の会議はいつですか?", ["京都", "会議"]),
+        ("パスポートはどこですか", ["パス", "スポ", "ポー", "ート"]),
+        ("犬はどこ", ["犬は", "はど", "どこ"]),
+    ],
+)
+def test_grammar_without_spaces_is_left_out_of_questions(question, terms):
+    found = TextAnalyser().query_terms(question)
+    assert found[: len(terms)] == terms
+    assert set(found) - set(terms) <= {"哪裡", "裡"}

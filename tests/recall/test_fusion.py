@@ -38,10 +38,10 @@ def ranked(lexical, meaning=(), floor=None, lacking=()):
     [
         (0.2, 2, 0.0, True),
         (0.19, 2, 0.9, False),
-        (0.45, 1, 0.45, True),
-        (0.45, 1, 0.4, False),
-        (0.2, 1, 1.0, True),
-        (0.19, 1, 1.0, False),
+        (0.5, 1, 0.5, True),
+        (0.5, 1, 0.4, False),
+        (0.23, 1, 1.0, True),
+        (0.21, 1, 1.0, False),
     ],
 )
 def test_words_let_a_question_through(share, count, known, passes):
@@ -51,10 +51,17 @@ def test_words_let_a_question_through(share, count, known, passes):
 
 @pytest.mark.parametrize(
     ("best", "floor", "passes"),
-    [(0.33, Floor(), True), (0.31, Floor(), False), (-0.5, Floor(cosine=None), True)],
+    [(0.31, Floor(), True), (0.29, Floor(), False), (-0.5, Floor(cosine=None), True)],
 )
 def test_meaning_lets_a_question_through(best, floor, passes):
     assert bool(ranked(words(), [(1, best)], floor)) is passes
+
+
+def test_where_meaning_answers_too_words_must_be_stronger():
+    short = words((1, 5.0, 0.48, 1), known=0.48)
+    assert set(ranked(short)) == {1}
+    assert ranked(short, [(1, 0.2), (2, 0.1)]) == {}
+    assert 1 in ranked(short, [(1, 0.35), (2, 0.1)])
 
 
 def test_behind_the_gate_nearly_everything_counts():

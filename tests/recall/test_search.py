@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.fusion import Boosts, Likeness
+from langchain_tokenmem.storage.index_reader import IndexReader
 from tests.recall.talk import FILLER, NOON, filled, talk
 
 
@@ -96,6 +97,23 @@ def test_hits_fill_the_size_in_rank_order(store, recall):
         "budget item", session_id="s", k=40, max_tokens=200, count_tokens=lambda _text: 184
     )
     assert len(counted) == 1
+
+
+def test_a_full_size_ends_the_search_and_a_long_hit_does_not(store, recall, monkeypatch):
+    store.add("s", [HumanMessage(f"budget item {n} " + "x " * 40, id=f"m{n}") for n in range(600)])
+    store.add("s", [HumanMessage("budget item summary " + "budget item " * 90, id="long")])
+    read = []
+    sources = IndexReader.sources
+
+    def counting(reader, units):
+        read.extend(units)
+        return sources(reader, units)
+
+    monkeypatch.setattr(IndexReader, "sources", counting)
+    hits = recall.search("budget item", session_id="s", k=20, max_tokens=200, count_tokens=len)
+    assert [hit.message_id for hit in hits] != ["long"]
+    assert len(hits) == 1
+    assert len(read) < 100
 
 
 def test_a_long_paste_is_found_by_its_middle(store, recall):
