@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
@@ -36,6 +36,13 @@ _WRITES = "tokenmem_writes"
 _SETUP_LOCK = 0x746F6B6D
 
 
+class _Engines(NamedTuple):
+    """An engine, and the same for transactions that write: made once, that takes its time."""
+
+    engine: Engine
+    writer: Engine
+
+
 class Database:
     """A SQLite file or a PostgreSQL database, opened on first use.
 
@@ -56,7 +63,8 @@ class Database:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._pool_size = 1 if self._is_memory else pool_size
-        self._engine: Engine | None = None
+        self._engines: _Engines | None = None
+        self._turn = threading.RLock()
         self._process = os.getpid()
         self._opening = threading.Lock()
 
@@ -86,16 +94,16 @@ class Database:
     def writing(self, about: str) -> Iterator[Connection]:
         """Give a connection whose changes are all made, or none."""
         with self._said(about):
-            engine = self._opened().execution_options(**{_WRITES: True})
-            with engine.begin() as connection:
+            writer = self._open().writer
+            with self._in_turn(), writer.begin() as connection:
                 yield connection
 
     def close(self) -> None:
         """Close every connection; the next use opens the database again."""
         with self._opening:
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
+            if self._engines is not None:
+                self._engines.engine.dispose()
+                self._engines = None
 
     def forget_deleted(self) -> None:
         """Make sure that deleted text does not stay readable in SQLite's log."""
@@ -106,6 +114,20 @@ class Database:
                 if isinstance(driver, sqlite3.Connection):
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Let the writers of this process queue up; SQLite itself has them ask again and again.
+
+        SQLite's own lock still keeps other processes out, and says so when a turn never ends.
+        """
+        turn = self._turn
+        has_turn = self._is_sqlite and turn.acquire(timeout=_BUSY_SECONDS)
+        try:
+            yield
+        finally:
+            if has_turn:
+                turn.release()
+
     def _reader(self) -> Engine:
         engine = self._opened()
         if self._is_sqlite:
@@ -115,20 +137,24 @@ class Database:
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def _opened(self) -> Engine:
+        return self._open().engine
+
+    def _open(self) -> _Engines:
         with self._opening:
-            if self._engine is not None and self._process != os.getpid():
+            if self._engines is not None and self._process != os.getpid():
                 # A forked child must not use its parent's connections, nor close them.
-                self._engine.dispose(close=False)
-                self._engine = None
-            if self._engine is None:
+                self._engines.engine.dispose(close=False)
+                self._engines, self._turn = None, threading.RLock()
+            if self._engines is None:
                 engine = self._made()
                 try:
                     self._set_up(engine)
                 except BaseException:
                     engine.dispose()
                     raise
-                self._engine, self._process = engine, os.getpid()
-            return self._engine
+                writer = engine.execution_options(**{_WRITES: True})
+                self._engines, self._process = _Engines(engine, writer), os.getpid()
+            return self._engines
 
     def _made(self) -> Engine:
         options: dict[str, Any] = {

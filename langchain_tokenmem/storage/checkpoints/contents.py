@@ -34,6 +34,7 @@ _SHORTEST = 48
 """Characters of a chunk that is worth a row of its own."""
 
 _NAMES = SEALED[contents.name]
+_INSERT = insert(contents)
 _HERE = contents.c.group_id == bindparam("b_group_id")
 _BY_DIGEST = select(contents).where(
     _HERE, contents.c.digest.in_(bindparam("wanted", expanding=True))
@@ -119,7 +120,7 @@ class Adder:
     def finish(self) -> None:
         """Write what was added."""
         if self._group is not None:
-            self._connection.execute(insert(contents), self._added)
+            self._connection.execute(_INSERT, self._added)
             save_group(self._connection, self._codec, self._group)
 
 

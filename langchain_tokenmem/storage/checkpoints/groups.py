@@ -33,6 +33,8 @@ class Group:
     last_number: int = 0
 
 
+_FIND = select(groups).where(groups.c.group_id == bindparam("b_group_id"))
+_FIND_LOCKED = _FIND.with_for_update()
 _SAVE_GROUP = update(groups).where(groups.c.group_id == bindparam("b_group_id"))
 _GROUP_NAMES = ("group_id", "thread_key", "session_key", "session_id", "last_number")
 
@@ -74,10 +76,8 @@ def read_group(connection: Connection, codec: Codec, thread_id: str, group_id: i
     Raises:
         CorruptStoreError: When its row is damaged or missing.
     """
-    query = select(groups).where(groups.c.group_id == group_id)
-    if is_writer(connection):
-        query = query.with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
+    query = _FIND_LOCKED if is_writer(connection) else _FIND
+    row = connection.execute(query, {"b_group_id": group_id}).mappings().one_or_none()
     if row is None or row["thread_key"] != key_of(thread_id):
         raise damaged(thread_id)
     columns = {name: row[name] for name in _GROUP_NAMES}

@@ -24,10 +24,11 @@ from langchain_tokenmem.storage.checkpoints.contents import (
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh
 from langchain_tokenmem.storage.checkpoints.memory import (
     AT_A_STRETCH,
-    Learned,
+    Lessons,
     MessageMemory,
     breathe,
 )
+from langchain_tokenmem.storage.checkpoints.runs import Learned
 from langchain_tokenmem.storage.checkpoints.shelf import Shelf
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.index.store import IndexStore
@@ -60,7 +61,7 @@ class Messages:
         *,
         now: datetime,
         is_main: bool,
-        learned: list[Learned],
+        lessons: Lessons,
         user_id: str | None = None,
     ) -> str:
         """Return where messages are stored, as text; those that are not are stored now.
@@ -71,26 +72,29 @@ class Messages:
             messages: The messages.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
-            learned: Takes what may be remembered once the transaction is committed.
+            lessons: Takes what may be remembered once the transaction is committed.
             user_id: Who owns the thread.
         """
         if not messages:
             return ""
-        found, new = self._memory.known(space.group_id, messages, is_main=is_main)
-        if min(found) < 0:
-            hidden = [-number for number in found if number < 0]
+        found = self._memory.known(space.group_id, messages, is_main=is_main)
+        numbers = found.references
+        if min(numbers) < 0:
+            hidden = [-number for number in numbers if number < 0]
             if not are_there(connection, space.group_id, hidden):
-                new = [index for index, number in enumerate(found) if number <= 0]
-        if new:
+                found.new = [index for index, number in enumerate(numbers) if number <= 0]
+        if found.new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
-            copies = [fresh(messages[index]) for index in new]
+            copies = [fresh(messages[index]) for index in found.new]
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
             placed = shelf.place(copies, now, is_main=is_main)
-            for index, one, (number, is_settled) in zip(new, copies, placed, strict=True):
-                found[index] = number
-                learned.append(Learned(messages[index], one, number, is_settled))
-        return as_text(connection, self._codec, space, found)
+            for index, one, (number, is_settled) in zip(found.new, copies, placed, strict=True):
+                learned = Learned(messages[index], one, number, is_settled)
+                lessons.objects.append(learned)
+                found.place(learned, index)
+        lessons.lists.append(found)
+        return as_text(connection, self._codec, space, numbers)
 
     def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
         """Return the numbers in a text of references.
@@ -116,9 +120,9 @@ class Messages:
             found.update(self._memory.keep(space.group_id, loaded, settled))
         return found
 
-    def learn(self, space: Space, learned: Sequence[Learned]) -> None:
+    def learn(self, space: Space, lessons: Lessons) -> None:
         """Remember where messages were stored by a transaction that is committed."""
-        self._memory.learn(space.group_id, learned)
+        self._memory.learn(space.group_id, lessons)
 
     def give(
         self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]

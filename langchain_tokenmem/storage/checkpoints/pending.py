@@ -15,6 +15,7 @@ from langchain_tokenmem.storage.checkpoints.rows import AT, REWRITE, SEALED, che
 from langchain_tokenmem.storage.checkpoints.tables import checkpoints, writes
 from langchain_tokenmem.storage.rows import key_of
 
+_INSERT = insert(writes)
 _RECOUNT = REWRITE.where(checkpoints.c.writes == bindparam("b_writes"))
 _WRITES = select(writes).where(
     writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
@@ -88,7 +89,7 @@ def insert_writes(
         }
         values.append({**columns, "seal": codec.seal(columns.values())})
     if values:
-        connection.execute(insert(writes), values)
+        connection.execute(_INSERT, values)
 
 
 def delete_write(

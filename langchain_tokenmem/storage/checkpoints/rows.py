@@ -24,8 +24,10 @@ _CONTENT = ("group_id", "number", "digest", "seq", "body")
 _HERE = checkpoints.c.space_id == bindparam("b_space_id")
 AT = select(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
 _BOTH = select(checkpoints).where(
-    _HERE, checkpoints.c.checkpoint_key.in_(bindparam("names", expanding=True))
+    _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
 )
+_INSERT = insert(checkpoints)
+_INSERT_BLOB = insert(blobs)
 REWRITE = update(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
 
 SEALED = {
@@ -127,7 +129,7 @@ def insert_checkpoint(
         "seal": codec.seal(columns.values()),
     }
     if is_new:
-        connection.execute(insert(checkpoints), values)
+        connection.execute(_INSERT, values)
     else:
         connection.execute(REWRITE, {**values, "b_space_id": space_id, "b_key": key})
 
@@ -167,8 +169,9 @@ def find_both(
     Raises:
         CorruptStoreError: When the row of one is damaged.
     """
-    names = [key_of(name) for name in (checkpoint_id, parent) if name]
-    found = connection.execute(_BOTH, {"b_space_id": space_id, "names": names}).mappings()
+    key = key_of(checkpoint_id)
+    names = {"b_space_id": space_id, "b_key": key, "b_parent": key_of(parent) if parent else key}
+    found = connection.execute(_BOTH, names).mappings()
     stored = {row["checkpoint_key"]: as_stored_checkpoint(codec, row) for row in found}
     before = stored.get(key_of(parent)) if parent else None
     return stored.get(key_of(checkpoint_id)), before
@@ -221,7 +224,7 @@ def insert_blob(
 ) -> None:
     """Insert a large value."""
     columns = dict(zip(_BLOB, (space_id, number, blob.refs, blob.body), strict=True))
-    connection.execute(insert(blobs).values(**columns, seal=codec.seal(columns.values())))
+    connection.execute(_INSERT_BLOB, {**columns, "seal": codec.seal(columns.values())})
 
 
 def read_blobs(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import eq
+from itertools import groupby
+from operator import eq, sub
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -111,20 +112,22 @@ def to_ranges(numbers: Sequence[int]) -> str:
     one_run = (last - first) * step == len(numbers) - 1
     if one_run and all(map(eq, numbers, range(first, last + step, step))):
         return f"{first}:{last}" if last != first else str(first)
-    runs: list[list[int]] = []
-    for number in numbers:
-        run = runs[-1] if runs else []
-        if run and _goes_on(run, number):
-            run[1:] = [number]
+    runs: list[tuple[int, int]] = []
+    start = at = 0
+    for step, same in groupby(map(sub, numbers[1:], numbers)):
+        count = len(list(same))
+        if start < at:  # the run that ends here; the next number begins another one
+            runs.append((start, at))
+            start = at = at + 1
+            count -= 1
+        if abs(step) == 1:
+            at += count
         else:
-            runs.append([number])
-    return ",".join(":".join(map(str, run)) for run in runs)
-
-
-def _goes_on(run: Sequence[int], number: int) -> bool:
-    if len(run) == 1:
-        return abs(number - run[0]) == 1
-    return number - run[1] == (1 if run[1] > run[0] else -1)
+            runs += zip(range(at, at + count), range(at, at + count), strict=True)
+            start = at = at + count
+    runs.append((start, at))
+    ends = ((numbers[first], numbers[last]) for first, last in runs)
+    return ",".join(f"{one}:{other}" if one != other else str(one) for one, other in ends)
 
 
 def from_ranges(text: str) -> list[int]:

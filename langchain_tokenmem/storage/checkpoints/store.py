@@ -16,7 +16,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import pending as pending_rows
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.memory import Learned, MessageMemory
+from langchain_tokenmem.storage.checkpoints.memory import Lessons, MessageMemory
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.pending import Write
 from langchain_tokenmem.storage.checkpoints.records import (
@@ -100,7 +100,7 @@ class Checkpoints:
             for name, value in checkpoint["channel_values"].items()
             if name in draft.new_versions
         }
-        learned: list[Learned] = []
+        lessons = Lessons()
         self.index.make_ready()
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
@@ -117,14 +117,14 @@ class Checkpoints:
                 draft.metadata,
                 writes=len(pending_rows.known_writes(connection, space.space_id, id_)),
             )
-            space = self._values.fill(connection, space, draft, stored, parent, values, learned)
+            space = self._values.fill(connection, space, draft, stored, parent, values, lessons)
             rows.insert_checkpoint(
                 connection, self.codec, space.space_id, stored, is_new=old is None
             )
             if old is None:
                 space = space.with_new(id_, address.checkpoint_id)
             save_space(connection, self.codec, space)
-        self.messages.learn(space, learned)
+        self.messages.learn(space, lessons)
         self.index.tell(Change("added"))
         return space.count if old is None else 0
 
@@ -149,7 +149,7 @@ class Checkpoints:
             for index, (channel, value) in enumerate(given)
         ]
         now = datetime.now(timezone.utc)
-        learned: list[Learned] = []
+        lessons = Lessons()
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
@@ -163,7 +163,7 @@ class Checkpoints:
                         connection, space.space_id, checkpoint_id, task_key, idx
                     )
                 refs = self.messages.references(
-                    connection, space, said, now=now, is_main=False, learned=learned
+                    connection, space, said, now=now, is_main=False, lessons=lessons
                 )
                 new.append(Write(task_path, task_id, idx, channel, refs, shape))
                 known.add((task_key, idx))
@@ -173,7 +173,7 @@ class Checkpoints:
             pending_rows.save_writes_count(
                 connection, self.codec, space.space_id, checkpoint_id, before, len(known)
             )
-        self.messages.learn(space, learned)
+        self.messages.learn(space, lessons)
 
     def get(self, address: Address) -> Loaded | None:
         """Return a checkpoint, the head when no id is given; None when it is not there.

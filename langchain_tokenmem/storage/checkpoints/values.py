@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.memory import Learned
+from langchain_tokenmem.storage.checkpoints.memory import Lessons
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.records import Draft
 from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
@@ -58,7 +58,7 @@ class Values:
         stored: Stored,
         parent: Stored | None,
         values: Mapping[str, Value],
-        learned: list[Learned],
+        lessons: Lessons,
     ) -> Space:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
         now = _moment(draft.checkpoint.get("ts"))
@@ -83,7 +83,7 @@ class Values:
                 value.messages,
                 now=now,
                 is_main=name == self._main,
-                learned=learned,
+                lessons=lessons,
                 user_id=draft.user_id,
             )
             if value.packed is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -18,6 +18,25 @@ from langchain_tokenmem.storage.sessions import SessionRow, checked_id, find
 
 LEXICAL, VECTORS = "lexical", "vectors"
 SINKS = (LEXICAL, VECTORS)
+
+# Built once: every append needs them, and to build them takes longer than to run them.
+_SHELF = select(shelves.c.shelf, shelves.c.shelf_key, shelves.c.owner, shelves.c.indexed_to).where(
+    shelves.c.shelf_key == bindparam("b_key")
+)
+_SHELF_LOCKED = _SHELF.with_for_update()
+_MAKERS: dict[str, Any] = {"postgresql": postgres_insert, "sqlite": sqlite_insert}
+
+
+def _owing(dialect: str) -> Any:
+    new = _MAKERS[dialect](outbox)
+    return new.on_conflict_do_update(
+        index_elements=[outbox.c.sink, outbox.c.shelf_key],
+        set_={"from_seq": new.excluded.from_seq},
+        where=outbox.c.from_seq > new.excluded.from_seq,
+    )
+
+
+_OWING = {dialect: _owing(dialect) for dialect in _MAKERS}
 
 
 @dataclass(frozen=True)
@@ -54,16 +73,13 @@ def session_documents(session_key: str) -> str:
 
 def insert_or_leave(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert the rows whose key is not there yet."""
-    make = postgres_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    make = _MAKERS[connection.dialect.name]
     connection.execute(make(table).on_conflict_do_nothing(), rows)
 
 
 def find_shelf(connection: Connection, key: str, *, lock: bool = False) -> Shelf | None:
     """Return a shelf by its key; on PostgreSQL locked, if asked for."""
-    query = select(
-        shelves.c.shelf, shelves.c.shelf_key, shelves.c.owner, shelves.c.indexed_to
-    ).where(shelves.c.shelf_key == key)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(_SHELF_LOCKED if lock else _SHELF, {"b_key": key}).first()
     return None if row is None else Shelf(*row)
 
 
@@ -148,14 +164,8 @@ def owe(connection: Connection, sink: str, shelf_key: str, from_seq: int) -> Non
 
     Only a note that asks for less is moved back.
     """
-    insert_or_leave(
-        connection, outbox, [{"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq}]
-    )
-    connection.execute(
-        update(outbox)
-        .where(_at(sink, shelf_key), outbox.c.from_seq > from_seq)
-        .values(from_seq=from_seq)
-    )
+    row = {"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq}
+    connection.execute(_OWING[connection.dialect.name], row)
 
 
 def settle(connection: Connection, sink: str, shelf_key: str, done_to: int, last: int) -> None:
