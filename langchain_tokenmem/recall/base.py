@@ -165,7 +165,7 @@ class IndexStore(Protocol):
     def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
-        Not many more than `most`, those of the scope's own session first.
+        At most `most`, those of the scope's own session first.
         """
         ...
 

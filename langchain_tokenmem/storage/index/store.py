@@ -247,8 +247,8 @@ class IndexStore(IndexVectors):
     def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
-        Nothing happens without an analyser. No batch is begun when `most` messages are done; those
-        of the scope's own session come first.
+        Nothing happens without an analyser. At most `most` messages are taken in, those of the
+        scope's own session first.
         """
         if self._analyser is None or not self._is_behind(scope):
             return 0
@@ -257,7 +257,8 @@ class IndexStore(IndexVectors):
         for owed in sorted(self.pending(LEXICAL, scope=scope), key=lambda o: o.shelf_key != own):
             more = True
             while more and (most is None or done < most):
-                count, more = self._index_some(self._analyser, owed.shelf_key)
+                batch = _BATCH if most is None else min(_BATCH, most - done)
+                count, more = self._index_some(self._analyser, owed.shelf_key, batch)
                 done += count
         return done
 
@@ -283,13 +284,13 @@ class IndexStore(IndexVectors):
         postings.drop_all_entries(connection)
         owe_everything(connection, LEXICAL)
 
-    def _index_some(self, analyser: Analyser, shelf_key: str) -> tuple[int, bool]:
+    def _index_some(self, analyser: Analyser, shelf_key: str, batch: int) -> tuple[int, bool]:
         with self._database.writing("The index of recall") as connection:
             shelf = shelf_to_write(connection, shelf_key)
             if shelf is None:
                 settle(connection, LEXICAL, shelf_key, 0, 0)
                 return 0, False
-            found, last = sources_from(connection, shelf_key, shelf.indexed_to + 1, _BATCH)
+            found, last = sources_from(connection, shelf_key, shelf.indexed_to + 1, batch)
             entries = {source.seq: analyser.entries(source) for source in found}
             done_to = found[-1].seq if found else last
             postings.add_entries(connection, shelf, entries, done_to)
