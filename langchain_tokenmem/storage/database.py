@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,8 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from langchain_tokenmem.errors import (
@@ -24,14 +22,14 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.checkpoints import tables as _checkpoints  # noqa: F401
+from langchain_tokenmem.storage.damage import is_damage
 from langchain_tokenmem.storage.index import tables as _index  # noqa: F401  they join the metadata
 from langchain_tokenmem.storage.schema import APPLICATION_ID, SCHEMA_VERSION, facts, metadata
+from langchain_tokenmem.storage.urls import parsed
 
 _BUSY_SECONDS = 30
 """How long a writer waits for another one before it gives up."""
 
-_DAMAGE_CODES = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
-_DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
 _WRITES = "tokenmem_writes"
 _SETUP_LOCK = 0x746F6B6D
 
@@ -58,7 +56,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, pool_size: int = 8) -> None:
-        self._url = _parsed(url)
+        self._url = parsed(url)
         if pool_size < 1:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
@@ -79,7 +77,7 @@ class Database:
         Args:
             about: What is read, for the words of an error.
         """
-        with self._said(about), self._reader().connect() as connection, connection.begin():
+        with self._said(about), self._begun(self._reader()) as connection:
             try:
                 yield connection
             except TokenMemoryError:
@@ -95,7 +93,7 @@ class Database:
         """Give a connection whose changes are all made, or none."""
         with self._said(about):
             writer = self._open().writer
-            with self._in_turn(), writer.begin() as connection:
+            with self._in_turn(), self._begun(writer) as connection:
                 yield connection
 
     def close(self) -> None:
@@ -113,6 +111,14 @@ class Database:
                 driver = connection.connection.driver_connection
                 if isinstance(driver, sqlite3.Connection):
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def _begun(self, engine: Engine) -> Iterator[Connection]:
+        """Give a connection in a transaction."""
+        with engine.begin() as connection:
+            if self._is_sqlite:  # a listener would do it, too, and slow down every statement
+                connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
+            yield connection
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -161,17 +167,17 @@ class Database:
             "poolclass": QueuePool,
             "pool_size": self._pool_size,
             "max_overflow": 0,
+            "pool_use_lifo": True,  # the one used last has its pages and statements at hand
         }
         if not self._is_sqlite:
             return create_engine(self._url, pool_pre_ping=True, **options)
         arguments = {"check_same_thread": False, "timeout": _BUSY_SECONDS}
         engine = create_engine(self._url, connect_args=arguments, **options)
         event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
         return engine
 
     def _set_up(self, engine: Engine) -> None:
-        with engine.execution_options(**{_WRITES: True}).begin() as connection:
+        with self._begun(engine.execution_options(**{_WRITES: True})) as connection:
             if self._is_sqlite:
                 _set_up_sqlite(connection, str(self._url.database))
             else:
@@ -188,33 +194,12 @@ class Database:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-            if _is_damage(cause):
+            if is_damage(cause):
                 raise CorruptStoreError(
                     f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
                     f"backup."
                 ) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
-
-
-def _without_password(url: object) -> str:
-    return re.sub(r"(?<=:)[^:@/]+(?=@)", "***", str(url))
-
-
-def _parsed(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-        parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise ConfigurationError(
-            f"{_without_password(url)!r} is no database URL that works here ({error}). Use "
-            f"sqlite:///file.db, or "
-            f"postgresql+psycopg://... with pip install 'langchain-tokenmem[postgres]'."
-        ) from error
-    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise ConfigurationError(
-            f"{parsed.get_backend_name()} is not supported; use SQLite or PostgreSQL."
-        )
-    return parsed
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -238,10 +223,6 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
         "trusted_schema = OFF",
     ):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
 
 
 def _set_up_sqlite(connection: Connection, path: str) -> None:
@@ -302,14 +283,6 @@ def _check_version(found: Any) -> None:
             f"The database has schema version {found!r}, this package reads {SCHEMA_VERSION}. "
             f"Upgrade langchain-tokenmem, or restore a backup."
         )
-
-
-def _is_damage(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorname", "") or ""
-    if any(code.startswith(known) for known in _DAMAGE_CODES):
-        return True
-    words = str(error).lower()
-    return isinstance(error, UnicodeDecodeError) or any(word in words for word in _DAMAGE_WORDS)
 
 
 def is_writer(connection: Connection) -> bool:

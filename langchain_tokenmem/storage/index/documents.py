@@ -17,7 +17,7 @@ from langchain_tokenmem.storage.index.document_rows import (
 )
 from langchain_tokenmem.storage.index.postings import add_entries, drop_units
 from langchain_tokenmem.storage.index.shelves import (
-    LEXICAL,
+    SINKS,
     VECTORS,
     Shelf,
     find_or_make_shelf,
@@ -83,10 +83,8 @@ def put(
     seq = put_document(
         connection, shelf.key, source.source_id, source.text, source.metadata, now, last
     )
-    owe(connection, VECTORS, shelf.key, seq)
-    if entries is None:
-        owe(connection, LEXICAL, shelf.key, seq)
-    else:
+    owe(connection, [VECTORS] if entries is not None else SINKS, shelf.key, seq)
+    if entries is not None:
         add_entries(connection, shelf, {seq: entries}, seq)
     return seq
 

@@ -121,7 +121,7 @@ def hand_over(connection: Connection, session: SessionRow, shelf: Shelf) -> Shel
     for table in (terms, shelves):
         connection.execute(update(table).where(table.c.owner == shelf.owner).values(owner=new))
     connection.execute(delete(owners).where(owners.c.owner == shelf.owner))
-    owe(connection, VECTORS, session.key, session.first_seq)
+    owe(connection, [VECTORS], session.key, session.first_seq)
     return Shelf(shelf.number, shelf.key, new, shelf.indexed_to)
 
 
@@ -159,13 +159,13 @@ def _numbers(connection: Connection, condition: Any) -> list[int]:
     )
 
 
-def owe(connection: Connection, sink: str, shelf_key: str, from_seq: int) -> None:
-    """Note that a sink lacks everything of a shelf from a number on; an older note stays.
+def owe(connection: Connection, sinks: Sequence[str], shelf_key: str, from_seq: int) -> None:
+    """Note that sinks lack everything of a shelf from a number on; an older note stays.
 
     Only a note that asks for less is moved back.
     """
-    row = {"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq}
-    connection.execute(_OWING[connection.dialect.name], row)
+    rows = [{"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq} for sink in sinks]
+    connection.execute(_OWING[connection.dialect.name], rows)
 
 
 def settle(connection: Connection, sink: str, shelf_key: str, done_to: int, last: int) -> None:

@@ -122,16 +122,17 @@ class IndexStore(IndexVectors):
         if not rows:
             return Change("added", [shelf.number] if shelf else [])
         first, last = rows[0].seq, rows[-1].seq
-        owe(connection, VECTORS, session.key, first)
+        owed = [VECTORS]
         entries = self._entries([source_of(row, session) for row in rows])
         if entries is not None and shelf is None and session.last_seq < session.first_seq:
             shelf = find_or_make_shelf(
                 connection, session.key, owner_key(session), session.last_seq
             )
         if entries is None or shelf is None or shelf.indexed_to != session.last_seq:
-            owe(connection, LEXICAL, session.key, first)
+            owed.append(LEXICAL)
         else:
             postings.add_entries(connection, shelf, entries, last)
+        owe(connection, owed, session.key, first)
         return Change("added", [shelf.number] if shelf else [])
 
     def _entries(self, sources: Sequence[Source]) -> dict[int, Sequence[Entry]] | None:
