@@ -33,7 +33,7 @@ from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.settled import Memo
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View, view_of
-from langchain_tokenmem.errors import RecallError, StoreError
+from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs
@@ -305,7 +305,9 @@ class TokenMemory:
         shown |= recalled_ids(known, shown)
         try:
             found = search(self.recall, question, whose, self.recall_scope, shown)
-        except (RecallError, StoreError) as error:
+        except ScopeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an application's own recall may raise
             self.warn_once(f"Session {whose.session_id!r}: nothing is recalled, {error}")
             return state
         block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)

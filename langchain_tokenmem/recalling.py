@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import role_of, text_of, with_ids
+from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.recalled import Found
 from langchain_tokenmem.core.threads import is_part
 from langchain_tokenmem.errors import ScopeError
@@ -29,6 +29,11 @@ class Hit(Found, Protocol):
     @property
     def session_id(self) -> str | None:
         """Where it was said; None for a document."""
+        ...
+
+    @property
+    def document_id(self) -> str | None:
+        """Id of the document; None for a message."""
         ...
 
 
@@ -53,14 +58,14 @@ class Whose:
     Attributes:
         session_id: Names the conversation.
         user_id: Who owns it.
-        branch: Ids of every message of this branch, where a session may have several: a graph's
-            thread with forks. None: whatever is stored in the session.
+        branch: Every message of this branch by its id, where a session may have several: a graph's
+            thread with forks and edits. None: whatever is stored in the session.
         pruned: Numbers of messages of this branch beside those, as ranges.
     """
 
     session_id: str
     user_id: str | None = None
-    branch: Collection[str] | None = None
+    branch: Mapping[str, BaseMessage] | None = None
     pruned: Sequence[Sequence[int]] = ()
 
 
@@ -70,9 +75,16 @@ def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMess
     A block is made once for each human message, before the model's first word on it.
     """
     named = with_ids(messages[-1:])
-    if not named or role_of(named[0]) != "human" or named[0].id in state["blocks"]:
+    if not named or role_of(named[0]) != "human":
         return None
-    return named[0]
+    known = state["blocks"].get(named[0].id or "")
+    is_asked = known is not None and known.get("question") in {None, _words_of(named[0])}
+    return None if is_asked else named[0]
+
+
+def _words_of(question: BaseMessage) -> str:
+    """Return what tells a question from an edited one, in short."""
+    return digest_of(question)[:16]
 
 
 def search(
@@ -94,8 +106,8 @@ def search(
             f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "
             f"name the user with user_id."
         )
-    query = text_of(question)[:_LONGEST_QUERY]
-    if not query.strip():
+    query = _query_of(question)
+    if not query:
         return []
     found = recall.search(
         query,
@@ -105,17 +117,29 @@ def search(
         k=_MOST_HITS,
         exclude=frozenset({*shown, question.id or ""}),
     )
-    return [hit for hit in found if _is_ours(hit, whose)]
+    # A document is left out here: a search brings it back whatever it is told to exclude.
+    return [hit for hit in found if hit.message_id not in shown and _is_ours(hit, whose)]
+
+
+def _query_of(question: BaseMessage) -> str:
+    """Return the words of a question, pictures and files left out."""
+    content = question.content
+    blocks = [content] if isinstance(content, str) else content
+    texts = [b if isinstance(b, str) else str(b.get("text") or "") for b in blocks]
+    return "\n".join(texts)[:_LONGEST_QUERY].strip()
 
 
 def _is_ours(hit: Hit, whose: Whose) -> bool:
     if hit.session_id != whose.session_id:
         # What a sub-agent has said is nobody else's memory.
         return hit.session_id is None or not is_part(hit.session_id)
-    if whose.branch is None:
+    if whose.branch is None or hit.document_id is not None:
         return True
-    is_pruned = any(first <= hit.seq <= last for first, last in whose.pruned)
-    return hit.message_id in whose.branch or is_pruned
+    held = whose.branch.get(hit.message_id)
+    if held is not None:
+        # What was edited since is not brought back in its old words.
+        return hit.text.strip() in text_of(held)
+    return any(first <= hit.seq <= last for first, last in whose.pruned)
 
 
 def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
@@ -138,4 +162,5 @@ def with_recalled(
     """
     there = {message.id for message in with_ids(messages)}
     blocks = {key: known for key, known in state["blocks"].items() if key in there}
-    return {**state, "blocks": {**blocks, question.id or "": block}}
+    asked: Block = {**block, "question": _words_of(question)}
+    return {**state, "blocks": {**blocks, question.id or "": asked}}

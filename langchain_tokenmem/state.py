@@ -84,10 +84,12 @@ class Block(TypedDict):
     Attributes:
         text: The block with its fences; empty where nothing matched.
         ids: Ids of the messages that it shows.
+        question: A digest of the message that it was made for: an edited one gets another block.
     """
 
     text: str
     ids: list[str]
+    question: NotRequired[str]
 
 
 class MemoryState(TypedDict):

@@ -26,7 +26,7 @@ from langchain_tokenmem.doors._quiet import unheard
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.jobs import wait_for
 from langchain_tokenmem.memory import TokenMemory
-from langchain_tokenmem.recalling import Whose
+from langchain_tokenmem.recalling import Whose, question_of
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 
 EVENT = "tokenmem"
@@ -192,7 +192,9 @@ def _recalled(memory: TokenMemory, step: _Prepared) -> _Prepared:
         name = step.whose.session_id
         memory.warn_once(f"Session {name!r}: nothing is kept for recall nor recalled, {error}")
         return step
-    branch = frozenset(message.id or "" for message in step.messages)
+    if question_of(step.messages, load_state(state)) is None:
+        return replace(step, state=state)
+    branch = {message.id or "": message for message in step.messages}
     whose = replace(step.whose, branch=branch, pruned=load_state(state)["pruned"])
     return replace(step, state=memory.recalled(step.messages, state, whose, **step.around))
 

@@ -21,6 +21,7 @@ from langchain_tokenmem.doors._graph_state import (
     MemoryMessagesState,
     memory_input,
 )
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory import TokenMemory
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
@@ -52,6 +53,9 @@ def memory_nodes(
         prune: Let `CompactNode` remove covered messages, with `split`.
         keywords: Those of `MemoryNode`: `system`, `tools`, `overhead_tokens` and state keys.
 
+    Raises:
+        ConfigurationError: When an archive is given without `split`.
+
     Example:
         >>> from langgraph.graph import START, StateGraph
         >>> from langchain_tokenmem import TokenMemory
@@ -62,6 +66,10 @@ def memory_nodes(
         >>> sorted(builder.compile().nodes)
         ['__start__', 'model', 'token_memory']
     """
+    if (prune or archive is not None) and not split:
+        raise ConfigurationError(
+            "archive= and prune= are for CompactNode, which stands in the graph with split=True."
+        )
     nodes: dict[str, Runnable[Any, Any]] = {"token_memory": MemoryNode(memory, **keywords)}
     if split:
         nodes = {

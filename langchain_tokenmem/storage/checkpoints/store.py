@@ -154,7 +154,8 @@ class Checkpoints:
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             known = pending_rows.known_writes(connection, space.space_id, checkpoint_id)
             before = len(known)
-            task_key, new = key_of(task_id), []
+            # By place: what a batch holds twice (a resume, an error) counts as it stands last.
+            task_key, new = key_of(task_id), dict[int, Write]()
             for idx, channel, shape, said in ready:
                 if (task_key, idx) in known:
                     if idx >= 0:
@@ -165,10 +166,10 @@ class Checkpoints:
                 refs = self.messages.references(
                     connection, space, said, now=now, is_main=False, lessons=lessons
                 )
-                new.append(Write(task_path, task_id, idx, channel, refs, shape))
+                new[idx] = Write(task_path, task_id, idx, channel, refs, shape)
                 known.add((task_key, idx))
             pending_rows.insert_writes(
-                connection, self.codec, space.space_id, checkpoint_id, new, now
+                connection, self.codec, space.space_id, checkpoint_id, [*new.values()], now
             )
             pending_rows.save_writes_count(
                 connection, self.codec, space.space_id, checkpoint_id, before, len(known)

@@ -30,6 +30,7 @@ from langchain_tokenmem.storage.index.shelves import (
     owner_key,
     pending,
     reach_of,
+    session_documents,
     settle,
 )
 from langchain_tokenmem.storage.index.sources import (
@@ -119,6 +120,11 @@ class IndexStore(IndexVectors):
         shelf = find_shelf(connection, session.key)
         if shelf is not None:
             shelf = hand_over(connection, session, shelf)
+        elif session.user_id is not None:
+            # Documents may have come before the first message, and before the user.
+            own = find_shelf(connection, session_documents(session.key))
+            if own is not None:
+                hand_over(connection, session, own)
         if not rows:
             return Change("added", [shelf.number] if shelf else [])
         first, last = rows[0].seq, rows[-1].seq
