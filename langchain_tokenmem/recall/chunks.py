@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import regex
 
+from langchain_tokenmem.core.render import RECALL_FENCE, SUMMARY_FENCE
 from langchain_tokenmem.core.units import MOST_PARTS, Source
 
-FENCES = ("conversation_summary", "recalled_messages")
+FENCES = (SUMMARY_FENCE, RECALL_FENCE)
 """Fences of what the memory inserts into a request; it is never indexed."""
 
 PART_TOKENS = 256

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -28,7 +29,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.legality import problems
-from langchain_tokenmem.errors import RecallError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.recall.base import Hit
 from langchain_tokenmem.recalling import Whose, with_numbers
 from tests.fakes import CharCounter, ListSummarizer
@@ -385,3 +386,64 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
         assert view.usage.input_tokens == memory.count(view.messages).tokens
         assert problems(view.messages) == []
         messages.append(AIMessage("r" * size, id=f"a{n}"))
+
+
+def test_a_recall_of_the_applications_own_may_raise_anything(recall):
+    class Broken(Watched):
+        def search(self, query: str, **scope: Any) -> list[Hit]:
+            raise TimeoutError("the index is slow today")
+
+    memory = memory_of(Broken(recall.store))
+    recall.store.add("s", [HumanMessage("What was ZEBRA about?", id="ask")])
+    view = TokenMemoryChatHistory("s", memory=memory, store=recall.store).view()
+    assert [m.id for m in view.messages] == ["ask"]
+
+
+def test_a_document_comes_back_in_graphs_and_is_shown_once(door, recall):
+    memory = memory_of(recall)
+    model, graph = door(memory)
+    manual = Document("The warranty of the ZEBRA machine covers two years.", id="manual")
+    recall.add_documents([manual], session_id="t")
+    for _ in range(2):
+        graph.invoke({"messages": "How long is the warranty of the ZEBRA machine?"}, thread())
+    assert str(model.requests[0]).count("covers two years") == 1
+    assert str(model.requests[1]).count("covers two years") == 1
+
+
+def test_documents_that_came_before_the_user_stay_found(recall):
+    manual = Document("The warranty of the ZEBRA machine covers two years.", id="manual")
+    recall.add_documents([manual], session_id="s")
+    recall.store.add("s", [HumanMessage("hello")], user_id="u")
+    for scope in ("session", "user"):
+        hits = recall.search("ZEBRA warranty", session_id="s", user_id="u", scope=scope)
+        assert [hit.document_id for hit in hits] == ["manual"]
+
+
+def test_what_was_edited_is_neither_recalled_in_its_old_words_nor_answered_for_the_old(recall):
+    memory = memory_of(recall)
+    model, graph = agent_of(memory)
+    graph.invoke({"messages": [*talk(1, 900), *talk(30, word="ZEBRA")]}, thread())
+    graph.invoke({"messages": [HumanMessage("What was ZEBRA about?", id="ask")]}, thread())
+    assert "The code is ZEBRA" in str(model.requests[-1][-1].content)
+    edited = HumanMessage("The code is withheld.", id="h0")
+    graph.update_state(thread(), {"messages": [edited]})
+    graph.invoke({"messages": [HumanMessage("So, what was ZEBRA about?", id="again")]}, thread())
+    assert "The code is ZEBRA" not in str(model.requests[-1][-1].content)
+    asked = recall.queries[-1][0]
+    other = HumanMessage("And the other thing?", id="again")
+    state = graph.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
+    memory.recalled([other], state, Whose("t"))
+    assert recall.queries[-1][0] == "And the other thing?" != asked
+
+
+def test_a_picture_alone_is_no_question(recall):
+    memory = memory_of(recall)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    memory.recalled([HumanMessage([picture], id="p")], None, Whose("s"))
+    assert recall.queries == []
+
+
+def test_an_archive_without_split_nodes_is_refused(recall):
+    builder = StateGraph(MemoryMessagesState)
+    with pytest.raises(ConfigurationError, match="split=True"):
+        memory_nodes(builder, memory_of(recall), archive=recall.store, prune=True)

@@ -11,6 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from sqlalchemy import text
 
@@ -497,3 +498,19 @@ def test_a_sub_graph_has_a_session_of_its_own(store):
     assert store.sessions() == ["t", inside]
     assert words_of(store.messages(inside)) == words_of(store.messages("t"))
     assert words_of(store.messages("t")) == ["one", "answer 1", "two", "answer 3"]
+
+
+def test_a_node_with_two_interrupts_can_be_finished():
+    class State(TypedDict):
+        said: list[str]
+
+    def ask(_state: State) -> State:
+        return {"said": [interrupt("one"), interrupt("two")]}
+
+    with TranscriptStore("sqlite://") as store:
+        builder = StateGraph(State).add_node("ask", ask).add_edge(START, "ask")
+        graph = builder.compile(checkpointer=TokenMemorySaver(store))
+        config = {"configurable": {"thread_id": "t"}}
+        graph.invoke({"said": []}, config)
+        graph.invoke(Command(resume="first"), config)
+        assert graph.invoke(Command(resume="second"), config) == {"said": ["first", "second"]}
