@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
 from langchain_core.runnables import RunnableLambda
@@ -19,9 +17,6 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import text_of
-
-if "recall" not in inspect.signature(TokenMemory.__init__).parameters:
-    pytest.skip("TokenMemory takes no recall yet", allow_module_level=True)
 
 WINDOW = 4_000
 TURNS = 110

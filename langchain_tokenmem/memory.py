@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import Self, Unpack
+from typing_extensions import Unpack
 
 from langchain_tokenmem.compaction import Compaction, Order, adriven, compaction, driven, gated
 from langchain_tokenmem.core.around import Around
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.capping import capped
+from langchain_tokenmem.core.closing import Closing
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.legality import Dangling
+from langchain_tokenmem.core.mending import Dangling
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.profiles import (
     COMMON,
@@ -63,7 +64,7 @@ def _utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-class TokenMemory:
+class TokenMemory(Closing):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
@@ -140,18 +141,6 @@ class TokenMemory:
         self._memo = lru_cache(maxsize=_MEMOS)(lambda *_key: Memo())
         self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
         """Log a warning; the same one is logged once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
 
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""

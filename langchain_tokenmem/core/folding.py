@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from langchain_tokenmem.core.capping import tokens_of
-from langchain_tokenmem.core.legality import OPENING
+from langchain_tokenmem.core.mending import OPENING
 from langchain_tokenmem.core.scene import Meter, Scene
 
 SUMMARY_FRAME = 48

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.legality import with_calls
+from langchain_tokenmem.core.mending import with_calls
 from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
 from langchain_tokenmem.state import Cut
 

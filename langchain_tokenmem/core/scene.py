@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem.core.legality import OPENING, Dangling, Mended
+from langchain_tokenmem.core.mending import OPENING, Dangling, Mended
 from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.render import (

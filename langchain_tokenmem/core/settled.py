@@ -16,7 +16,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.legality import Dangling, Mended, mend
+from langchain_tokenmem.core.mending import Dangling, Mended, mend
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.results import shown_messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -18,11 +19,12 @@ from langgraph.checkpoint.base import (
 )
 
 
-class ThreadedSaver(BaseCheckpointSaver[Any]):
+class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
     """A saver whose async methods do the same as the sync ones, in a thread."""
 
     _sweeps: set[asyncio.Task[None]]
 
+    @abstractmethod
     def _put(
         self,
         config: RunnableConfig,
@@ -31,11 +33,10 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> tuple[RunnableConfig, bool]:
         """Store a checkpoint, and return its config and whether retention is due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sweep(self, thread_id: str) -> None:
         """Apply the policy of retention."""
-        raise NotImplementedError
 
     async def aput(
         self,

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from typing_extensions import Self
-
+from langchain_tokenmem.core.closing import Closing
 from langchain_tokenmem.core.units import Change, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -29,7 +28,7 @@ _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
 
 
-class Recall(Upkeep):
+class Recall(Upkeep, Closing):
     """Search over everything that was ever said in a session, or to a user.
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
@@ -100,18 +99,6 @@ class Recall(Upkeep):
     def store(self) -> Store:
         """The transcripts in which it looks."""
         return self._store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
 
     def search(
         self,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
-from typing_extensions import Self
 
-from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.closing import Closing
 from langchain_tokenmem.core.units import Change
-from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage import leases
 from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.erasing import empty_shelf, erase
@@ -25,11 +21,8 @@ from langchain_tokenmem.storage.message_rows import (
     read_last,
     read_named,
 )
-from langchain_tokenmem.storage.plain import to_json
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import (
-    SessionRow,
-    budget_json,
     checked_id,
     find,
     find_or_make,
@@ -37,25 +30,11 @@ from langchain_tokenmem.storage.sessions import (
     refuse_checkpointed,
     save,
 )
+from langchain_tokenmem.storage.states import SessionStates, StoredState, stored_state
 from langchain_tokenmem.storage.twins import in_thread
 
 
-@dataclass(frozen=True)
-class StoredState:
-    """The memory of a session.
-
-    Attributes:
-        state: The state; None before the first decision.
-        version: What a commit has to name (compare-and-swap).
-        budget: The session's own budget, if it has one.
-    """
-
-    state: MemoryState | None
-    version: int
-    budget: TokenBudget | None
-
-
-class TranscriptStore:
+class TranscriptStore(SessionStates, Closing):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
@@ -83,20 +62,8 @@ class TranscriptStore:
     """
 
     def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
-        self._database = Database(url, pool_size=pool_size)
+        super().__init__(Database(url, pool_size=pool_size))
         self.index = IndexStore(self._database)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
 
     @property
     def database(self) -> Database:
@@ -179,7 +146,7 @@ class TranscriptStore:
             session = find(connection, session_id, user_id)
             if session is None:
                 return StoredState(None, 0, None), []
-            stored = _stored(session)
+            stored = stored_state(session)
             state = stored.state
             if state is None or state["summary"] is None:
                 return stored, read_from(connection, session, session.first_seq)
@@ -231,63 +198,6 @@ class TranscriptStore:
 
     asessions = in_thread(sessions)
 
-    def state(self, session_id: str) -> StoredState:
-        """Return the memory of a session."""
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            return StoredState(None, 0, None) if session is None else _stored(session)
-
-    astate = in_thread(state)
-
-    def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
-        """Store a new state, if nobody stored one or cleared the session since `expected`.
-
-        Returns:
-            Whether it was stored.
-        """
-        with self._database.writing(f"Session {session_id!r}") as connection:
-            known = find(connection, session_id, None)
-            if (known.version if known else 0) != expected:
-                return False
-            session = known or find_or_make(connection, session_id, None)
-            save(connection, replace(session, version=expected + 1, state=to_json(state)[0]))
-            return True
-
-    asave_state = in_thread(save_state)
-
-    def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
-        """Give a session a budget of its own; None takes it back."""
-        stored = budget_json(budget)
-        with self._database.writing(f"Session {session_id!r}") as connection:
-            session = find_or_make(connection, session_id, None)
-            save(connection, replace(session, budget=stored))
-
-    aset_budget = in_thread(set_budget)
-
-    def lease(self, session_id: str, owner: str, seconds: float) -> bool:
-        """Take the lease on summarizing a session, across processes.
-
-        Args:
-            session_id: Names the conversation.
-            owner: Who takes it; the same owner may take it again.
-            seconds: How long it runs if it is not given back.
-
-        Returns:
-            Whether it is this owner's now; False while another's runs, or without a session.
-        """
-        with self._database.writing(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            if session is None:
-                return False
-            return leases.acquire(connection, session.key, owner, time.time(), seconds)
-
-    def release(self, session_id: str, owner: str) -> None:
-        """Give the lease back; another owner's stays."""
-        with self._database.writing(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            if session is not None:
-                leases.release(connection, session.key, owner)
-
     def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
 
@@ -337,7 +247,3 @@ class TranscriptStore:
         return counts
 
     aerase = in_thread(erase)
-
-
-def _stored(session: SessionRow) -> StoredState:
-    return StoredState(session.memory_state(), session.version, session.token_budget())

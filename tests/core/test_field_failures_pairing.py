@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.legality import INTERRUPTED, problems
+from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.core.mending import INTERRUPTED
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.profiles import PROFILES
 from tests.core.test_field_failures_budget import call, memory_of, result, tool_loop

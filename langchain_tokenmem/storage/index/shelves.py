@@ -105,6 +105,19 @@ def find_or_make_shelf(connection: Connection, key: str, owner: str, indexed_to:
     return made
 
 
+def claimed(connection: Connection, session: SessionRow) -> Shelf | None:
+    """Return the shelf of a session's messages, if it has one; what is its user's is given over."""
+    shelf = find_shelf(connection, session.key)
+    if shelf is not None:
+        return hand_over(connection, session, shelf)
+    if session.user_id is not None:
+        # Documents may have come before the first message, and before the user.
+        own = find_shelf(connection, session_documents(session.key))
+        if own is not None:
+            hand_over(connection, session, own)
+    return None
+
+
 def hand_over(connection: Connection, session: SessionRow, shelf: Shelf) -> Shelf:
     """Give the shelves of a session to the user who claimed it after they had been made."""
     wanted = owner_key(session)

@@ -23,14 +23,13 @@ from langchain_tokenmem.storage.index.shelves import (
     LEXICAL,
     SINKS,
     VECTORS,
+    claimed,
     find_or_make_shelf,
     find_shelf,
-    hand_over,
     owe,
     owner_key,
     pending,
     reach_of,
-    session_documents,
     settle,
 )
 from langchain_tokenmem.storage.index.sources import (
@@ -117,14 +116,7 @@ class IndexStore(IndexVectors):
             session: The session as it was before.
             rows: The new messages.
         """
-        shelf = find_shelf(connection, session.key)
-        if shelf is not None:
-            shelf = hand_over(connection, session, shelf)
-        elif session.user_id is not None:
-            # Documents may have come before the first message, and before the user.
-            own = find_shelf(connection, session_documents(session.key))
-            if own is not None:
-                hand_over(connection, session, own)
+        shelf = claimed(connection, session)
         if not rows:
             return Change("added", [shelf.number] if shelf else [])
         first, last = rows[0].seq, rows[-1].seq
