@@ -19,18 +19,20 @@ from langchain_tokenmem.storage.message_rows import TranscriptRow, chunks, colum
 from langchain_tokenmem.storage.rows import as_stored, checksum, key_of, said_at, to_body
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow, save
+from langchain_tokenmem.storage.statements import Statement
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_TURN = 2
 """Messages that may well be said again in the same words: a question and its answer."""
 
-_INSERT = insert(messages)
-_KNOWN = select(messages.c.message_key, messages.c.digest).where(
-    messages.c.session_key == bindparam("b_key"),
-    messages.c.message_key.in_(bindparam("names", expanding=True)),
+_INSERT = Statement(insert(messages))
+_KNOWN = Statement(
+    select(messages.c.message_key, messages.c.digest).where(
+        messages.c.session_key == bindparam("b_key"),
+        messages.c.message_key.in_(bindparam("names", expanding=True)),
+    )
 )
-"""Built once: that is a quarter of the time of building them for each call."""
 
 
 def append_indexed(
@@ -101,7 +103,7 @@ def append(
         rows.append({**columns, "checksum": checksum(columns.values())})
         added.append(TranscriptRow(seq, message, moment))
     if rows:
-        connection.execute(_INSERT, rows)
+        _INSERT.run_all(connection, rows)
     return added
 
 
@@ -115,13 +117,7 @@ def _without_known(
 ) -> list[int]:
     """Return the places of the messages whose id is not stored yet, each id once."""
     keys = {index: key_of(name) for index in places if (name := said[index].id)}
-    known = {
-        key: digest
-        for chunk in chunks(list(keys.values()))
-        for key, digest in connection.execute(
-            _KNOWN, {"b_key": session.key, "names": list(chunk)}
-        ).all()
-    }
+    known = known_keys(connection, session, list(keys.values()))
     fresh = []
     for index in places:
         key = keys.get(index, "")
@@ -136,6 +132,15 @@ def _without_known(
         if key:
             known.setdefault(key, digest_of(said[index]))
     return fresh
+
+
+def known_keys(connection: Connection, session: SessionRow, keys: Sequence[str]) -> dict[str, str]:
+    """Return those of the keys of messages that are stored, with the messages' digests."""
+    return {
+        row["message_key"]: row["digest"]
+        for chunk in chunks(keys)
+        for row in _KNOWN.all(connection, {"b_key": session.key, "names": list(chunk)})
+    }
 
 
 def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMessage]) -> int:

@@ -108,16 +108,17 @@ class Database:
         if self._is_sqlite and not self._is_memory:
             with self._said("Cleaning the log"), self._opened().connect() as connection:
                 # Outside of a transaction, and harmless where a reader is in the way.
-                driver = connection.connection.driver_connection
-                if isinstance(driver, sqlite3.Connection):
+                driver = sqlite_driver(connection)
+                if driver:
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
         """Give a connection in a transaction."""
         with engine.begin() as connection:
-            if self._is_sqlite:  # a listener would do it, too, and slow down every statement
-                connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
+            driver = sqlite_driver(connection)
+            if driver:  # a listener would do it, too, and slow down every statement
+                driver.execute("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
             yield connection
 
     @contextmanager
@@ -288,6 +289,12 @@ def _check_version(found: Any) -> None:
 def is_writer(connection: Connection) -> bool:
     """Return whether the connection is in a transaction that writes."""
     return bool(connection.get_execution_options().get(_WRITES))
+
+
+def sqlite_driver(connection: Connection) -> sqlite3.Connection | None:
+    """Return SQLite's own connection; None where the database is another one."""
+    driver = connection.connection.driver_connection
+    return driver if isinstance(driver, sqlite3.Connection) else None
 
 
 def insert_unless_there(connection: Connection, table: Any, row: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.plain import from_json, to_json
 from langchain_tokenmem.storage.rows import checksum, escaped, key_of, unescaped
 from langchain_tokenmem.storage.schema import messages, sessions
+from langchain_tokenmem.storage.statements import Statement
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,10 @@ def budget_json(budget: TokenBudget | None) -> str | None:
     return to_json(dataclasses.asdict(budget))[0]
 
 
-# Built once: that is a quarter of the time of building them for each call.
-_FIND = select(sessions).where(sessions.c.session_key == bindparam("b_key"))
-_FIND_LOCKED = _FIND.with_for_update()
-_SAVE = update(sessions).where(sessions.c.session_key == bindparam("b_key"))
+_OWN = select(sessions).where(sessions.c.session_key == bindparam("b_key"))
+_FIND = Statement(_OWN)
+_FIND_LOCKED = Statement(_OWN.with_for_update())
+_SAVE = Statement(update(sessions).where(sessions.c.session_key == bindparam("b_key")))
 
 
 def find(connection: Connection, session_id: str, user_id: str | None) -> SessionRow | None:
@@ -126,7 +127,7 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     if user_id is not None:
         checked_id(user_id, "user_id")
     query = _FIND_LOCKED if is_writer(connection) else _FIND
-    found = connection.execute(query, {"b_key": key}).mappings().one_or_none()
+    found = query.first(connection, {"b_key": key})
     if found is None:
         _make_sure_of_absence(connection, key, session_id)
         return None
@@ -149,10 +150,8 @@ def find_by_key(connection: Connection, key: str) -> SessionRow | None:
     Raises:
         CorruptStoreError: When the row is damaged.
     """
-    query = select(sessions).where(sessions.c.session_key == key)
-    if is_writer(connection):
-        query = query.with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
+    query = _FIND_LOCKED if is_writer(connection) else _FIND
+    row = query.first(connection, {"b_key": key})
     return None if row is None else checked_row(row)
 
 
@@ -266,4 +265,4 @@ def save(connection: Connection, row: SessionRow) -> None:
     """Write the row back."""
     values = row.values()
     key = values.pop("session_key")
-    connection.execute(_SAVE, {**values, "b_key": key})
+    _SAVE.run(connection, {**values, "b_key": key})

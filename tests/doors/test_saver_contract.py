@@ -77,6 +77,23 @@ def test_a_message_is_stored_once_and_the_thread_is_a_transcript(store):
     assert rows(store, "SELECT count(*) FROM tokenmem_messages") == [(10,)]
 
 
+def test_a_write_that_comes_after_its_message_is_no_second_copy(store):
+    state = say(chat(TokenMemorySaver(store)), "question")
+    later = TokenMemorySaver(store)  # as another process, or a thread that was slower
+    config = later.get_tuple(thread()).config
+    bodies = rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents")
+    answer = state["messages"][-1]
+    later.put_writes(config, [("messages", [answer.model_copy()])], "task")
+    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents") == bodies
+    later.put_writes(config, [("messages", [answer.model_copy(update={"name": "x"})])], "other")
+    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents") != bodies
+    writes = TokenMemorySaver(store).get_tuple(config).pending_writes
+    assert {task: value for task, _, value in writes} == {
+        "task": [answer],
+        "other": [answer.model_copy(update={"name": "x"})],
+    }
+
+
 def test_an_edit_and_a_removal_change_the_state_and_not_the_transcript(store):
     saver = TokenMemorySaver(store)
     graph = chat(saver)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -20,6 +20,7 @@ from langchain_tokenmem.storage.checkpoints.rows import SEALED, checked
 from langchain_tokenmem.storage.checkpoints.shapes import from_ranges, to_ranges
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
+from langchain_tokenmem.storage.statements import Statement
 
 _AT_ONCE = 500
 """Values in one query; old versions of SQLite take 999 variables."""
@@ -34,17 +35,12 @@ _SHORTEST = 48
 """Characters of a chunk that is worth a row of its own."""
 
 _NAMES = SEALED[contents.name]
-_INSERT = insert(contents)
 _HERE = contents.c.group_id == bindparam("b_group_id")
-_BY_DIGEST = select(contents).where(
-    _HERE, contents.c.digest.in_(bindparam("wanted", expanding=True))
-)
-_BY_NUMBER = select(contents).where(
-    _HERE, contents.c.number.in_(bindparam("wanted", expanding=True))
-)
-_NUMBERS = select(contents.c.number).where(
-    _HERE, contents.c.number.in_(bindparam("wanted", expanding=True))
-)
+_WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
+_INSERT = Statement(insert(contents))
+_BY_DIGEST = Statement(select(contents).where(_HERE, contents.c.digest.in_(_WANTED)))
+_BY_NUMBER = Statement(select(contents).where(_HERE, contents.c.number.in_(_WANTED)))
+_NUMBERS = Statement(select(contents.c.number).where(_HERE, contents.c.number.in_(_WANTED)))
 
 
 def by_digest(
@@ -54,7 +50,7 @@ def by_digest(
     found = {}
     for start in range(0, len(digests), _AT_ONCE):
         names = {"b_group_id": group_id, "wanted": list(digests[start : start + _AT_ONCE])}
-        for row in connection.execute(_BY_DIGEST, names).mappings():
+        for row in _BY_DIGEST.all(connection, names):
             found[row["digest"]] = checked(codec, _NAMES, row)
     return found
 
@@ -70,8 +66,7 @@ def by_number(
     found = []
     for start in range(0, len(numbers), _AT_ONCE):
         names = {"b_group_id": group_id, "wanted": list(numbers[start : start + _AT_ONCE])}
-        rows = connection.execute(_BY_NUMBER, names).mappings()
-        found += [checked(codec, _NAMES, row) for row in rows]
+        found += [checked(codec, _NAMES, row) for row in _BY_NUMBER.all(connection, names)]
     if {row["number"] for row in found} != set(numbers):
         raise CorruptStoreError(
             f"{len(set(numbers))} messages should be there, {len(found)} were found"
@@ -84,7 +79,7 @@ def are_there(connection: Connection, group_id: int, numbers: Sequence[int]) -> 
     for start in range(0, len(numbers), _AT_ONCE):
         some = list(numbers[start : start + _AT_ONCE])
         names = {"b_group_id": group_id, "wanted": some}
-        if len(connection.execute(_NUMBERS, names).all()) != len(set(some)):
+        if len(_NUMBERS.all(connection, names)) != len(set(some)):
             return False
     return True
 
@@ -120,11 +115,11 @@ class Adder:
     def finish(self) -> None:
         """Write what was added."""
         if self._group is not None:
-            self._connection.execute(_INSERT, self._added)
+            _INSERT.run_all(self._connection, self._added)
             save_group(self._connection, self._codec, self._group)
 
 
-def as_text(connection: Connection, codec: Codec, space: Space, numbers: Sequence[int]) -> str:
+def as_text(connection: Connection, codec: Codec, space: Space, numbers: list[int]) -> str:
     """Return references as they are stored: ranges, and `#` with a number for a chunk of them."""
     whole = to_ranges(numbers)
     if len(whole) <= _LONGEST:

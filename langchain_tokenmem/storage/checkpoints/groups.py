@@ -14,6 +14,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import groups
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
+from langchain_tokenmem.storage.statements import Statement
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,10 @@ class Group:
     last_number: int = 0
 
 
-_FIND = select(groups).where(groups.c.group_id == bindparam("b_group_id"))
-_FIND_LOCKED = _FIND.with_for_update()
-_SAVE_GROUP = update(groups).where(groups.c.group_id == bindparam("b_group_id"))
+_OWN = select(groups).where(groups.c.group_id == bindparam("b_group_id"))
+_FIND = Statement(_OWN)
+_FIND_LOCKED = Statement(_OWN.with_for_update())
+_SAVE = Statement(update(groups).where(groups.c.group_id == bindparam("b_group_id")))
 _GROUP_NAMES = ("group_id", "thread_key", "session_key", "session_id", "last_number")
 
 
@@ -77,7 +79,7 @@ def read_group(connection: Connection, codec: Codec, thread_id: str, group_id: i
         CorruptStoreError: When its row is damaged or missing.
     """
     query = _FIND_LOCKED if is_writer(connection) else _FIND
-    row = connection.execute(query, {"b_group_id": group_id}).mappings().one_or_none()
+    row = query.first(connection, {"b_group_id": group_id})
     if row is None or row["thread_key"] != key_of(thread_id):
         raise damaged(thread_id)
     columns = {name: row[name] for name in _GROUP_NAMES}
@@ -100,7 +102,7 @@ def save_group(connection: Connection, codec: Codec, group: Group) -> None:
     """Write the row back."""
     seal = codec.seal(_group_columns(group).values())
     changing = {"last_number": group.last_number, "seal": seal}
-    connection.execute(_SAVE_GROUP, {**changing, "b_group_id": group.group_id})
+    _SAVE.run(connection, {**changing, "b_group_id": group.group_id})
 
 
 def insert_group(connection: Connection, codec: Codec, group: Group) -> Group:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, copied, prepared
 from langchain_tokenmem.storage.checkpoints.runs import WORTH, Found, Learned, Run
-
-AT_A_STRETCH = 200
-"""Messages worked on before other threads get their turn: less than a millisecond."""
+from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 _RUNS = 8
 """Lists of messages of one session that are remembered: graphs that run at the same time."""
-
-
-def breathe() -> None:
-    """Let other threads run: an event loop would otherwise wait for Python's switch interval."""
-    time.sleep(0)
 
 
 @dataclass
@@ -40,14 +33,32 @@ class Lessons:
 
 @dataclass
 class _Group:
+    number: int
     decoded: dict[int, Decoded] = field(default_factory=dict)
     learned: dict[int, Learned] = field(default_factory=dict)
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=_RUNS))
+    # Ids of the messages in the runs, so that a new one is not looked for among thousands.
+    names: set[str] = field(default_factory=set)
     # Rows of contents whose message the transcript has, or never will.
     settled: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.decoded) + len(self.learned) + sum(map(len, self.runs))
+
+    def look(self, found: Found, *, is_main: bool) -> None:
+        """Say what is known of a list."""
+        messages = found.messages
+        if len(messages) >= WORTH or any(map(self._may_have, messages)):
+            any(map(found.take, reversed(self.runs)))
+        learned = {
+            index: one
+            for index in found.check()
+            if (one := self.learned.get(id(messages[index]))) is not None
+        }
+        found.settle(learned, self.settled if is_main else None)
+
+    def _may_have(self, message: BaseMessage) -> bool:
+        return not message.id or str(message.id) in self.names
 
     def add(self, found: Found) -> None:
         """Remember a list, in place of the one that it goes on from."""
@@ -64,8 +75,9 @@ class _Group:
         """Forget what was kept first, until no more than `size` messages are left."""
         while len(self) > size and len(self.runs) > 1:
             self.runs.popleft()
-        if len(self.settled) > size:
-            self.settled.clear()
+        for noted in (self.settled, self.names):
+            if len(noted) > size:  # what is not known is looked up
+                noted.clear()
         for kept in (self.learned, self.decoded):
             if len(self) > size:
                 for key in list(kept)[: len(self) - size // 2]:
@@ -84,35 +96,36 @@ class MessageMemory:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._groups: OrderedDict[int, _Group] = OrderedDict()
+        self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._lock = threading.Lock()
 
-    def remembered(self, group_id: int, references: Iterable[int]) -> dict[int, Decoded]:
+    def remembered(self, space: Space, references: Iterable[int]) -> dict[int, Decoded]:
         """Return the messages that are here, by reference."""
         with self._lock:
-            decoded = self._group(group_id).decoded
+            decoded = self._group(space).decoded
             return {number: decoded[number] for number in references if number in decoded}
 
     def keep(
-        self, group_id: int, messages: Mapping[int, BaseMessage], settled: Iterable[int]
+        self, space: Space, messages: Mapping[int, BaseMessage], settled: Iterable[int]
     ) -> dict[int, Decoded]:
         """Remember messages that were read; nobody may change them any more.
 
         Args:
-            group_id: The session.
+            space: Whose they are.
             messages: The messages, by reference.
             settled: Those of the references that the transcript stands behind.
         """
         decoded = {number: prepared(message) for number, message in messages.items()}
         with self._lock:
-            group = self._group(group_id)
+            group = self._group(space)
             group.decoded.update(decoded)
+            group.names.update(str(message.id) for message in messages.values())
             group.settled.update(settled)
-            self._shrink(group_id)
+            self._shrink(group)
         return decoded
 
     def give(
-        self, group_id: int, references: Sequence[int], decoded: Mapping[int, Decoded]
+        self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
     ) -> list[BaseMessage]:
         """Return copies of decoded messages, and remember where each copy is stored."""
         kept = list(map(decoded.__getitem__, references))
@@ -122,55 +135,63 @@ class MessageMemory:
             breathe()
         fields = [one.message.__dict__ for one in kept]
         with self._lock:
-            self._group(group_id).runs.append(Run(given, fields, references))
-            self._shrink(group_id)
+            group = self._group(space)
+            group.runs.append(Run(given, fields, references))
+            self._shrink(group)
         return given
 
-    def known(self, group_id: int, messages: Sequence[BaseMessage], *, is_main: bool) -> Found:
+    def known(
+        self,
+        session_id: str,
+        messages: Sequence[BaseMessage],
+        *,
+        is_main: bool,
+        group_id: int | None = None,
+    ) -> Found:
         """Return where objects are stored, as far as that is known.
 
         Args:
-            group_id: The session.
+            session_id: The session.
             messages: The objects.
             is_main: Whether those that could move to the transcript count as new.
+            group_id: Number of the session; None for the one that it had last.
         """
-        found = Found(messages)
         with self._lock:
-            group = self._group(group_id)
-            any(map(found.take, reversed(group.runs)))
-            learned = {
-                index: one
-                for index in found.check()
-                if (one := group.learned.get(id(messages[index]))) is not None
-            }
-            found.settle(learned, group.settled if is_main else None)
-        return found
+            group = self._groups.get(session_id)
+            if group is None or group_id not in {None, group.number}:
+                found = Found(messages, group_id)
+                found.new = [*range(len(messages))]
+            else:
+                found = Found(messages, group.number)
+                group.look(found, is_main=is_main)
+            return found
 
-    def learn(self, group_id: int, lessons: Lessons) -> None:
+    def learn(self, space: Space, lessons: Lessons) -> None:
         """Remember where objects are stored."""
         with self._lock:
-            group = self._group(group_id)
+            group = self._group(space)
             group.learned.update({id(one.message): one for one in lessons.objects})
+            group.names.update(str(one.message.id) for one in lessons.objects)
             group.settled.update(one.reference for one in lessons.objects if one.is_settled)
             for found in lessons.lists:
                 if len(found.messages) >= WORTH:
                     group.add(found)
-            self._shrink(group_id)
+            self._shrink(group)
 
-    def forget(self, group_id: int) -> None:
+    def forget(self, session_id: str) -> None:
         """Forget a session."""
         with self._lock:
-            self._groups.pop(group_id, None)
+            self._groups.pop(session_id, None)
 
-    def _group(self, group_id: int) -> _Group:
-        group = self._groups.get(group_id)
-        if group is None:
-            group = self._groups[group_id] = _Group()
-        self._groups.move_to_end(group_id)
+    def _group(self, space: Space) -> _Group:
+        group = self._groups.get(space.session_id)
+        if group is None or group.number != space.group_id:
+            group = self._groups[space.session_id] = _Group(space.group_id)
+        self._groups.move_to_end(space.session_id)
         return group
 
-    def _shrink(self, group_id: int) -> None:
+    def _shrink(self, group: _Group) -> None:
         total = sum(map(len, self._groups.values()))
         while total > self._size and len(self._groups) > 1:
             total -= len(self._groups.popitem(last=False)[1])
-        self._groups[group_id].shrink(self._size)
+        group.shrink(self._size)

@@ -12,8 +12,8 @@ from datetime import datetime
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
-from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import (
     are_there,
@@ -22,13 +22,8 @@ from langchain_tokenmem.storage.checkpoints.contents import (
     by_number,
 )
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh
-from langchain_tokenmem.storage.checkpoints.memory import (
-    AT_A_STRETCH,
-    Lessons,
-    MessageMemory,
-    breathe,
-)
-from langchain_tokenmem.storage.checkpoints.runs import Learned
+from langchain_tokenmem.storage.checkpoints.memory import Lessons, MessageMemory
+from langchain_tokenmem.storage.checkpoints.runs import Found, Learned
 from langchain_tokenmem.storage.checkpoints.shelf import Shelf
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.index.store import IndexStore
@@ -53,11 +48,21 @@ class Messages:
         self._codec = codec
         self._memory = memory
 
+    def known(self, session_id: str, messages: Sequence[BaseMessage], *, is_main: bool) -> Found:
+        """Return what is known of messages, for `references`; takes no transaction.
+
+        Args:
+            session_id: Names the session.
+            messages: The messages.
+            is_main: Whether they belong to the channel that is the transcript.
+        """
+        return self._memory.known(session_id, messages, is_main=is_main)
+
     def references(
         self,
         connection: Connection,
         space: Space,
-        messages: Sequence[BaseMessage],
+        found: Found,
         *,
         now: datetime,
         is_main: bool,
@@ -69,20 +74,22 @@ class Messages:
         Args:
             connection: In a transaction that writes.
             space: Whose messages they are.
-            messages: The messages.
+            found: The messages, and what is known of them.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
             lessons: Takes what may be remembered once the transaction is committed.
             user_id: Who owns the thread.
         """
+        messages = found.messages
         if not messages:
             return ""
-        found = self._memory.known(space.group_id, messages, is_main=is_main)
-        numbers = found.references
-        if min(numbers) < 0:
-            hidden = [-number for number in numbers if number < 0]
-            if not are_there(connection, space.group_id, hidden):
-                found.new = [index for index, number in enumerate(numbers) if number <= 0]
+        if found.group_id != space.group_id:  # the thread was made anew, or is not known yet
+            found = self._memory.known(
+                space.session_id, messages, is_main=is_main, group_id=space.group_id
+            )
+        numbers, hidden = found.references, found.hidden()
+        if hidden and not are_there(connection, space.group_id, [-numbers[at] for at in hidden]):
+            found.new = sorted({*found.new, *hidden})
         if found.new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
@@ -113,26 +120,26 @@ class Messages:
             CorruptStoreError: When one is damaged or missing.
         """
         wanted = set(references)
-        found = self._memory.remembered(space.group_id, wanted)
+        found = self._memory.remembered(space, wanted)
         missing = wanted - found.keys()
         if missing:
             loaded, settled = self._load(connection, space, missing)
-            found.update(self._memory.keep(space.group_id, loaded, settled))
+            found.update(self._memory.keep(space, loaded, settled))
         return found
 
     def learn(self, space: Space, lessons: Lessons) -> None:
         """Remember where messages were stored by a transaction that is committed."""
-        self._memory.learn(space.group_id, lessons)
+        self._memory.learn(space, lessons)
 
     def give(
         self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
     ) -> list[BaseMessage]:
         """Return copies of messages that `read` has returned."""
-        return self._memory.give(space.group_id, references, decoded)
+        return self._memory.give(space, references, decoded)
 
-    def forget(self, group_id: int) -> None:
+    def forget(self, session_id: str) -> None:
         """Forget the messages of a deleted session."""
-        self._memory.forget(group_id)
+        self._memory.forget(session_id)
 
     def _load(
         self, connection: Connection, space: Space, references: set[int]
@@ -160,7 +167,7 @@ class Messages:
 def _transcript(
     connection: Connection, space: Space, seqs: Sequence[int]
 ) -> dict[int, BaseMessage]:
-    session = find(connection, thread_session(space.thread_id, space.ns), None)
+    session = find(connection, space.session_id, None)
     if session is None:
         raise CorruptStoreError("its transcript is missing")
     found: dict[int, BaseMessage] = {}

@@ -11,18 +11,17 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.rows import AT, REWRITE, SEALED, checked
-from langchain_tokenmem.storage.checkpoints.tables import checkpoints, writes
+from langchain_tokenmem.storage.checkpoints.rows import AT, RECOUNT, SEALED, checked
+from langchain_tokenmem.storage.checkpoints.tables import writes
 from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.statements import Statement
 
-_INSERT = insert(writes)
-_RECOUNT = REWRITE.where(checkpoints.c.writes == bindparam("b_writes"))
-_WRITES = select(writes).where(
-    writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
+_HERE = (writes.c.space_id == bindparam("b_space_id")) & (
+    writes.c.checkpoint_key == bindparam("b_key")
 )
-_WRITE_NAMES = select(writes.c.task_key, writes.c.idx).where(
-    writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
-)
+_INSERT = Statement(insert(writes))
+_WRITES = Statement(select(writes).where(_HERE))
+_NAMES = Statement(select(writes.c.task_key, writes.c.idx).where(_HERE))
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def read_writes(
         CorruptStoreError: When one is damaged.
     """
     names = {"b_space_id": space_id, "b_key": key_of(checkpoint_id)}
-    found = [as_write(codec, row) for row in connection.execute(_WRITES, names).mappings()]
+    found = [as_write(codec, row) for row in _WRITES.all(connection, names)]
     return sorted(found, key=lambda one: (one.task_path, one.task_id, one.idx))
 
 
@@ -64,7 +63,7 @@ def as_write(codec: Codec, row: Mapping[Any, Any]) -> Write:
 def known_writes(connection: Connection, space_id: int, checkpoint_id: str) -> set[tuple[str, int]]:
     """Return the pending writes of a checkpoint, as key of the task and number."""
     names = {"b_space_id": space_id, "b_key": key_of(checkpoint_id)}
-    return {(row[0], row[1]) for row in connection.execute(_WRITE_NAMES, names)}
+    return {(row["task_key"], row["idx"]) for row in _NAMES.all(connection, names)}
 
 
 def insert_writes(
@@ -89,7 +88,7 @@ def insert_writes(
         }
         values.append({**columns, "seal": codec.seal(columns.values())})
     if values:
-        connection.execute(_INSERT, values)
+        _INSERT.run_all(connection, values)
 
 
 def delete_write(
@@ -122,8 +121,8 @@ def save_writes_count(
     key = key_of(checkpoint_id)
     values = {"writes": count, "writes_seal": codec.seal((space_id, key, count))}
     names = {"b_space_id": space_id, "b_key": key}
-    if connection.execute(_RECOUNT, {**values, **names, "b_writes": before}).rowcount == 0:
-        row = connection.execute(AT, names).mappings().one_or_none()
+    if RECOUNT.run(connection, {**values, **names, "b_writes": before}) == 0:
+        row = AT.first(connection, names)
         if row is not None:
             raise CorruptStoreError(
                 f"{row['writes']} pending writes should be there, {before} were found"

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -22,6 +23,11 @@ class Address:
     thread_id: str
     ns: str
     checkpoint_id: str | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The session that holds the messages."""
+        return thread_session(self.thread_id, self.ns)
 
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""

@@ -14,21 +14,27 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.shapes import runs_of, to_ranges
 from langchain_tokenmem.storage.checkpoints.tables import blobs, checkpoints, contents, writes
 from langchain_tokenmem.storage.rows import escaped, key_of
+from langchain_tokenmem.storage.statements import Statement
 
 _CHECKPOINT = ("space_id", "checkpoint_key", "run_key", "body")
 _BLOB = ("space_id", "number", "refs", "body")
 _WRITE = ("space_id", "checkpoint_key", "task_key", "idx", "written", "refs", "body")
 _CONTENT = ("group_id", "number", "digest", "seq", "body")
 
-# Statements of the hot path are built once: that is a quarter of the time of building them anew.
 _HERE = checkpoints.c.space_id == bindparam("b_space_id")
-AT = select(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
-_BOTH = select(checkpoints).where(
-    _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
+_AT = checkpoints.c.checkpoint_key == bindparam("b_key")
+AT = Statement(select(checkpoints).where(_HERE, _AT))
+_BOTH = Statement(
+    select(checkpoints).where(
+        _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
+    )
 )
-_INSERT = insert(checkpoints)
-_INSERT_BLOB = insert(blobs)
-REWRITE = update(checkpoints).where(_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
+_INSERT = Statement(insert(checkpoints))
+_INSERT_BLOB = Statement(insert(blobs))
+_REWRITE = Statement(update(checkpoints).where(_HERE, _AT))
+RECOUNT = Statement(
+    update(checkpoints).where(_HERE, _AT, checkpoints.c.writes == bindparam("b_writes"))
+)
 
 SEALED = {
     checkpoints.name: _CHECKPOINT,
@@ -129,9 +135,9 @@ def insert_checkpoint(
         "seal": codec.seal(columns.values()),
     }
     if is_new:
-        connection.execute(_INSERT, values)
+        _INSERT.run(connection, values)
     else:
-        connection.execute(REWRITE, {**values, "b_space_id": space_id, "b_key": key})
+        _REWRITE.run(connection, {**values, "b_space_id": space_id, "b_key": key})
 
 
 def find_checkpoint(
@@ -152,7 +158,7 @@ def checkpoint_at(connection: Connection, codec: Codec, space_id: int, key: str)
         CorruptStoreError: When its row is damaged.
     """
     names = {"b_space_id": space_id, "b_key": key}
-    row = connection.execute(AT, names).mappings().one_or_none()
+    row = AT.first(connection, names)
     if row is None:
         return None
     stored = as_stored_checkpoint(codec, row)
@@ -171,7 +177,7 @@ def find_both(
     """
     key = key_of(checkpoint_id)
     names = {"b_space_id": space_id, "b_key": key, "b_parent": key_of(parent) if parent else key}
-    found = connection.execute(_BOTH, names).mappings()
+    found = _BOTH.all(connection, names)
     stored = {row["checkpoint_key"]: as_stored_checkpoint(codec, row) for row in found}
     before = stored.get(key_of(parent)) if parent else None
     return stored.get(key_of(checkpoint_id)), before
@@ -224,7 +230,7 @@ def insert_blob(
 ) -> None:
     """Insert a large value."""
     columns = dict(zip(_BLOB, (space_id, number, blob.refs, blob.body), strict=True))
-    connection.execute(_INSERT_BLOB, {**columns, "seal": codec.seal(columns.values())})
+    _INSERT_BLOB.run(connection, {**columns, "seal": codec.seal(columns.values())})
 
 
 def read_blobs(

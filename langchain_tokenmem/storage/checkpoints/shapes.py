@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from operator import eq, sub
+from operator import sub
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -98,7 +98,7 @@ def is_plain(value: Any) -> bool:
     return kind in _PLAIN or kind is bytes
 
 
-def to_ranges(numbers: Sequence[int]) -> str:
+def to_ranges(numbers: list[int]) -> str:
     """Return numbers as text, runs that grow or shrink by one as first and last.
 
     Example:
@@ -109,8 +109,7 @@ def to_ranges(numbers: Sequence[int]) -> str:
         return ""
     first, last = numbers[0], numbers[-1]
     step = 1 if last >= first else -1
-    one_run = (last - first) * step == len(numbers) - 1
-    if one_run and all(map(eq, numbers, range(first, last + step, step))):
+    if (last - first) * step == len(numbers) - 1 and numbers == [*range(first, last + step, step)]:
         return f"{first}:{last}" if last != first else str(first)
     runs: list[tuple[int, int]] = []
     start = at = 0

@@ -9,23 +9,24 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, update
 
-from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.appending import append_indexed
+from langchain_tokenmem.storage.appending import append_indexed, known_keys
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
 from langchain_tokenmem.storage.index.store import IndexStore
-from langchain_tokenmem.storage.message_rows import read_named
+from langchain_tokenmem.storage.message_rows import TranscriptRow, read_named
 from langchain_tokenmem.storage.plain import to_json
-from langchain_tokenmem.storage.rows import as_stored, from_body
-from langchain_tokenmem.storage.sessions import find_or_make
+from langchain_tokenmem.storage.rows import as_stored, from_body, key_of
+from langchain_tokenmem.storage.sessions import find, find_or_make
+from langchain_tokenmem.storage.statements import Statement
 
-_MOVE = update(contents).where(
-    contents.c.group_id == bindparam("b_group_id"), contents.c.number == bindparam("b_number")
+_MOVE = Statement(
+    update(contents).where(
+        contents.c.group_id == bindparam("b_group_id"), contents.c.number == bindparam("b_number")
+    )
 )
-"""Built once: that is a quarter of the time of building it for each message."""
 
 
 class Placed(NamedTuple):
@@ -33,6 +34,13 @@ class Placed(NamedTuple):
 
     reference: int
     is_settled: bool
+
+
+class _Said(NamedTuple):
+    """A message that the transcript has: its number there, and what is read from it."""
+
+    seq: int
+    copy: BaseMessage
 
 
 class Shelf:
@@ -59,91 +67,91 @@ class Shelf:
         self._space = space
         self._index = index
         self._user_id = user_id
-        self._session_id = thread_session(space.thread_id, space.ns)
         self._adder = Adder(connection, codec, space)
 
     def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
         """Return where each message is, stored if it was not."""
         digests = [self._codec.digest(message) for message in new]
         rows = by_digest(self._connection, self._codec, self._space.group_id, sorted(set(digests)))
-        copies: dict[bytes, BaseMessage | None] = {}
-        seqs: dict[bytes, int] = {}
+        said: dict[bytes, _Said] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
-        if is_main and self._codec.is_plain:
+        if self._codec.is_plain:
             waiting = {
                 digest: message
                 for digest, message in zip(digests, new, strict=True)
-                if digest not in rows or rows[digest]["seq"] is None
+                if digest not in rows or (is_main and rows[digest]["seq"] is None)
             }
-            copies = {digest: _survivor(message) for digest, message in waiting.items()}
-            seqs = self._said(waiting, copies, now)
+            said = self._said(waiting, now, is_main=is_main)
         placed = []
         for digest, message in zip(digests, new, strict=True):
-            if digest in seqs and (digest in rows or self._codec.is_keyed):
-                rows[digest] = self._moved(rows.get(digest), digest, seqs[digest], copies[digest])
-            elif digest not in rows and digest not in seqs:
+            if digest in said and (digest in rows or self._codec.is_keyed):
+                rows[digest] = self._moved(rows.get(digest), digest, said[digest])
+            elif digest not in rows and digest not in said:
                 body = self._codec.checked(self._codec.pack(message))
                 rows[digest] = self._adder.add(digest, None, body)
-            placed.append(self._place_of(rows.get(digest), seqs.get(digest), is_main=is_main))
+            placed.append(self._place_of(rows.get(digest), said.get(digest), is_main=is_main))
         self._adder.finish()
         return placed
 
-    def _place_of(self, row: Mapping[str, Any] | None, seq: int | None, *, is_main: bool) -> Placed:
+    def _place_of(
+        self, row: Mapping[str, Any] | None, said: _Said | None, *, is_main: bool
+    ) -> Placed:
         if row is not None and (self._codec.is_keyed or row["seq"] is None):
             return Placed(-row["number"], is_settled=is_main or row["seq"] is not None)
-        return Placed(row["seq"] if row is not None else seq or 0, is_settled=True)
+        return Placed(row["seq"] if row is not None else said.seq if said else 0, is_settled=True)
 
     def _said(
-        self,
-        waiting: Mapping[bytes, BaseMessage],
-        copies: Mapping[bytes, BaseMessage | None],
-        now: datetime,
-    ) -> dict[bytes, int]:
-        """Return the numbers of messages in the transcript; those it lacks are appended."""
+        self, waiting: Mapping[bytes, BaseMessage], now: datetime, *, is_main: bool
+    ) -> dict[bytes, _Said]:
+        """Return where the transcript has messages; those of the main channel are appended."""
         fit = [message for message in waiting.values() if _fits(message)]
+        found = self._appended(fit, now) if is_main else self._heard(fit)
+        there = {row.message.id: row for row in found}
+        said = {}
+        for digest, message in waiting.items():
+            row = there.get(message.id)
+            copy = None if row is None else _survivor(message)
+            if row is not None and copy is not None and row.message == copy:
+                said[digest] = _Said(row.seq, copy)
+        return said
+
+    def _appended(self, fit: Sequence[BaseMessage], now: datetime) -> list[TranscriptRow]:
+        """Append what the transcript lacks, and return the rows of all."""
         if not fit:
-            return {}
-        session = find_or_make(self._connection, self._session_id, None)
+            return []
+        session = find_or_make(self._connection, self._space.session_id, None)
         if self._user_id is not None and session.user_id is None:
             # A thread may have several users; it belongs to the first one.
-            session = find_or_make(self._connection, self._session_id, self._user_id)
+            session = find_or_make(self._connection, self._space.session_id, self._user_id)
         added, _ = append_indexed(self._connection, self._index, session, fit, now, may_differ=True)
-        firsts: dict[str | None, BaseMessage] = {}
-        for message in fit:
-            firsts.setdefault(message.id, message)
-        there = {
-            str(row.message.id): (row.seq, firsts[row.message.id])
-            for row in added
-            if row.message.id in firsts
-        }
-        others = [message.id for message in fit if message.id and message.id not in there]
-        if others:
-            for row in read_named(self._connection, session, others):
-                there[str(row.message.id)] = (row.seq, row.message)
-        return {
-            digest: there[message.id][0]
-            for digest, message in waiting.items()
-            if message.id in there
-            and copies[digest] is not None
-            and there[message.id][1] == copies[digest]
-        }
+        new = {row.message.id for row in added}
+        others = [message.id for message in fit if message.id and message.id not in new]
+        return [*added, *read_named(self._connection, session, others)] if others else added
 
-    def _moved(
-        self, row: dict[str, Any] | None, digest: bytes, seq: int, stored: BaseMessage | None
-    ) -> dict[str, Any]:
+    def _heard(self, fit: Sequence[BaseMessage]) -> list[TranscriptRow]:
+        """Return the rows of those that the transcript has: another task may have been faster."""
+        names = [message.id for message in fit if message.id]
+        session = find(self._connection, self._space.session_id, None) if names else None
+        if session is None:
+            return []
+        there = known_keys(self._connection, session, [key_of(name) for name in names])
+        names = [name for name in names if key_of(name) in there]
+        return read_named(self._connection, session, names) if names else []
+
+    def _moved(self, row: dict[str, Any] | None, digest: bytes, said: _Said) -> dict[str, Any]:
         """Let the transcript hold a message, with the proof of what it says if there is a key."""
-        proof = self._codec.digest(stored) if stored is not None and self._codec.is_keyed else None
+        proof = self._codec.digest(said.copy) if self._codec.is_keyed else None
         if row is None:
-            return self._adder.add(digest, seq, proof)
-        if row["seq"] == seq:
+            return self._adder.add(digest, said.seq, proof)
+        if row["seq"] == said.seq:
             return row
-        moved = {**row, "seq": seq, "body": proof}
-        self._connection.execute(
-            _MOVE,
+        moved = {**row, "seq": said.seq, "body": proof}
+        _MOVE.run(
+            self._connection,
             {
                 "b_group_id": self._space.group_id,
                 "b_number": row["number"],
-                "seq": seq,
+                "seq": said.seq,
                 "body": proof,
                 "seal": self._codec.seal(moved.values()),
             },

@@ -10,13 +10,14 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, exists, insert, select, update
 
-from langchain_tokenmem.core.threads import checked_thread
+from langchain_tokenmem.core.threads import checked_thread, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import damaged, find_or_make_group
 from langchain_tokenmem.storage.checkpoints.tables import groups, spaces
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
+from langchain_tokenmem.storage.statements import Statement
 
 _MOST_TIPS = 64
 """Branches of which the tip is remembered; older ones stay readable."""
@@ -45,6 +46,11 @@ class Space:
     last_blob: int = 0
     head: str | None = None
     tips: tuple[str, ...] = ()
+
+    @property
+    def session_id(self) -> str:
+        """The session that holds its messages."""
+        return thread_session(self.thread_id, self.ns)
 
     def with_new(self, checkpoint_id: str, parent: str | None) -> Space:
         """Return the space with one checkpoint more."""
@@ -83,12 +89,12 @@ def _fingerprint(thread_id: str, ns: str) -> str:
 _SPACE_NAMES = tuple(_space_columns(Space(0, "", "", 0)))
 
 
-# Statements of the hot path are built once: that is a quarter of the time of building them anew.
-_FIND = select(spaces).where(
+_OWN = select(spaces).where(
     spaces.c.thread_key == bindparam("thread"), spaces.c.ns_key == bindparam("ns")
 )
-_FIND_LOCKED = _FIND.with_for_update()
-_SAVE = update(spaces).where(spaces.c.space_id == bindparam("b_space_id"))
+_FIND = Statement(_OWN)
+_FIND_LOCKED = Statement(_OWN.with_for_update())
+_SAVE = Statement(update(spaces).where(spaces.c.space_id == bindparam("b_space_id")))
 _CHANGING = ("group_id", "count", "last_blob", "head", "tips")
 
 
@@ -101,8 +107,7 @@ def find_space(connection: Connection, codec: Codec, thread_id: Any, ns: str) ->
     """
     key = key_of(checked_thread(thread_id))
     query = _FIND_LOCKED if is_writer(connection) else _FIND
-    names = {"thread": key, "ns": key_of(ns)}
-    found = connection.execute(query, names).mappings().one_or_none()
+    found = query.first(connection, {"thread": key, "ns": key_of(ns)})
     if found is None:
         known = exists().where(spaces.c.thread_key == key, spaces.c.ns_key == key_of(ns))
         named = exists().where(spaces.c.fingerprint == _fingerprint(thread_id, ns))
@@ -200,7 +205,7 @@ def save_space(connection: Connection, codec: Codec, space: Space) -> None:
     columns = _space_columns(space)
     changing = {name: columns[name] for name in _CHANGING}
     seal = codec.seal(columns.values())
-    connection.execute(_SAVE, {**changing, "seal": seal, "b_space_id": space.space_id})
+    _SAVE.run(connection, {**changing, "seal": seal, "b_space_id": space.space_id})
 
 
 def insert_space(connection: Connection, codec: Codec, space: Space) -> Space:

@@ -27,9 +27,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
     make_sure_of_absence,
 )
 from langchain_tokenmem.storage.checkpoints.rows import Stored
-from langchain_tokenmem.storage.checkpoints.shapes import (
-    attach,
-)
+from langchain_tokenmem.storage.checkpoints.shapes import attach
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
     find_or_make_space,
@@ -96,7 +94,7 @@ class Checkpoints:
         """
         checkpoint, address = draft.checkpoint, draft.address
         values = {
-            name: self._values.ready(value)
+            name: self._values.ready(address.session_id, name, value)
             for name, value in checkpoint["channel_values"].items()
             if name in draft.new_versions
         }
@@ -145,7 +143,11 @@ class Checkpoints:
         """
         checkpoint_id = str(address.checkpoint_id)
         ready = [
-            (WRITES_IDX_MAP.get(channel, index), channel, *self._values.written(value))
+            (
+                WRITES_IDX_MAP.get(channel, index),
+                channel,
+                *self._values.written(address.session_id, value),
+            )
             for index, (channel, value) in enumerate(given)
         ]
         now = datetime.now(timezone.utc)
@@ -156,7 +158,7 @@ class Checkpoints:
             before = len(known)
             # By place: what a batch holds twice (a resume, an error) counts as it stands last.
             task_key, new = key_of(task_id), dict[int, Write]()
-            for idx, channel, shape, said in ready:
+            for idx, channel, shape, found in ready:
                 if (task_key, idx) in known:
                     if idx >= 0:
                         continue
@@ -164,7 +166,7 @@ class Checkpoints:
                         connection, space.space_id, checkpoint_id, task_key, idx
                     )
                 refs = self.messages.references(
-                    connection, space, said, now=now, is_main=False, lessons=lessons
+                    connection, space, found, now=now, is_main=False, lessons=lessons
                 )
                 new[idx] = Write(task_path, task_id, idx, channel, refs, shape)
                 known.add((task_key, idx))

@@ -34,7 +34,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 )
 from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
 from langchain_tokenmem.storage.message_rows import read_from
-from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.rows import key_of, unescaped
 from langchain_tokenmem.storage.sessions import find, find_or_make, save
 
 
@@ -45,12 +45,12 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
         # First what a put takes first, so that the two never wait for one another.
         mine = select(spaces.c.space_id).where(spaces.c.thread_key == key)
         connection.execute(mine.order_by(spaces.c.space_id).with_for_update())
-        query = select(groups.c.group_id, groups.c.session_key).where(groups.c.thread_key == key)
+        query = select(groups.c.session_id, groups.c.session_key).where(groups.c.thread_key == key)
         found = connection.execute(query).all()
         gone = erase_sessions(connection, [row.session_key for row in found])[1] if found else []
         drop_thread(connection, key)
     for row in found:
-        store.messages.forget(row.group_id)
+        store.messages.forget(unescaped(row.session_id))
     if found:
         store.database.forget_deleted()
         store.index.tell(Change("erased", gone))

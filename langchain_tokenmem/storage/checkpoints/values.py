@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
 from langchain_tokenmem.storage.checkpoints import rows
@@ -20,6 +19,7 @@ from langchain_tokenmem.storage.checkpoints.memory import Lessons
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.records import Draft
 from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoints.runs import Found
 from langchain_tokenmem.storage.checkpoints.shapes import detach, is_plain
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
@@ -29,10 +29,16 @@ _SMALL = 256
 
 @dataclass(frozen=True)
 class Value:
-    """A value made ready outside of the transaction; packed unless it is small and plain."""
+    """A value made ready outside of the transaction.
+
+    Attributes:
+        shape: The value with marks in place of its messages.
+        messages: The messages, and what is known of them.
+        packed: The shape as bytes; None where it is small and plain.
+    """
 
     shape: Any
-    messages: list[BaseMessage]
+    messages: Found
     packed: bytes | None
 
 
@@ -74,7 +80,7 @@ class Values:
                     if name in parent.large:
                         stored.large[name] = parent.large[name]
                         continue
-                value = self.ready(given[name]) if name in given else None
+                value = self.ready(space.session_id, name, given[name]) if name in given else None
             if value is None:
                 continue
             refs = self._messages.references(
@@ -95,20 +101,21 @@ class Values:
                 stored.large[name] = space.last_blob
         return space
 
-    def ready(self, value: Any) -> Value:
-        """Return a value with its messages taken out, packed unless it is small.
+    def ready(self, session_id: str, name: str, value: Any) -> Value:
+        """Return the value of a channel with its messages taken out, packed unless it is small.
 
         Raises:
             ConfigurationError: When it could not be read again.
         """
         shape, messages = detach(value)
+        found = self._messages.known(session_id, messages, is_main=name == self._main)
         plain = is_plain(shape)
         packed = self._codec.pack(shape)
         if plain and len(packed) <= _SMALL:
-            return Value(shape, messages, None)
-        return Value(shape, messages, packed if plain else self._codec.checked(packed))
+            return Value(shape, found, None)
+        return Value(shape, found, packed if plain else self._codec.checked(packed))
 
-    def written(self, value: Any) -> tuple[Any, list[BaseMessage]]:
+    def written(self, session_id: str, value: Any) -> tuple[Any, Found]:
         """Return the shape of a pending write, and its messages.
 
         Raises:
@@ -117,7 +124,7 @@ class Values:
         shape, messages = detach(value)
         if not is_plain(shape):
             self._codec.checked(self._codec.pack(shape))
-        return shape, messages
+        return shape, self._messages.known(session_id, messages, is_main=False)
 
 
 def _moment(told: Any) -> datetime:

@@ -15,15 +15,17 @@ from langchain_tokenmem.storage.index.tables import outbox, owners, shelves, ter
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import sessions
 from langchain_tokenmem.storage.sessions import SessionRow, checked_id, find
+from langchain_tokenmem.storage.statements import Statement
 
 LEXICAL, VECTORS = "lexical", "vectors"
 SINKS = (LEXICAL, VECTORS)
 
-# Built once: every append needs them, and to build them takes longer than to run them.
-_SHELF = select(shelves.c.shelf, shelves.c.shelf_key, shelves.c.owner, shelves.c.indexed_to).where(
+_OWN = select(shelves.c.shelf, shelves.c.shelf_key, shelves.c.owner, shelves.c.indexed_to).where(
     shelves.c.shelf_key == bindparam("b_key")
 )
-_SHELF_LOCKED = _SHELF.with_for_update()
+_SHELF = Statement(_OWN)
+_SHELF_LOCKED = Statement(_OWN.with_for_update())
+_OWNER = Statement(select(owners.c.owner_key).where(owners.c.owner == bindparam("b_owner")))
 _MAKERS: dict[str, Any] = {"postgresql": postgres_insert, "sqlite": sqlite_insert}
 
 
@@ -36,7 +38,7 @@ def _owing(dialect: str) -> Any:
     )
 
 
-_OWING = {dialect: _owing(dialect) for dialect in _MAKERS}
+_OWING = {dialect: Statement(_owing(dialect)) for dialect in _MAKERS}
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ def insert_or_leave(connection: Connection, table: Table, rows: Sequence[dict[st
 
 def find_shelf(connection: Connection, key: str, *, lock: bool = False) -> Shelf | None:
     """Return a shelf by its key; on PostgreSQL locked, if asked for."""
-    row = connection.execute(_SHELF_LOCKED if lock else _SHELF, {"b_key": key}).first()
-    return None if row is None else Shelf(*row)
+    row = (_SHELF_LOCKED if lock else _SHELF).first(connection, {"b_key": key})
+    return None if row is None else Shelf(*row.values())
 
 
 def find_owner(connection: Connection, number: int) -> int | None:
@@ -121,10 +123,8 @@ def claimed(connection: Connection, session: SessionRow) -> Shelf | None:
 def hand_over(connection: Connection, session: SessionRow, shelf: Shelf) -> Shelf:
     """Give the shelves of a session to the user who claimed it after they had been made."""
     wanted = owner_key(session)
-    known = connection.execute(
-        select(owners.c.owner_key).where(owners.c.owner == shelf.owner)
-    ).scalar()
-    if known == wanted:
+    known = _OWNER.first(connection, {"b_owner": shelf.owner})
+    if known is not None and known["owner_key"] == wanted:
         return shelf
     insert_or_leave(connection, owners, [{"owner_key": wanted}])
     new = connection.execute(
@@ -178,7 +178,7 @@ def owe(connection: Connection, sinks: Sequence[str], shelf_key: str, from_seq: 
     Only a note that asks for less is moved back.
     """
     rows = [{"sink": sink, "shelf_key": shelf_key, "from_seq": from_seq} for sink in sinks]
-    connection.execute(_OWING[connection.dialect.name], rows)
+    _OWING[connection.dialect.name].run_all(connection, rows)
 
 
 def settle(connection: Connection, sink: str, shelf_key: str, done_to: int, last: int) -> None:
