@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Check
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.doors._foreign import checkpoints_of, task_paths, thread_ids
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import ConfigurationError, StoreError
 
 Progress = Callable[[str, int, int], None]
 """Called with a thread's id, how many of its checkpoints are done, and how many there are."""
@@ -68,6 +68,7 @@ def migrate_checkpoints(
         How much was copied.
 
     Raises:
+        ConfigurationError: When the source has no checkpoint of a thread that is named.
         StoreError: When the target holds something else under the name of a checkpoint, or does
             not give back what it was given.
 
@@ -79,6 +80,10 @@ def migrate_checkpoints(
     copied = known = writes = moved = 0
     for thread in thread_ids(source) if threads is None else threads:
         places = [_Place(*place) for place in checkpoints_of(source, thread)]
+        if not places and threads is not None:
+            raise ConfigurationError(
+                f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
+            )
         moved += bool(places)
         there: dict[_Place, _Copied] = {}
         begun = {_Place(*place) for place in checkpoints_of(target, thread)}

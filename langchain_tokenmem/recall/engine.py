@@ -131,9 +131,12 @@ class Recall(Upkeep, Closing):
         Raises:
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
-            RecallError: When the store cannot answer.
+            RecallError: When the store cannot answer, or `count_tokens` raises.
+            ConfigurationError: When `k` is no whole number.
         """
         where = _scope(session_id, user_id, scope)
+        if not isinstance(k, int):
+            raise ConfigurationError(f"k is {k!r}; it is how many hits are wanted, a whole number.")
         if not query.strip() or k < 1:
             return []
         wanted = Wanted(
@@ -142,7 +145,7 @@ class Recall(Upkeep, Closing):
             exclude=exclude,
             among=among,
             metadata=filter or {},
-            cost=count_tokens or self.count_tokens,
+            cost=_said_as_ours(count_tokens or self.count_tokens),
             line_tokens=_LINE_TOKENS,
         )
         try:
@@ -234,6 +237,18 @@ class Recall(Upkeep, Closing):
     async def aclose(self) -> None:
         """Do the same as `close` without blocking the event loop."""
         await asyncio.to_thread(self.close)
+
+
+def _said_as_ours(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
+    """Return a counter of the application's whose faults are not taken for the store's."""
+
+    def counted(text: str) -> int:
+        try:
+            return count_tokens(text)
+        except Exception as error:
+            raise RecallError(f"Recall could not search: count_tokens raised {error!r}.") from error
+
+    return counted
 
 
 def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:

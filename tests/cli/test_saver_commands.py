@@ -173,3 +173,17 @@ def test_migration_from_a_store_to_another_one(file, tmp_path):
         app, ["migrate-checkpoints", str(file), str(target), "--allow", "nonsense"]
     )
     assert refused.exit_code == 2
+
+
+def test_a_thread_that_is_not_there_is_no_migration(file, tmp_path):
+    done = RUN.invoke(
+        app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--thread", "bop"]
+    )
+    assert done.exit_code == 2
+    assert "'bop' has no checkpoints in the source" in done.output
+    assert ids(tmp_path / "new.db", "ann") == []
+    one = RUN.invoke(
+        app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--thread", "bob"]
+    )
+    assert one.exit_code == 0, one.output
+    assert ids(tmp_path / "new.db", "bob") == ids(file, "bob") != []

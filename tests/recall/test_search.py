@@ -86,6 +86,15 @@ def test_only_some_messages_may_be_found(store, recall):
     assert recall.search("key", session_id="s", among=set()) == []
 
 
+def test_a_fault_of_the_callers_own_is_not_said_to_be_the_stores(store, recall):
+    filled(store, "s")
+    with pytest.raises(RecallError, match="count_tokens raised ValueError"):
+        recall.search("tram", session_id="s", max_tokens=50, count_tokens=int)
+    with pytest.raises(ConfigurationError, match=r"k is 1\.5"):
+        recall.search("tram", session_id="s", k=1.5)
+    assert recall.search("tram", session_id="s", max_tokens=50)
+
+
 def test_hits_fill_the_size_in_rank_order(store, recall):
     store.add("s", [HumanMessage(f"budget item {n} " + "x " * n, id=f"m{n}") for n in range(40)])
     recall.count_tokens = lambda text: len(text.split())
