@@ -21,12 +21,13 @@ RANKS = {
     "jobs": 3,
     "handover": 3,
     "recalling": 3,
-    "memory": 4,
-    "session": 5,  # one conversation at a history door: memory and store together
-    "doors": 6,
-    "cli": 7,
-    "__main__": 8,
-    "__init__": 8,
+    "engine": 4,
+    "memory": 5,
+    "session": 6,  # one conversation at a history door: memory and store together
+    "doors": 7,
+    "cli": 8,
+    "__main__": 9,
+    "__init__": 9,
 }
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
