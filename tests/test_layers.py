@@ -21,13 +21,15 @@ RANKS = {
     "jobs": 3,
     "handover": 3,
     "recalling": 3,
+    "conversation": 3,
     "engine": 4,
     "memory": 5,
-    "session": 6,  # one conversation at a history door: memory and store together
-    "doors": 7,
-    "cli": 8,
-    "__main__": 9,
-    "__init__": 9,
+    "behind": 6,
+    "session": 7,  # one conversation at a history door: memory and store together
+    "doors": 8,
+    "cli": 9,
+    "__main__": 10,
+    "__init__": 10,
 }
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
