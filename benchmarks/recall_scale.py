@@ -11,7 +11,6 @@ Run: python benchmarks/recall_scale.py [--small 1000] [--large 3000]; promised f
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import sqlite3
 import statistics
@@ -35,7 +34,6 @@ from langchain_tokenmem import (
 SITTING = 1_000
 TURNS = 60
 QUESTIONS = 100
-IN_VIEW = "recall" in inspect.signature(TokenMemory.__init__).parameters
 
 
 @dataclass(frozen=True)
@@ -103,10 +101,7 @@ class Bench:
         self._recall = Recall(self._store)
         self._long = TranscriptStore(f"sqlite:///{folder}/long.db")
         self._long_recall = Recall(self._long)
-        budget = TokenBudget(context_window=8_000)
-        self._memory = (
-            TokenMemory(budget, recall=self._long_recall) if IN_VIEW else TokenMemory(budget)
-        )
+        self._memory = TokenMemory(TokenBudget(context_window=8_000), recall=self._long_recall)
         self._peer = Fts5(folder / "peer.db")
         self.size = 0
 
@@ -132,8 +127,6 @@ class Bench:
         history = self._history()
         history.add_messages([question])
         history.view()
-        if not IN_VIEW:
-            self._long_recall.search(str(question.content), session_id="long", user_id="u")
         self._history().add_messages([self._answer(number)])
 
     def _answer(self, number: int) -> BaseMessage:
@@ -192,8 +185,6 @@ def main() -> None:
           f"{large.turn.clock / small.turn.clock:.2f}, of the processor "
           f"{large.turn.processor / small.turn.processor:.2f}")  # fmt: skip
     print("  (promised from 1,000 to 100,000: at most 2)")
-    if not IN_VIEW:
-        print("TokenMemory takes no recall here: it was searched beside the view.")
 
 
 if __name__ == "__main__":

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
-import postgres
 import pytest
+from postgres import database, server, server_binaries
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """The URL of a PostgreSQL server that runs as long as the tests do."""
-    binaries = postgres.server_binaries()
+    binaries = server_binaries()
     if binaries is None:
         reason = "PostgreSQL is not installed (apt-get install postgresql)"
         if os.environ.get("CI") or os.environ.get("TOKENMEM_REQUIRE_POSTGRES"):
             pytest.fail(reason)
         pytest.skip(reason)
-    with postgres.server(binaries) as url:
+    with server(binaries) as url:
         yield url
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> Iterator[str]:
+    """The URL of a database of its own for each test."""
+    with database(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/memory.db"
+    return str(request.getfixturevalue("postgres"))

@@ -7,10 +7,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
+
+from sqlalchemy import create_engine, text
 
 USER = "postgres"
 
@@ -62,3 +65,18 @@ def server(binaries: Path) -> Iterator[str]:
             run(control, "-D", data, "-m", "immediate", "-w", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def database(server_url: str) -> Iterator[str]:
+    """Make a database of its own on a server, and give its URL."""
+    name = f"t{uuid.uuid4().hex}"
+    admin = create_engine(server_url, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    try:
+        yield server_url.replace("/postgres?", f"/{name}?")
+    finally:
+        with admin.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        admin.dispose()

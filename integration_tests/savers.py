@@ -1,34 +1,14 @@
-"""Savers to test, databases for them, and small checkpoints made by hand."""
+"""Savers to test, and small checkpoints made by hand."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
-from sqlalchemy import create_engine, text
-
-BACKENDS = ("sqlite", "postgresql")
-
-
-@contextmanager
-def fresh_postgres(server_url: str) -> Iterator[str]:
-    """Give the URL of a database of its own."""
-    name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(server_url, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    try:
-        yield server_url.replace("/postgres?", f"/{name}?")
-    finally:
-        with admin.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        admin.dispose()
 
 
 class Threaded(BaseCheckpointSaver[Any]):

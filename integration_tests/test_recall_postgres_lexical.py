@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
-from sqlalchemy import create_engine, text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.units import Scope, unit_number
@@ -24,18 +20,6 @@ TOPICS = (
     "我们搬到法兰克福",
     "birthday cake",
 )
-
-
-@pytest.fixture
-def postgres(postgres_url: str) -> Iterator[str]:
-    name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    yield postgres_url.replace("/postgres?", f"/{name}?")
-    with admin.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    admin.dispose()
 
 
 def said(store: TranscriptStore, recall: Recall) -> None:
@@ -86,13 +70,6 @@ def test_the_same_hits_on_both(postgres, tmp_path):
         assert found(recalls[0]) == found(recalls[1])
         assert [store.clear("s1") for store in (one, two)] == [40, 40]
         assert found(recalls[0]) == found(recalls[1])
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/memory.db"
-    return str(request.getfixturevalue("postgres"))
 
 
 def test_many_writers_index_every_message(url):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from saver_checks import DELTA_CHECKS, MISSED_CHECKS, delta_no_channels
 from saver_faults import PLANTED
-from savers import BACKENDS, Threaded, fresh_postgres
+from savers import Threaded
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 
@@ -26,15 +25,6 @@ PASSED = {
     "prune": 8,
 }
 """Tests of each capability in langgraph-checkpoint-conformance 0.0.2: 81."""
-
-
-@pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/memory.db"
-    else:
-        with fresh_postgres(str(request.getfixturevalue("postgres_url"))) as made:
-            yield made
 
 
 @pytest.fixture

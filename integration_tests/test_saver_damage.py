@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import saver_kills
+from flips import flipped
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -135,27 +134,14 @@ def flip(
         build(saver)
         right = answers(saver, ())
     assert all(right.values()), right
-    data = path.read_bytes()
-    chosen = random.Random(2_026)
     tally: Counter[str] = Counter()
     wrong: list[str] = []
-    for number in range(flips):
-        # Every fourth flip goes to the first two pages: header, schema, and the roots of trees.
-        place = chosen.randrange(8_192 if number % 4 == 0 else len(data))
-        bit = 1 << chosen.randrange(8)
-        changed = bytearray(data)
-        changed[place] ^= bit
-        copy = folder / f"copy{number}.db"
-        copy.write_bytes(changed)
-        started = time.monotonic()
+    for flipped_byte, copy in flipped(path, flips):
         with opener(copy) as saver:
             found = answers(saver, refusals)
-        assert time.monotonic() - started < 20, "it hangs"
-        for left in folder.glob(f"copy{number}.db*"):
-            left.unlink()
         tally[state_of(found)] += 1
         wrong += [
-            f"byte {place} ^ {bit}: {question}"
+            f"{flipped_byte}: {question}"
             for question, answer in found.items()
             if answer != ERROR and answer != right[question]
         ]

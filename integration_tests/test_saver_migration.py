@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
-from savers import BACKENDS, at, fresh_postgres, put
+from savers import at, put
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -72,7 +72,7 @@ def target(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/ours.db"
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["sqlite", "postgresql"])
 def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
     """A filled saver of LangGraph's, and its URL."""
     if request.param == "sqlite":
@@ -83,13 +83,13 @@ def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
             connection.commit()
             yield f"sqlite:///{path}", saver
         return
-    with fresh_postgres(str(request.getfixturevalue("postgres_url"))) as url:
-        address = url.replace("postgresql+psycopg", "postgresql")
-        with psycopg.connect(address, autocommit=True, row_factory=dict_row) as connection:
-            saver = PostgresSaver(connection)
-            saver.setup()
-            fill(saver)
-            yield url, saver
+    url = str(request.getfixturevalue("postgres"))
+    address = url.replace("postgresql+psycopg", "postgresql")
+    with psycopg.connect(address, autocommit=True, row_factory=dict_row) as connection:
+        saver = PostgresSaver(connection)
+        saver.setup()
+        fill(saver)
+        yield url, saver
 
 
 def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_path):

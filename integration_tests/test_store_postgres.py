@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -21,26 +19,6 @@ from langchain_tokenmem.errors import (
     StoreError,
 )
 from langchain_tokenmem.state import MemoryState, new_state
-
-
-@pytest.fixture
-def postgres(postgres_url: str) -> Iterator[str]:
-    """A database of its own for each test."""
-    name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    yield postgres_url.replace("/postgres?", f"/{name}?")
-    with admin.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    admin.dispose()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/memory.db"
-    return str(request.getfixturevalue("postgres"))
 
 
 @pytest.fixture

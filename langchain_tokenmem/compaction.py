@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from langchain_core.messages import BaseMessage
 
@@ -23,7 +24,10 @@ from langchain_tokenmem.events import CompactCallbacks, CompactEvent, tell
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 
-Compaction = Generator[SummaryRequest, Summary | SummaryError, MemoryState]
+T = TypeVar("T")
+
+Work = Generator[SummaryRequest, Summary | SummaryError, T]
+"""Yields what the summarizer is asked, takes its answers, and returns what comes of it."""
 
 _MOST_SUMMARIES = 3
 """Summaries of one compaction; the second and third only where the request is still over the
@@ -59,16 +63,10 @@ class Order:
 
 def compaction(
     scene: Scene, budget: TokenBudget, meter: Meter, state: MemoryState, order: Order
-) -> Compaction:
-    """Yield what the summarizer is asked, take its answers, return the new state.
-
-    The state is returned as it is where nothing was due.
-    """
-    force = order.force
+) -> Work[MemoryState]:
+    """Do what the plan asks for, and return the new state; as it is where nothing was due."""
     for _ in range(_MOST_SUMMARIES):
-        scene = capped(scene, budget, meter)
-        planned = plan(scene, budget, meter, force=force, policy=order.policy, steps=order.steps)
-        planned = gated(scene, planned, order.summarizer)
+        scene, planned = decided(scene, budget, meter, order)
         for warning in planned.warnings:
             order.warn(warning)
         if not planned.fold:
@@ -77,19 +75,26 @@ def compaction(
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
         if tokens_of(scene, meter) <= budget.limit:
             return state
-        force = False
+        order = replace(order, force=False)
     return state
 
 
-def gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
+def decided(scene: Scene, budget: TokenBudget, meter: Meter, order: Order) -> tuple[Scene, Plan]:
+    """Return the scene with nothing in it over its share, and the plan for it."""
+    scene = capped(scene, budget, meter)
+    planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
+    return scene, _gated(scene, planned, order.summarizer)
+
+
+def _gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
     """Return the plan, without its summary where the summarizer waits for more to say."""
     if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
         return planned
     return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
 
 
-def driven(work: Compaction, summarizer: Summarizer) -> MemoryState:
-    """Carry a compaction out, and return the state that it ends with."""
+def driven(work: Work[T], summarizer: Summarizer) -> T:
+    """Carry a compaction out, and return what comes of it."""
     step = _advance(work, None)
     while isinstance(step, SummaryRequest):
         try:
@@ -100,8 +105,12 @@ def driven(work: Compaction, summarizer: Summarizer) -> MemoryState:
     return step
 
 
-async def adriven(work: Compaction, summarizer: Summarizer) -> MemoryState:
-    """Do the same as `driven` without blocking the event loop."""
+async def adriven(work: Work[T], summarizer: Summarizer) -> T:
+    """Do the same as `driven` without blocking the event loop.
+
+    Everything but the summarizer's own calls runs in a thread: counting, where a vocabulary may be
+    loaded, planning, and the view.
+    """
     step = await asyncio.to_thread(_advance, work, None)
     while isinstance(step, SummaryRequest):
         try:
@@ -112,15 +121,13 @@ async def adriven(work: Compaction, summarizer: Summarizer) -> MemoryState:
     return step
 
 
-def _advance(
-    steps: Compaction, answer: Summary | SummaryError | None
-) -> SummaryRequest | MemoryState:
-    """Hand an answer to a compaction; return its next request, or the state that it ends with."""
+def _advance(work: Work[T], answer: Summary | SummaryError | None) -> SummaryRequest | T:
+    """Hand an answer to a compaction; return its next request, or what comes of it."""
     try:
-        return next(steps) if answer is None else steps.send(answer)
+        return next(work) if answer is None else work.send(answer)
     except StopIteration as done:
-        state: MemoryState = done.value
-        return state
+        result: T = done.value
+        return result
 
 
 def _as_summary_error(error: Exception) -> SummaryError:
@@ -167,7 +174,7 @@ def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
 
 def _summarized(
     scene: Scene, meter: Meter, state: MemoryState, planned: Plan, order: Order
-) -> Generator[SummaryRequest, Summary | SummaryError, MemoryState]:
+) -> Work[MemoryState]:
     reason = planned.reason or "manual"
     batch = _batch(scene, planned)
     ids = tuple(message.id or "" for message in batch)

@@ -1,4 +1,4 @@
-"""The engine behind every door."""
+"""`TokenMemory`, which stands behind every door."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -14,27 +13,18 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from typing_extensions import Unpack
 
-from langchain_tokenmem.compaction import Compaction, Order, adriven, compaction, driven, gated
-from langchain_tokenmem.core.around import Around
+from langchain_tokenmem.compaction import adriven, driven
+from langchain_tokenmem.core.around import Around, Asked
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.capping import capped
 from langchain_tokenmem.core.closing import Closing
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.mending import Dangling
-from langchain_tokenmem.core.planning import Plan, Steps, plan
-from langchain_tokenmem.core.profiles import (
-    COMMON,
-    LegalityProfile,
-    profile_for,
-    profile_named,
-    profile_of_model,
-)
-from langchain_tokenmem.core.recalled import block_of, recalled_ids
-from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
-from langchain_tokenmem.core.settled import Memo
+from langchain_tokenmem.core.planning import Plan
+from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
+from langchain_tokenmem.core.recalled import block_of
 from langchain_tokenmem.core.trigger import Policy, Trigger
-from langchain_tokenmem.core.view import View, view_of
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.core.view import View
+from langchain_tokenmem.engine import Engine
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs
@@ -42,22 +32,14 @@ from langchain_tokenmem.recalling import (
     Recaller,
     RecallScope,
     Whose,
+    found_by,
     question_of,
-    search,
     with_recalled,
 )
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
-from langchain_tokenmem.tokens.resolve import counter_for
-
-logger = logging.getLogger(__name__)
-
-DEFAULT_BUDGET = TokenBudget(16_384)
-DEFAULT_TRIGGER = Trigger()
-
-_MEMOS = 16
-"""Conversations of which a memory keeps what is settled, while others come and go."""
 
 
 def _utc_now() -> datetime:
@@ -108,7 +90,7 @@ class TokenMemory(Closing):
         *,
         summarizer: AnySummarizer | None = None,
         counter: TokenCounter | None = None,
-        trigger: Trigger | None = DEFAULT_TRIGGER,
+        trigger: Trigger | None = Trigger(),  # noqa: B008  # it is frozen
         max_tail_messages: int | None = None,
         pin_first: bool = True,
         dangling: Dangling = "answer",
@@ -121,26 +103,41 @@ class TokenMemory(Closing):
         legality: LegalityProfile | str = "auto",
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        self.budget = budget or DEFAULT_BUDGET
-        self.summarizer = as_summarizer(summarizer)
+        self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
+        """Log a warning; the same one is logged once."""
+        self._engine = Engine(
+            budget=budget or TokenBudget(16_384),
+            summarizer=as_summarizer(summarizer),
+            policy=Policy(trigger=trigger, max_tail_messages=max_tail_messages),
+            callbacks=tuple(callbacks),
+            warn=self.warn_once,
+            now=now,
+            counter=counter,
+            pin_first=pin_first,
+            dangling=dangling,
+            legality=None if legality == "auto" else profile_named(legality),
+        )
         self.recall = recall
         self.recall_scope = recall_scope
-        self.policy = Policy(trigger=trigger, max_tail_messages=max_tail_messages)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = max_wait_s
-        self.jobs = SummaryJobs(summary_timeout_s, self._timed_out)
+        self.jobs = SummaryJobs(summary_timeout_s, self._engine.gave_up)
         self.handover = Handover()
-        self._counter = counter
-        self._pin_first = pin_first
-        self._dangling = dangling
-        self._callbacks = tuple(callbacks)
-        self._legality = None if legality == "auto" else profile_named(legality)
-        self._now = now
-        # Found by who counts, for whom, and the first message: two conversations that share one
-        # cost each other time and nothing else.
-        self._memo = lru_cache(maxsize=_MEMOS)(lambda *_key: Memo())
-        self.warn_once = lru_cache(maxsize=1_024)(logger.warning)
-        """Log a warning; the same one is logged once."""
+
+    @property
+    def budget(self) -> TokenBudget:
+        """The window and its thresholds."""
+        return self._engine.budget
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """What writes running summaries."""
+        return self._engine.summarizer
+
+    @property
+    def policy(self) -> Policy:
+        """When a summary is due."""
+        return self._engine.policy
 
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
@@ -169,7 +166,7 @@ class TokenMemory(Closing):
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self._taken(messages, state, **around).view()
+        return self._engine.taken(messages, state, **around).view()
 
     def plan(
         self,
@@ -178,89 +175,54 @@ class TokenMemory(Closing):
         **around: Unpack[Around],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self._planned(self._taken(messages, state, **around))
+        return self._engine.plan(self._engine.taken(messages, state, **around))
 
     def compact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **around: Unpack[Around],
+        **asked: Unpack[Asked],
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
-            force: Fold everything but the recent share, also below the thresholds.
-            instruction: What this one summary should pay attention to.
-            steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough`
-                does so only where that is enough; by default both steps are taken.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
+            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see `Asked`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        taken = self._taken(messages, state, **around)
-        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
-        return driven(work, self.summarizer)
+        return driven(self._engine.compaction(messages, state, **asked), self.summarizer)
 
     async def acompact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **around: Unpack[Around],
+        **asked: Unpack[Asked],
     ) -> MemoryState:
-        """Do the same as `compact` without blocking the event loop.
-
-        Counting and planning run in a thread, where the vocabulary is loaded too.
-        """
-        taken = await asyncio.to_thread(self._taken, messages, state, **around)
-        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
-        return await adriven(work, self.summarizer)
+        """Do the same as `compact` without blocking the event loop."""
+        return await adriven(self._engine.compaction(messages, state, **asked), self.summarizer)
 
     def compact_and_view(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **around: Unpack[Around],
+        **asked: Unpack[Asked],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which takes the conversation apart only once."""
-        taken = self._taken(messages, state, **around)
-        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
-        new = driven(work, self.summarizer)
-        same = new is taken.state
-        return new, taken.view() if same else self.view(messages, new, **around)
+        return driven(self._engine.compaction_and_view(messages, state, **asked), self.summarizer)
 
     async def acompact_and_view(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **around: Unpack[Around],
+        **asked: Unpack[Asked],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        taken = await asyncio.to_thread(self._taken, messages, state, **around)
-        work = self._compaction(taken, force=force, instruction=instruction, steps=steps)
-        new = await adriven(work, self.summarizer)
-        if new is taken.state:
-            return new, await asyncio.to_thread(taken.view)
-        return new, await asyncio.to_thread(self.view, messages, new, **around)
+        work = self._engine.compaction_and_view(messages, state, **asked)
+        return await adriven(work, self.summarizer)
 
     def recalled(
         self,
@@ -289,15 +251,10 @@ class TokenMemory(Closing):
         question = question_of(messages, known)
         if self.recall is None or question is None:
             return state
-        taken = self._taken(messages, known, **around)
-        shown = {message.id or "" for message in taken.view().messages}
-        shown |= recalled_ids(known, shown)
-        try:
-            found = search(self.recall, question, whose, self.recall_scope, shown)
-        except ScopeError:
-            raise
-        except Exception as error:  # noqa: BLE001  # an application's own recall may raise
-            self.warn_once(f"Session {whose.session_id!r}: nothing is recalled, {error}")
+        taken = self._engine.taken(messages, known, **around)
+        scope, shown = self.recall_scope, taken.shown()
+        found = found_by(self.recall, question, whose, scope, shown, self.warn_once)
+        if found is None:
             return state
         block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
         return with_recalled(known, messages, question, block)
@@ -310,12 +267,11 @@ class TokenMemory(Closing):
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
-        return self._counter or counter_for(budget.model)
+        return self._engine.counter_of(budget)
 
     def limit_of(self, around: Around) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
-        budget = around.get("budget") or self.budget
-        return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
+        return self._engine.limit_of(around)
 
     def explain(
         self,
@@ -325,98 +281,19 @@ class TokenMemory(Closing):
     ) -> Explanation:
         """Return the exact list of the next model call, its parts, and what `compact` would do.
 
-        Nothing is called and nothing is changed. The list is that of `view` under this state;
-        arguments and errors as there.
+        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
         """
-        taken = self._taken(messages, state, **around)
-        return Explanation(taken.view(), self._planned(taken), taken.scene.profile.name)
+        return self._engine.explanation(self._engine.taken(messages, state, **around))
 
     def for_model(self, model: Any) -> TokenMemory:
-        """Return this memory with the provider's rules of a chat model.
-
-        Where the rules were given by `legality` it is the memory itself.
+        """Return this memory with the provider's rules of a model; itself if `legality` was given.
 
         Args:
             model: A chat model, or a runnable around one.
         """
-        if self._legality is not None:
+        engine = self._engine.for_model(model)
+        if engine is self._engine:
             return self
         own = copy.copy(self)
-        own._legality = profile_of_model(model)  # noqa: SLF001  # a copy of its own
+        own._engine = engine  # noqa: SLF001  # a copy of its own
         return own
-
-    def _profile(self, budget: TokenBudget) -> LegalityProfile:
-        if self._legality is not None:
-            return self._legality
-        return profile_for(None, budget.model) if budget.model else COMMON
-
-    def _taken(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        budget: TokenBudget | None = None,
-    ) -> _Taken:
-        """Return the conversation taken apart, with what a call needs to decide about it."""
-        budget = budget or self.budget
-        counter = self.counter_of(budget)
-        profile = self._profile(budget)
-        known = load_state(state)
-        meter = Meter(
-            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
-        )
-        scene = scene_of(
-            messages,
-            known,
-            meter,
-            system=system,
-            pin_first=self._pin_first,
-            dangling=self._dangling,
-            profile=profile,
-            memo=self._memo(id(messages[0]), id(counter), profile) if messages else None,
-        )
-        exact = counter.method == "exact"
-        return _Taken(scene, budget.for_counts(exact=exact), meter, known, exact=exact)
-
-    def _planned(self, taken: _Taken) -> Plan:
-        scene = capped(taken.scene, taken.budget, taken.meter)
-        planned = plan(scene, taken.budget, taken.meter, policy=self.policy)
-        return gated(scene, planned, self.summarizer)
-
-    def _compaction(
-        self, taken: _Taken, *, force: bool, instruction: str | None, steps: Steps
-    ) -> Compaction:
-        order = Order(
-            policy=self.policy,
-            summarizer=self.summarizer,
-            callbacks=self._callbacks,
-            now=self._now,
-            count_text=self.counter_of(taken.budget).text,
-            warn=self.warn_once,
-            force=force,
-            steps=steps,
-            instruction=instruction,
-        )
-        return compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
-
-    def _timed_out(self) -> None:
-        breaker = getattr(self.summarizer, "breaker", None)
-        if breaker is not None:
-            breaker.failed()
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """A conversation taken apart for one call."""
-
-    scene: Scene
-    budget: TokenBudget
-    meter: Meter
-    state: MemoryState
-    exact: bool
-
-    def view(self) -> View:
-        return view_of(self.scene, self.budget, self.meter, exact=self.exact)

@@ -87,20 +87,37 @@ def _words_of(question: BaseMessage) -> str:
     return digest_of(question)[:16]
 
 
-def search(
+def found_by(
+    recall: Recaller,
+    question: BaseMessage,
+    whose: Whose,
+    scope: RecallScope,
+    shown: Collection[str],
+    warn: Callable[[str], None],
+) -> Sequence[Hit] | None:
+    """Return what matches a question, and neither is shown already nor of another branch.
+
+    Where the search fails it is None, and a warning says why: the call goes on without.
+
+    Raises:
+        ScopeError: When other sessions are asked for and the user is not known.
+    """
+    try:
+        return _search(recall, question, whose, scope, shown)
+    except ScopeError:
+        raise
+    except Exception as error:  # noqa: BLE001  # an application's own recall may raise
+        warn(f"Session {whose.session_id!r}: nothing is recalled, {error}")
+        return None
+
+
+def _search(
     recall: Recaller,
     question: BaseMessage,
     whose: Whose,
     scope: RecallScope,
     shown: Collection[str],
 ) -> Sequence[Hit]:
-    """Return what matches a question, and neither is shown already nor of another branch.
-
-    Raises:
-        ScopeError: When other sessions are asked for and the user is not known.
-        RecallError: When the index could not answer.
-        StoreError: When the store could not.
-    """
     if scope == "user" and whose.user_id is None:
         raise ScopeError(
             f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "

@@ -21,12 +21,15 @@ RANKS = {
     "jobs": 3,
     "handover": 3,
     "recalling": 3,
-    "memory": 4,
-    "session": 5,  # one conversation at a history door: memory and store together
-    "doors": 6,
-    "cli": 7,
-    "__main__": 8,
-    "__init__": 8,
+    "conversation": 3,
+    "engine": 4,
+    "memory": 5,
+    "behind": 6,
+    "session": 7,  # one conversation at a history door: memory and store together
+    "doors": 8,
+    "cli": 9,
+    "__main__": 10,
+    "__init__": 10,
 }
 
 # Where a library may be imported, as beginnings of module names; everything else is free.

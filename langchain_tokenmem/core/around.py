@@ -1,4 +1,4 @@
-"""What surrounds a conversation in a model call."""
+"""Keywords of a memory's methods: what surrounds a conversation, and how it is compacted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.planning import Steps
 
 
 class Around(TypedDict, total=False):
@@ -25,3 +26,18 @@ class Around(TypedDict, total=False):
     tools: Sequence[Any] | None
     overhead_tokens: int
     budget: TokenBudget | None
+
+
+class Asked(Around, total=False):
+    """Keywords of every method that compacts; each may be left out.
+
+    Attributes:
+        force: Fold everything but the recent share, also below the thresholds.
+        instruction: What this one summary should pay attention to.
+        steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough` does so
+            only where that is enough; by default both steps are taken.
+    """
+
+    force: bool
+    instruction: str | None
+    steps: Steps

@@ -21,11 +21,12 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel
 
+from langchain_tokenmem.conversation import Request
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.render import merged_system
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._spoken import with_id
-from langchain_tokenmem.session import Request, Session
+from langchain_tokenmem.session import Session
 
 _PLACE = HumanMessage("", id="tm-history")
 """Stands in the rendered prompt where the history goes."""

@@ -9,10 +9,11 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.conversation import Request, stamped
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory import TokenMemory
-from langchain_tokenmem.session import Request, Session, stamped
+from langchain_tokenmem.session import Session
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 

@@ -16,13 +16,14 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
+from langchain_tokenmem.conversation import Request
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.doors._bound import bound_kwarg, format_tokens
 from langchain_tokenmem.doors._prompt import FittedPrompt, Turn, with_prompts
 from langchain_tokenmem.doors._spoken import Keys, added_up, messages_of, with_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory import TokenMemory
-from langchain_tokenmem.session import Request, Session
+from langchain_tokenmem.session import Session
 from langchain_tokenmem.storage.transcripts import TranscriptStore
 
 

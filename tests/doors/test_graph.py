@@ -21,6 +21,7 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.core.legality import problems
+from tests.doors.strict import run_strictly
 from tests.doors.test_nodes import config, conversation, graph_of, memory_of
 from tests.providers import StrictModel
 
@@ -230,32 +231,15 @@ def test_the_least_a_user_can_say():
 
 
 def test_strict_msgpack_without_a_warning(tmp_path):
-    import subprocess
-    import sys
-    from pathlib import Path
-
-    program = tmp_path / "strict.py"
-    program.write_text(
-        "from langgraph.checkpoint.serde import _msgpack\n"
-        "assert _msgpack.STRICT_MSGPACK_ENABLED\n"
+    run_strictly(
+        tmp_path,
         "from tests.doors.test_graph import *\n"
         "seen, graph = graph_of(memory_of(), split=True)\n"
         "for said in conversation(8):\n"
         "    graph.invoke({'messages': [said]}, config())\n"
         "assert graph.get_state(config()).values['memory']['summary']['covered'] > 3\n"
         "assert len(seen[-1]) < 30\n",
-        encoding="utf-8",
     )
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", str(program)],
-        env={"LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": root, "PATH": ""},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 async def test_a_graph_does_not_block_the_loop():

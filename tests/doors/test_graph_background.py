@@ -6,25 +6,21 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     TokenBudget,
     TokenMemory,
     TokenMemoryMiddleware,
-    memory_input,
-    memory_nodes,
 )
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.state import new_state
+from tests.doors.graphs import agent_of
 from tests.fakes import CharCounter
 from tests.summarize.models import Gate, Scripted, faithful
 
@@ -44,32 +40,6 @@ def talk(tokens: int, name: str = "m") -> list[BaseMessage]:
         said.append(HumanMessage(f"question {n} " * 18, id=f"{name}h{n}"))
         said.append(AIMessage(f"reply {n} " * 24, id=f"{name}a{n}"))
     return said
-
-
-def agent_of(memory: TokenMemory):
-    model = Scripted(answer=lambda _messages: "Yes.")
-    middleware = [TokenMemoryMiddleware(memory)]
-    return model, create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
-
-
-def graph_of(memory: TokenMemory, *, split: bool = False):
-    model = Scripted(answer=lambda _messages: "Yes.")
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
-    builder.add_edge(START, memory_nodes(builder, memory, split=split))
-    return model, builder.compile(checkpointer=InMemorySaver())
-
-
-DOORS = {
-    "middleware": agent_of,
-    "node": graph_of,
-    "three nodes": lambda memory: graph_of(memory, split=True),
-}
-
-
-@pytest.fixture(params=DOORS)
-def door(request):
-    return DOORS[request.param]
 
 
 def summary_of(graph: Any, thread: dict = THREAD) -> Any:

@@ -29,6 +29,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.doors._overflow import OVERFLOW_MESSAGES, is_overflow
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from tests.doors.strict import run_strictly
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
@@ -636,14 +637,8 @@ def test_M9_a_fork_shows_nothing_of_the_later_branch():
 
 
 def test_strict_msgpack_without_a_warning(tmp_path):
-    import subprocess
-    import sys
-    from pathlib import Path
-
-    program = tmp_path / "strict.py"
-    program.write_text(
-        "from langgraph.checkpoint.serde import _msgpack\n"
-        "assert _msgpack.STRICT_MSGPACK_ENABLED\n"
+    run_strictly(
+        tmp_path,
         "from tests.doors.test_middleware import *\n"
         "model, agent = agent_of([*rounds(12), *rounds(3, 12)], "
         "TokenMemoryMiddleware(memory_of()))\n"
@@ -652,18 +647,7 @@ def test_strict_msgpack_without_a_warning(tmp_path):
         "state = agent.get_state(thread()).values['token_memory']\n"
         "assert state['TokenMemoryMiddleware']['summary']['covered'] > 3\n"
         "assert all(len(r) < 30 for r in model.seen)\n",
-        encoding="utf-8",
     )
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", str(program)],
-        env={"LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": root, "PATH": ""},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_D5_it_can_be_turned_off_and_a_view_fits_all_the_same():

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -22,7 +21,6 @@ from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
-    TokenMemoryMiddleware,
     TranscriptStore,
     memory_input,
     memory_nodes,
@@ -32,6 +30,7 @@ from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.recall.base import Hit
 from langchain_tokenmem.recalling import Whose, with_numbers
+from tests.doors.graphs import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted, raising
 
@@ -215,32 +214,6 @@ def test_other_sessions_only_with_a_user_and_only_when_asked(recall):
     assert "question 50" not in text_of(view)
     with pytest.raises(ScopeError, match="user_id"):
         wide.recalled(ask, None, Whose("s3"))
-
-
-def agent_of(memory: TokenMemory):
-    model = Scripted(answer=lambda _messages: "Yes.")
-    middleware = [TokenMemoryMiddleware(memory)]
-    return model, create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
-
-
-def graph_of(memory: TokenMemory, *, split: bool = False):
-    model = Scripted(answer=lambda _messages: "Yes.")
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
-    builder.add_edge(START, memory_nodes(builder, memory, split=split))
-    return model, builder.compile(checkpointer=InMemorySaver())
-
-
-DOORS = {
-    "middleware": agent_of,
-    "node": graph_of,
-    "three nodes": lambda memory: graph_of(memory, split=True),
-}
-
-
-@pytest.fixture(params=DOORS)
-def door(request):
-    return DOORS[request.param]
 
 
 def thread(name: str = "t", **more: Any) -> dict:

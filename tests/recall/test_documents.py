@@ -6,22 +6,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.units import Scope
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.recall.talk import filled
-
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
-@pytest.fixture
-def recall(store):
-    with Recall(store) as recall:
-        yield recall
 
 
 def found(recall, query, **options):

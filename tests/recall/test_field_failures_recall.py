@@ -20,18 +20,6 @@ UNSPACED = (
 )
 
 
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
-@pytest.fixture
-def recall(store):
-    with Recall(store) as recall:
-        yield recall
-
-
 def test_R1_recall_never_returns_another_users_messages(store, recall):
     told = "The password of the safe is heliotrope."
     filled(store, "ann-1", told, user_id="ann")

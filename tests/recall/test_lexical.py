@@ -8,18 +8,12 @@ import math
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import LexicalIndex, Recall, TranscriptStore
+from langchain_tokenmem import LexicalIndex, Recall
 from langchain_tokenmem.core.units import Scope, unit_number, unit_place
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.bm25 import Bm25, TermWeight, idf, score
 from langchain_tokenmem.recall.lexical import Effort
 from tests.recall.talk import FILLER, filled, talk
-
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
 
 
 def texts(store, scope, scores):

@@ -19,12 +19,6 @@ WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falc
 QUERIES = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 500
 
 
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
 @pytest.mark.parametrize(
     "options",
     [

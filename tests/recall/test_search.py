@@ -8,23 +8,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.fusion import Boosts, Likeness
 from langchain_tokenmem.storage.index.reader import IndexReader
 from tests.recall.talk import FILLER, NOON, filled, talk
-
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
-@pytest.fixture
-def recall(store):
-    with Recall(store) as recall:
-        yield recall
 
 
 def said(hits):
