@@ -18,6 +18,8 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
+from langchain_tokenmem.storage.checkpoints.breath import off_the_loop
+
 
 class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
     """A saver whose async methods do the same as the sync ones, in a thread."""
@@ -46,19 +48,17 @@ class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Do the same as `put` without blocking the event loop; retention runs behind it."""
-        stored, is_due = await asyncio.to_thread(
-            self._put, config, checkpoint, metadata, new_versions
-        )
+        stored, is_due = await off_the_loop(self._put, config, checkpoint, metadata, new_versions)
         if is_due:
             thread_id = stored["configurable"]["thread_id"]
-            sweep = asyncio.create_task(asyncio.to_thread(self._sweep, thread_id))
+            sweep = asyncio.create_task(off_the_loop(self._sweep, thread_id))
             self._sweeps.add(sweep)
             sweep.add_done_callback(self._sweeps.discard)
         return stored
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Do the same as `get_tuple` without blocking the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
+        return await off_the_loop(self.get_tuple, config)
 
     async def alist(
         self,
@@ -70,7 +70,7 @@ class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
     ) -> AsyncIterator[CheckpointTuple]:
         """Do the same as `list` without blocking the event loop."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
+        while (one := await off_the_loop(next, found, None)) is not None:
             yield one
 
     async def aput_writes(
@@ -81,19 +81,19 @@ class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
         task_path: str = "",
     ) -> None:
         """Do the same as `put_writes` without blocking the event loop."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await off_the_loop(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Do the same as `delete_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        await off_the_loop(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Do the same as `delete_for_runs` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+        await off_the_loop(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        await off_the_loop(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(
         self,
@@ -105,12 +105,10 @@ class ThreadedSaver(BaseCheckpointSaver[Any], ABC):
     ) -> None:
         """Do the same as `prune` without blocking the event loop."""
         given = {"keep_last": keep_last, "older_than": older_than}
-        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy, **given)
+        await off_the_loop(self.prune, thread_ids, strategy=strategy, **given)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Do the same as `get_delta_channel_history` without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.get_delta_channel_history, config=config, channels=channels
-        )
+        return await off_the_loop(self.get_delta_channel_history, config=config, channels=channels)

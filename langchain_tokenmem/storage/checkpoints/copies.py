@@ -19,11 +19,13 @@ class Decoded(NamedTuple):
         message: The message.
         empty: The names of its empty lists and dicts, each with its type.
         filled: The names of all other fields that could be changed.
+        fields: Its fields; None where it has extra ones beside them.
     """
 
     message: BaseMessage
     empty: tuple[tuple[str, type], ...]
     filled: tuple[str, ...]
+    fields: dict[str, Any] | None
 
 
 def fresh(message: BaseMessage) -> BaseMessage:
@@ -42,14 +44,14 @@ def prepared(message: BaseMessage) -> Decoded:
 def _taken_apart(message: BaseMessage) -> Decoded:
     changeable = {k: v for k, v in message.__dict__.items() if type(v) not in _ATOMS}
     empty = {k: type(v) for k, v in changeable.items() if type(v) in {list, dict} and not v}
-    return Decoded(
-        message, tuple(empty.items()), tuple(name for name in changeable if name not in empty)
-    )
+    filled = tuple(name for name in changeable if name not in empty)
+    fields = None if message.__pydantic_extra__ else message.__dict__
+    return Decoded(message, tuple(empty.items()), filled, fields)
 
 
 def copied(decoded: Decoded) -> BaseMessage:
     """Return a copy: what pydantic's `model_copy` does, without checks, several times as fast."""
-    message, empty, filled = decoded
+    message, empty, filled, _ = decoded
     fields = message.__dict__.copy()
     for name, kind in empty:
         fields[name] = kind()

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, copied, prepared
-from langchain_tokenmem.storage.checkpoints.runs import WORTH, Found, Learned, Run
+from langchain_tokenmem.storage.checkpoints.known import Found, Known, Run
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 _RUNS = 8
 """Lists of messages of one session that are remembered: graphs that run at the same time."""
 
+_WORTH = 16
+"""Messages in a list that is worth remembering as one."""
+
+
+class Lesson(NamedTuple):
+    """What may be remembered of a message once the transaction that stored it is committed.
+
+    Attributes:
+        stored: What was stored.
+        reference: Where it is stored.
+        is_settled: Whether the transcript has it, or never will.
+    """
+
+    stored: Decoded
+    reference: int
+    is_settled: bool
+
 
 @dataclass
 class Lessons:
-    """What may be remembered once a transaction is committed.
+    """The messages that a transaction stored, and the lists whose places are known now."""
 
-    Attributes:
-        objects: Objects that were stored.
-        lists: Lists of messages whose places are known now.
-    """
-
-    objects: list[Learned] = field(default_factory=list)
+    stored: list[Lesson] = field(default_factory=list)
     lists: list[Found] = field(default_factory=list)
 
 
@@ -35,50 +48,36 @@ class Lessons:
 class _Group:
     number: int
     decoded: dict[int, Decoded] = field(default_factory=dict)
-    learned: dict[int, Learned] = field(default_factory=dict)
+    named: dict[str, Known] = field(default_factory=dict)
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=_RUNS))
-    # Ids of the messages in the runs, so that a new one is not looked for among thousands.
-    names: set[str] = field(default_factory=set)
     # Rows of contents whose message the transcript has, or never will.
     settled: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
-        return len(self.decoded) + len(self.learned) + sum(map(len, self.runs))
+        return len(self.decoded) + len(self.named) + sum(len(run.objects) for run in self.runs)
 
-    def look(self, found: Found, *, is_main: bool) -> None:
-        """Say what is known of a list."""
-        messages = found.messages
-        if len(messages) >= WORTH or any(map(self._may_have, messages)):
-            any(map(found.take, reversed(self.runs)))
-        learned = {
-            index: one
-            for index in found.check()
-            if (one := self.learned.get(id(messages[index]))) is not None
-        }
-        found.settle(learned, self.settled if is_main else None)
-
-    def _may_have(self, message: BaseMessage) -> bool:
-        return not message.id or str(message.id) in self.names
+    def learn(self, stored: Decoded, reference: int, *, is_settled: bool) -> None:
+        """Remember where a message is, by its id."""
+        message, fields = stored.message, stored.fields
+        if isinstance(message.id, str) and fields is not None:
+            self.named[message.id] = Known(fields, type(message), reference)
+        if is_settled:
+            self.settled.add(reference)
 
     def add(self, found: Found) -> None:
         """Remember a list, in place of the one that it goes on from."""
-        run, base = found.as_run(), found.base
-        if run is None:
-            return
-        if base is not None and len(base) <= len(run):
-            kept = [one for one in self.runs if one is not base]
-            self.runs.clear()
-            self.runs.extend(kept)
-        self.runs.append(run)
+        kept = [run for run in self.runs if run is not found.base]
+        self.runs.clear()
+        self.runs.extend([*kept, found.as_run()])
 
     def shrink(self, size: int) -> None:
         """Forget what was kept first, until no more than `size` messages are left."""
         while len(self) > size and len(self.runs) > 1:
             self.runs.popleft()
-        for noted in (self.settled, self.names):
-            if len(noted) > size:  # what is not known is looked up
-                noted.clear()
-        for kept in (self.learned, self.decoded):
+        if len(self.settled) > size:
+            self.settled.clear()
+        every: list[dict[Any, Any]] = [self.named, self.decoded]
+        for kept in every:
             if len(self) > size:
                 for key in list(kept)[: len(self) - size // 2]:
                     del kept[key]
@@ -106,7 +105,7 @@ class MessageMemory:
             return {number: decoded[number] for number in references if number in decoded}
 
     def keep(
-        self, space: Space, messages: Mapping[int, BaseMessage], settled: Iterable[int]
+        self, space: Space, messages: Mapping[int, BaseMessage], settled: Collection[int]
     ) -> dict[int, Decoded]:
         """Remember messages that were read; nobody may change them any more.
 
@@ -119,8 +118,8 @@ class MessageMemory:
         with self._lock:
             group = self._group(space)
             group.decoded.update(decoded)
-            group.names.update(str(message.id) for message in messages.values())
-            group.settled.update(settled)
+            for number, message in decoded.items():
+                group.learn(message, number, is_settled=number > 0 or number in settled)
             self._shrink(group)
         return decoded
 
@@ -133,7 +132,7 @@ class MessageMemory:
         for start in range(0, len(kept), AT_A_STRETCH):
             given += map(copied, kept[start : start + AT_A_STRETCH])
             breathe()
-        fields = [one.message.__dict__ for one in kept]
+        fields = [one.fields for one in kept]
         with self._lock:
             group = self._group(space)
             group.runs.append(Run(given, fields, references))
@@ -159,22 +158,21 @@ class MessageMemory:
         with self._lock:
             group = self._groups.get(session_id)
             if group is None or group_id not in {None, group.number}:
-                found = Found(messages, group_id)
-                found.new = [*range(len(messages))]
-            else:
-                found = Found(messages, group.number)
-                group.look(found, is_main=is_main)
-            return found
+                return Found(messages, group_id)
+            found = Found(messages, group.number)
+            found.look(reversed(group.runs), group.named)
+            settled = group.settled if is_main else None
+        found.check(settled)
+        return found
 
     def learn(self, space: Space, lessons: Lessons) -> None:
-        """Remember where objects are stored."""
+        """Remember where messages are stored."""
         with self._lock:
             group = self._group(space)
-            group.learned.update({id(one.message): one for one in lessons.objects})
-            group.names.update(str(one.message.id) for one in lessons.objects)
-            group.settled.update(one.reference for one in lessons.objects if one.is_settled)
+            for stored, reference, is_settled in lessons.stored:
+                group.learn(stored, reference, is_settled=is_settled)
             for found in lessons.lists:
-                if len(found.messages) >= WORTH:
+                if len(found.messages) >= _WORTH:
                     group.add(found)
             self._shrink(group)
 

@@ -21,9 +21,9 @@ from langchain_tokenmem.storage.checkpoints.contents import (
     as_text,
     by_number,
 )
-from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh
-from langchain_tokenmem.storage.checkpoints.memory import Lessons, MessageMemory
-from langchain_tokenmem.storage.checkpoints.runs import Found, Learned
+from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh, prepared
+from langchain_tokenmem.storage.checkpoints.known import Found
+from langchain_tokenmem.storage.checkpoints.memory import Lesson, Lessons, MessageMemory
 from langchain_tokenmem.storage.checkpoints.shelf import Shelf
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.index.store import IndexStore
@@ -97,9 +97,9 @@ class Messages:
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
             placed = shelf.place(copies, now, is_main=is_main)
             for index, one, (number, is_settled) in zip(found.new, copies, placed, strict=True):
-                learned = Learned(messages[index], one, number, is_settled)
-                lessons.objects.append(learned)
-                found.place(learned, index)
+                stored = prepared(one)
+                found.place(index, stored.fields, number)
+                lessons.stored.append(Lesson(stored, number, is_settled))
         lessons.lists.append(found)
         return as_text(connection, self._codec, space, numbers)
 

@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.known import Found
 from langchain_tokenmem.storage.checkpoints.memory import Lessons
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.records import Draft
 from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
-from langchain_tokenmem.storage.checkpoints.runs import Found
 from langchain_tokenmem.storage.checkpoints.shapes import detach, is_plain
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
