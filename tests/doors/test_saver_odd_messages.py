@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from uuid import UUID
 
 import pytest
@@ -14,7 +15,8 @@ from langchain_tokenmem.errors import ConfigurationError
 # LangGraph's serializer warns of them; they are stored all the same.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 
-THREAD = {"configurable": {"thread_id": "t1", "checkpoint_ns": ""}}
+PLACE = {"thread_id": "t1", "checkpoint_ns": ""}
+THREAD = {"configurable": PLACE}
 CALL = {"name": "search", "args": {}, "id": "c1", "type": "tool_call"}
 
 
@@ -81,3 +83,33 @@ def test_an_id_that_is_no_text(name):
     put(saver, [*said, HumanMessage("How are you?", id="m3")], 2)
     assert [str(one.id) for one in read(saver)] == [str(name), "m2", "m3"]
     assert [one.id for one in saver.store.messages("t1")] == [str(name), "m2", "m3"]
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"deeper": value}
+    return value
+
+
+def in_itself():
+    value = {}
+    value["self"] = value
+    return value
+
+
+KINDS = ["lock", "deep", "circle"]
+
+
+@pytest.mark.parametrize("what", [threading.Lock(), nested(5_000), in_itself()], ids=KINDS)
+@pytest.mark.parametrize("channel", ["messages", "artifact"])
+def test_what_cannot_be_written_is_said_in_our_words(what, channel):
+    saver = TokenMemorySaver(TranscriptStore("sqlite://"))
+    message = ToolMessage("42", tool_call_id="c1", id="m1", artifact=what)
+    value = [changed(message, "artifact", what)] if channel == "messages" else what
+    with pytest.raises(ConfigurationError, match="cannot be stored"):
+        put(saver, value)
+    with pytest.raises(ConfigurationError, match="cannot be stored"):
+        saver.put_writes({"configurable": {**PLACE, "checkpoint_id": "1"}}, [("x", value)], "task")
+    put(saver, [HumanMessage("Hello", id="m1")])
+    assert [one.content for one in read(saver)] == ["Hello"]
