@@ -1,4 +1,4 @@
-"""A sub-graph's new run, while its thread is thinned out or deleted, on PostgreSQL."""
+"""Runs of a sub-graph at once, and while their thread is thinned out or deleted, on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.checkpoints import retention
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 
@@ -52,6 +53,14 @@ class Thread:
         return self.other.get_tuple(self.config("child:2", "4"))
 
 
+@pytest.fixture
+def thread(postgres_url):
+    made = Thread(postgres_url)
+    yield made
+    made.one.store.close()
+    made.other.store.close()
+
+
 def held_at(monkeypatch, owner, name, second: Callable[[], None]) -> list[threading.Thread]:
     """Have `second` begin, and time to end, in the middle of what comes first."""
     plain, begun = getattr(owner, name), []
@@ -68,9 +77,7 @@ def held_at(monkeypatch, owner, name, second: Callable[[], None]) -> list[thread
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_retention_takes_nothing_from_a_new_run(postgres_url, monkeypatch, is_first):
-    thread = Thread(postgres_url)
-
+def test_retention_takes_nothing_from_a_new_run(thread, monkeypatch, is_first):
     def prune() -> None:
         thread.one.prune([thread.name], keep_last=1)
 
@@ -84,8 +91,7 @@ def test_retention_takes_nothing_from_a_new_run(postgres_url, monkeypatch, is_fi
     assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
 
 
-def test_deletion_leaves_no_half_of_a_new_run(postgres_url, monkeypatch):
-    thread = Thread(postgres_url)
+def test_deletion_leaves_no_half_of_a_new_run(thread, monkeypatch):
     delete = lambda: thread.one.delete_thread(thread.name)  # noqa: E731
     begun = held_at(monkeypatch, Messages, "references", delete)
     thread.run_again()
@@ -93,3 +99,30 @@ def test_deletion_leaves_no_half_of_a_new_run(postgres_url, monkeypatch):
     assert thread.read() is None
     thread.run_again()
     assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
+
+
+def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
+    failed: list[Exception] = []
+
+    def run(number: int) -> None:
+        saver = (thread.one, thread.other)[number % 2]
+        try:
+            for turn in range(4):
+                ns, said = f"child:{number}-{turn}", []
+                for step in range(3):
+                    name = f"{number}-{turn}-{step}"
+                    page = RESULT.model_copy(update={"id": f"page {name}"})
+                    said = [*said, HumanMessage("More.", id=f"more {name}"), page]
+                    parent = str(step - 1) if step else None
+                    thread.put(saver, str(step), said, ns, root="3", parent=parent)
+                found = saver.get_tuple(thread.config(ns, None))
+                assert found.checkpoint["channel_values"]["messages"] == said
+        except (StoreError, AssertionError) as error:
+            failed.append(error)
+
+    runs = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join()
+    assert not failed

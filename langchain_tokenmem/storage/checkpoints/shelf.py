@@ -79,6 +79,7 @@ class Shelf:
     def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
         """Return where each message is, stored if it was not."""
         digests = [self._codec.digest(message) for message in new]
+        self._adder.hold()
         rows = by_digest(self._connection, self._codec, self._space.group_id, sorted(set(digests)))
         said: dict[bytes, _Said] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
