@@ -51,6 +51,9 @@ class Database:
         url: An SQLAlchemy URL.
         pool_size: Most connections at a time.
 
+    Attributes:
+        closings: How often it was closed: a backup may stand in its place since then.
+
     Raises:
         ConfigurationError: When the URL names no database that is supported here.
     """
@@ -62,6 +65,7 @@ class Database:
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._pool_size = 1 if self._is_memory else pool_size
         self._engines: _Engines | None = None
+        self.closings = 0
         self._turn = threading.RLock()
         self._process = os.getpid()
         self._opening = threading.Lock()
@@ -99,6 +103,7 @@ class Database:
     def close(self) -> None:
         """Close every connection; the next use opens the database again."""
         with self._opening:
+            self.closings += 1
             if self._engines is not None:
                 self._engines.engine.dispose()
                 self._engines = None

@@ -97,6 +97,9 @@ def as_stored(message: BaseMessage) -> BaseMessage:
             f"Messages of type {message.type!r} cannot be stored, those of type "
             f"{', '.join(_TYPES)} can: ChatMessage(role={message.type!r}) says it, too."
         )
+    if message.id is not None and not isinstance(message.id, str):
+        # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
+        message = message.model_copy(update={"id": str(message.id)})
     marks = marks_of(message)
     if not _VIEW_MARKS & marks.keys():
         return message
@@ -128,9 +131,21 @@ def said_at(message: BaseMessage, now: datetime) -> datetime:
 
 
 def to_body(message: BaseMessage) -> str:
-    """Return a message as JSON text; what JSON cannot say is kept as text, with one warning."""
+    """Return a message as JSON text; what JSON cannot say is kept as text, with one warning.
+
+    Raises:
+        ConfigurationError: When no message could be made from it again.
+    """
     data = {**message.__dict__, **(message.model_extra or {})}
     text, described = to_json({"type": message.type, "data": data})
+    try:
+        # Changed in place after it was checked, one message would make its session unreadable.
+        from_body(text)
+    except CorruptStoreError as error:
+        raise ConfigurationError(
+            f"Message {message.id} cannot be stored, because it could not be read again "
+            f"({error.__cause__!r:.200}); say what it says with fields of the right types."
+        ) from error
     if described:
         logger.warning(
             "Message %s holds %s, which is no plain data: only its text form is stored.",
@@ -149,7 +164,7 @@ def from_body(body: str) -> BaseMessage:
     try:
         record = from_json(body)
         return _TYPES[record["type"]](**record["data"])
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(
             f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
             f"backup."

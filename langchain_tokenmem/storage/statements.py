@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +60,11 @@ class Statement:
         driver = sqlite_driver(connection)
         if driver is None:
             return connection.execute(self._clause, values).mappings().all()
-        cursor = self._run(connection, driver, values)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        # A row that cannot be decoded would leave the cursor open for as long as the error is held,
+        # and the connection would go on with what it saw then, whatever is committed meanwhile.
+        with closing(self._run(connection, driver, values)) as cursor:
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def first(self, connection: Connection, values: Mapping[str, Any]) -> Row | None:
         """Return the first row that it finds, None when it finds none."""

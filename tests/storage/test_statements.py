@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage import statements
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.schema import facts
@@ -72,3 +72,26 @@ def test_what_the_driver_says_is_said_in_our_words_and_nothing_is_kept():
         INSERT.run_all(connection, rows)
     with database.reading("A test") as connection:
         assert connection.execute(select(func.count()).where(facts.c.name == "one")).scalar() == 0
+
+
+def test_an_error_that_is_held_holds_no_old_picture_of_the_file(tmp_path):
+    database, other = (Database(f"sqlite:///{tmp_path}/memory.db") for _ in range(2))
+    with database.writing("A test") as connection:
+        INSERT.run(connection, {"name": "broken", "number": 1})
+        # Not UTF-8: SQLite finds the row, and its driver cannot read it.
+        connection.exec_driver_sql(
+            "UPDATE tokenmem_facts SET number = CAST(x'ff' AS TEXT) WHERE name = 'broken'"
+        )
+    with (
+        pytest.raises(CorruptStoreError) as held,
+        database.reading("A test") as connection,
+    ):
+        NAMED.all(connection, {"names": ["broken"]})
+    with other.writing("A test") as connection:
+        INSERT.run(connection, {"name": "later", "number": 2})
+    with database.reading("A test") as connection:
+        assert NAMED.all(connection, {"names": ["later"]}), held
+    with database.writing("A test") as connection:
+        assert RENUMBER.run(connection, {"b_name": "later", "number": 7}) == 1, held
+    other.close()
+    database.close()

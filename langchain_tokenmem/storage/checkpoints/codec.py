@@ -69,7 +69,7 @@ class Codec:
         try:
             _, data = self._words.dumps_typed(message)
         except (TypeError, ValueError, RecursionError) as error:
-            raise _unstorable(f"Message {message.id}", error) from error
+            raise unstorable(f"Message {message.id}", error) from error
         # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
         text, _ = to_json({**message.__dict__, **(message.model_extra or {})})
         digest = self._digest.copy()
@@ -91,7 +91,7 @@ class Codec:
         try:
             kind, data = self.serde.dumps_typed(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise _unstorable("A value", error) from error
+            raise unstorable("A value", error) from error
         head = kind.encode() + b"\0"
         if len(data) >= _SMALLEST:
             small = zlib.compress(data, 5)
@@ -160,7 +160,8 @@ def _nothing_blocked() -> Iterator[None]:
         )
 
 
-def _unstorable(what: str, error: Exception) -> ConfigurationError:
+def unstorable(what: str, error: Exception) -> ConfigurationError:
+    """Return what is raised when something cannot be written down."""
     return ConfigurationError(
         f"{what} cannot be stored in a checkpoint ({error!r:.200}); keep plain data in the state."
     )

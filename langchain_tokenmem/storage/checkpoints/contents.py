@@ -100,21 +100,30 @@ class Adder:
         self._group: Group | None = None
         self._added: list[dict[str, Any]] = []
 
-    def add(self, digest: bytes, seq: int | None, body: bytes | None) -> dict[str, Any]:
-        """Add a row, and return it with its number."""
+    def hold(self) -> Group:
+        """Return the session, which is nobody else's until the transaction ends.
+
+        Whoever needs its transcript, too, holds this first: two runs of a sub-graph share both, and
+        would wait for one another.
+        """
         if self._group is None:
             self._group = read_group(
                 self._connection, self._codec, self._space.thread_id, self._space.group_id
             )
-        number = self._group.last_number + 1
-        self._group = replace(self._group, last_number=number)
+        return self._group
+
+    def add(self, digest: bytes, seq: int | None, body: bytes | None) -> dict[str, Any]:
+        """Add a row, and return it with its number."""
+        group = self.hold()
+        number = group.last_number + 1
+        self._group = replace(group, last_number=number)
         row = dict(zip(_NAMES, (self._space.group_id, number, digest, seq, body), strict=True))
         self._added.append({**row, "seal": self._codec.seal(row.values())})
         return row
 
     def finish(self) -> None:
         """Write what was added."""
-        if self._group is not None:
+        if self._group is not None and self._added:
             _INSERT.run_all(self._connection, self._added)
             save_group(self._connection, self._codec, self._group)
 

@@ -97,6 +97,18 @@ class MessageMemory:
         self._size = size
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._lock = threading.Lock()
+        self._closings = 0
+
+    def belong(self, closings: int) -> None:
+        """Forget everything if the database was closed meanwhile: it may be another one now.
+
+        Args:
+            closings: How often it was closed.
+        """
+        with self._lock:
+            if closings != self._closings:
+                self._groups.clear()
+                self._closings = closings
 
     def remembered(self, space: Space, references: Iterable[int]) -> dict[int, Decoded]:
         """Return the messages that are here, by reference."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Codec, unstorable
 from langchain_tokenmem.storage.checkpoints.contents import (
     are_there,
     as_numbers,
@@ -93,7 +93,7 @@ class Messages:
         if found.new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
-            copies = [fresh(messages[index]) for index in found.new]
+            copies = [_own(messages[index]) for index in found.new]
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
             placed = shelf.place(copies, now, is_main=is_main)
             for index, one, (number, is_settled) in zip(found.new, copies, placed, strict=True):
@@ -162,6 +162,13 @@ class Messages:
                     raise CorruptStoreError(f"message {seq} of the transcript was changed")
             found.update({number: said[seq] for number, seq in seqs.items()})
         return found, [number for number in seqs if number < 0]
+
+
+def _own(message: BaseMessage) -> BaseMessage:
+    try:
+        return fresh(message)
+    except (TypeError, ValueError, RecursionError) as error:  # a lock, or what holds itself
+        raise unstorable(f"Message {message.id}", error) from error
 
 
 def _transcript(

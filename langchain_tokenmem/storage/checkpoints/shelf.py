@@ -43,6 +43,13 @@ class _Said(NamedTuple):
     copy: BaseMessage
 
 
+class _Told(NamedTuple):
+    """A message as a transcript gives it back, and whether that is the message itself."""
+
+    copy: BaseMessage
+    is_whole: bool
+
+
 class Shelf:
     """Stores the messages of one session in one transaction.
 
@@ -72,6 +79,7 @@ class Shelf:
     def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
         """Return where each message is, stored if it was not."""
         digests = [self._codec.digest(message) for message in new]
+        self._adder.hold()
         rows = by_digest(self._connection, self._codec, self._space.group_id, sorted(set(digests)))
         said: dict[bytes, _Said] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
@@ -104,18 +112,21 @@ class Shelf:
         self, waiting: Mapping[bytes, BaseMessage], now: datetime, *, is_main: bool
     ) -> dict[bytes, _Said]:
         """Return where the transcript has messages; those of the main channel are appended."""
-        fit = [message for message in waiting.values() if _fits(message)]
-        found = self._appended(fit, now) if is_main else self._heard(fit)
+        told = {digest: one for digest in waiting if (one := _told(waiting[digest])) is not None}
+        fit = [waiting[digest] for digest in told]
+        names = [copy.id for copy, _ in told.values() if copy.id]
+        found = self._appended(fit, names, now) if is_main else self._heard(names)
         there = {row.message.id: row for row in found}
         said = {}
-        for digest, message in waiting.items():
-            row = there.get(message.id)
-            copy = None if row is None else _survivor(message)
-            if row is not None and copy is not None and row.message == copy:
+        for digest, (copy, is_whole) in told.items():
+            row = there.get(copy.id)
+            if is_whole and row is not None and row.message == copy:
                 said[digest] = _Said(row.seq, copy)
         return said
 
-    def _appended(self, fit: Sequence[BaseMessage], now: datetime) -> list[TranscriptRow]:
+    def _appended(
+        self, fit: Sequence[BaseMessage], names: Sequence[str], now: datetime
+    ) -> list[TranscriptRow]:
         """Append what the transcript lacks, and return the rows of all."""
         if not fit:
             return []
@@ -125,12 +136,11 @@ class Shelf:
             session = find_or_make(self._connection, self._space.session_id, self._user_id)
         added, _ = append_indexed(self._connection, self._index, session, fit, now, may_differ=True)
         new = {row.message.id for row in added}
-        others = [message.id for message in fit if message.id and message.id not in new]
+        others = [name for name in names if name not in new]
         return [*added, *read_named(self._connection, session, others)] if others else added
 
-    def _heard(self, fit: Sequence[BaseMessage]) -> list[TranscriptRow]:
+    def _heard(self, names: Sequence[str]) -> list[TranscriptRow]:
         """Return the rows of those that the transcript has: another task may have been faster."""
-        names = [message.id for message in fit if message.id]
         session = find(self._connection, self._space.session_id, None) if names else None
         if session is None:
             return []
@@ -159,26 +169,18 @@ class Shelf:
         return moved
 
 
-def _fits(message: BaseMessage) -> bool:
-    """Return whether a transcript takes a message at all."""
-    try:
-        as_stored(message)
-    except ConfigurationError:
-        return False
-    return True
+def _told(message: BaseMessage) -> _Told | None:
+    """Return what a transcript gives back for a message; None where it does not take it.
 
-
-def _survivor(message: BaseMessage) -> BaseMessage | None:
-    """Return what a transcript gives back for a message, if that is the message itself."""
-    if not message.id or not _fits(message) or as_stored(message) is not message:
-        return None
-    text, described = to_json(
-        {"type": message.type, "data": {**message.__dict__, **(message.model_extra or {})}}
-    )
-    if described:
-        return None
+    One that was changed in place may hold what no message can be made from again.
+    """
     try:
+        stored = as_stored(message)
+        text, described = to_json(
+            {"type": stored.type, "data": {**stored.__dict__, **(stored.model_extra or {})}}
+        )
         read = from_body(text)
-    except CorruptStoreError:
+    except (ConfigurationError, CorruptStoreError):
         return None
-    return read if type(read) is type(message) and read == message else None
+    is_whole = stored is message and not described and type(read) is type(message)
+    return _Told(read, is_whole and read == message)

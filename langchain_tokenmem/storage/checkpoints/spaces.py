@@ -182,6 +182,10 @@ def find_or_make_space(connection: Connection, codec: Codec, thread_id: str, ns:
     found = find_space(connection, codec, thread_id, ns)
     if found is not None:
         return found
+    if ns:
+        # Retention and deletion hold the row of the graph's own namespace: they are over before
+        # the new one begins, or see it. They would take away messages that it refers to.
+        find_space(connection, codec, thread_id, "")
     group = find_or_make_group(connection, codec, thread_id, ns)
     new = Space(0, thread_id, ns, group.group_id)
     columns = _space_columns(new)

@@ -93,6 +93,7 @@ class Checkpoints:
             ConfigurationError: When a value cannot be stored.
         """
         checkpoint, address = draft.checkpoint, draft.address
+        self._memory.belong(self.database.closings)
         values = {
             name: self._values.ready(address.session_id, name, value)
             for name, value in checkpoint["channel_values"].items()
@@ -142,6 +143,7 @@ class Checkpoints:
         A write that is there stays; only errors, interrupts and resumes are written over.
         """
         checkpoint_id = str(address.checkpoint_id)
+        self._memory.belong(self.database.closings)
         ready = [
             (
                 WRITES_IDX_MAP.get(channel, index),
@@ -252,6 +254,7 @@ class Checkpoints:
         self, connection: Connection, space: Space, parts: Sequence[tuple[str, Any]]
     ) -> list[Any]:
         """Return values from their shapes and the references of their messages."""
+        self._memory.belong(self.database.closings)
         numbers = [self.messages.numbers(connection, space, refs) for refs, _ in parts]
         needed = {number for some in numbers for number in some}
         read = self.messages.read(connection, space, needed)

@@ -1,0 +1,128 @@
+"""Runs of a sub-graph at once, and while their thread is thinned out or deleted, on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+from langgraph.checkpoint.base import empty_checkpoint
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.storage.checkpoints import retention
+from langchain_tokenmem.storage.checkpoints.messages import Messages
+
+SECONDS = 1.0
+"""How long the one that came second has for overtaking."""
+
+# Bytes are not for a transcript, so it is a row that retention may take.
+RESULT = ToolMessage("a page", tool_call_id="c1", id="m2", artifact=b"%PDF")
+
+
+class Thread:
+    """A thread whose sub-graph ran once; its first checkpoint is not the newest one."""
+
+    def __init__(self, url: str) -> None:
+        self.name = str(uuid4())
+        self.one, self.other = (TokenMemorySaver(TranscriptStore(url)) for _ in range(2))
+        self.put(self.one, "1", [HumanMessage("Hello", id="m1")])
+        self.put(self.one, "2", [RESULT], "child:1", root="1")
+        self.put(self.one, "3", [HumanMessage("Hello", id="m1")], parent="1")
+
+    def config(self, ns: str, name: str | None) -> dict[str, object]:
+        place = {"thread_id": self.name, "checkpoint_ns": ns, "checkpoint_id": name}
+        return {"configurable": {key: value for key, value in place.items() if value is not None}}
+
+    def put(self, saver, name, said, ns="", *, root=None, parent=None):
+        checkpoint = {
+            **empty_checkpoint(),
+            "id": name,
+            "channel_values": {"messages": said},
+            "channel_versions": {"messages": 1},
+        }
+        metadata = {"parents": {"": root}} if root else {}
+        saver.put(self.config(ns, parent), checkpoint, metadata, {"messages": 1})
+
+    def run_again(self) -> None:
+        self.put(self.other, "4", [RESULT], "child:2", root="3")
+
+    def read(self):
+        return self.other.get_tuple(self.config("child:2", "4"))
+
+
+@pytest.fixture
+def thread(postgres_url):
+    made = Thread(postgres_url)
+    yield made
+    made.one.store.close()
+    made.other.store.close()
+
+
+def held_at(monkeypatch, owner, name, second: Callable[[], None]) -> list[threading.Thread]:
+    """Have `second` begin, and time to end, in the middle of what comes first."""
+    plain, begun = getattr(owner, name), []
+
+    def held(*args, **kwargs):
+        if not begun:
+            begun.append(threading.Thread(target=second))
+            begun[0].start()
+            begun[0].join(SECONDS)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, held)
+    return begun
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_retention_takes_nothing_from_a_new_run(thread, monkeypatch, is_first):
+    def prune() -> None:
+        thread.one.prune([thread.name], keep_last=1)
+
+    if is_first:
+        begun = held_at(monkeypatch, retention, "_delete_unused", thread.run_again)
+        prune()
+    else:
+        begun = held_at(monkeypatch, Messages, "references", prune)
+        thread.run_again()
+    begun[0].join()
+    assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
+
+
+def test_deletion_leaves_no_half_of_a_new_run(thread, monkeypatch):
+    delete = lambda: thread.one.delete_thread(thread.name)  # noqa: E731
+    begun = held_at(monkeypatch, Messages, "references", delete)
+    thread.run_again()
+    begun[0].join()
+    assert thread.read() is None
+    thread.run_again()
+    assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
+
+
+def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
+    failed: list[Exception] = []
+
+    def run(number: int) -> None:
+        saver = (thread.one, thread.other)[number % 2]
+        try:
+            for turn in range(4):
+                ns, said = f"child:{number}-{turn}", []
+                for step in range(3):
+                    name = f"{number}-{turn}-{step}"
+                    page = RESULT.model_copy(update={"id": f"page {name}"})
+                    said = [*said, HumanMessage("More.", id=f"more {name}"), page]
+                    parent = str(step - 1) if step else None
+                    thread.put(saver, str(step), said, ns, root="3", parent=parent)
+                found = saver.get_tuple(thread.config(ns, None))
+                assert found.checkpoint["channel_values"]["messages"] == said
+        except (StoreError, AssertionError) as error:
+            failed.append(error)
+
+    runs = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join()
+    assert not failed
