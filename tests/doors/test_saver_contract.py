@@ -37,7 +37,9 @@ def thread(name="t", **more) -> dict[str, Any]:
 
 def chat(saver, state=MessagesState):
     def answer(given):
-        return {"messages": AIMessage(f"answer {len(given['messages'])}")}
+        # With an id of its own: LangGraph gives it one while a pending write may be under way.
+        size = len(given["messages"])
+        return {"messages": AIMessage(f"answer {size}", id=f"answer-{uuid4()}")}
 
     builder = StateGraph(state).add_node("model", answer).add_edge(START, "model")
     return builder.compile(checkpointer=saver)
