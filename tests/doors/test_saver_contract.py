@@ -6,6 +6,7 @@ import logging
 import operator
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
