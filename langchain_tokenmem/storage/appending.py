@@ -16,7 +16,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import TranscriptRow, chunks, columns_from
-from langchain_tokenmem.storage.rows import as_stored, checksum, key_of, said_at, to_body
+from langchain_tokenmem.storage.rows import Told, checksum, key_of, said_at
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import SessionRow, save
 from langchain_tokenmem.storage.statements import Statement
@@ -39,7 +39,7 @@ def append_indexed(
     connection: Connection,
     index: IndexStore,
     session: SessionRow,
-    new: Sequence[BaseMessage],
+    new: Sequence[Told],
     now: datetime,
     *,
     may_differ: bool = False,
@@ -66,7 +66,7 @@ def append_indexed(
 def append(
     connection: Connection,
     session: SessionRow,
-    new: Sequence[BaseMessage],
+    new: Sequence[Told],
     now: datetime,
     *,
     may_differ: bool = False,
@@ -78,30 +78,35 @@ def append(
     Raises:
         ConfigurationError: When one of them cannot be stored.
     """
-    said = [as_stored(message) for message in new]
+    said = [one.stored for one in new]
     resent = _resent(connection, session, said)
     fresh = _without_known(
         connection, session, range(resent, len(said)), said, may_differ=may_differ
     )
     rows, added = [], []
     for seq, index in enumerate(fresh, session.last_seq + 1):
-        message = said[index]
-        was_named = bool(message.id)
-        if not was_named:
-            message = message.model_copy(update={"id": str(uuid4())})
+        was_named = bool(said[index].id)
+        told = new[index] if was_named else Told(new[index].given, str(uuid4()))
+        body, _, described = told.written
+        if described:
+            logger.warning(
+                "Message %s holds %s, which is no plain data: only its text form is stored.",
+                told.stored.id,
+                ", ".join(sorted(described)),
+            )
         # The mark that tells the time is no part of what is stored: ask the original.
-        moment = said_at(new[index], now)
+        moment = said_at(told.given, now)
         columns = {
             "session_key": session.key,
             "seq": seq,
-            "message_key": key_of(message.id or ""),
+            "message_key": key_of(told.stored.id or ""),
             "was_named": int(was_named),
-            "digest": digest_of(message),
+            "digest": digest_of(told.stored),
             "created_at": moment.isoformat(),
-            "body": to_body(message),
+            "body": body,
         }
         rows.append({**columns, "checksum": checksum(columns.values())})
-        added.append(TranscriptRow(seq, message, moment))
+        added.append(TranscriptRow(seq, told.stored, moment))
     if rows:
         _INSERT.run_all(connection, rows)
     return added

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -23,8 +23,6 @@ from langchain_core.messages.utils import message_chunk_to_message
 from langchain_tokenmem.core.messages import MARKS, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.plain import from_json, to_json
-
-logger = logging.getLogger(__name__)
 
 # Reading makes messages of these types and of no other, whatever a row says.
 _TYPES: dict[str, type[BaseMessage]] = {
@@ -130,31 +128,6 @@ def said_at(message: BaseMessage, now: datetime) -> datetime:
         ) from error
 
 
-def to_body(message: BaseMessage) -> str:
-    """Return a message as JSON text; what JSON cannot say is kept as text, with one warning.
-
-    Raises:
-        ConfigurationError: When no message could be made from it again.
-    """
-    data = {**message.__dict__, **(message.model_extra or {})}
-    text, described = to_json({"type": message.type, "data": data})
-    try:
-        # Changed in place after it was checked, one message would make its session unreadable.
-        from_body(text)
-    except CorruptStoreError as error:
-        raise ConfigurationError(
-            f"Message {message.id} cannot be stored, because it could not be read again "
-            f"({error.__cause__!r:.200}); say what it says with fields of the right types."
-        ) from error
-    if described:
-        logger.warning(
-            "Message %s holds %s, which is no plain data: only its text form is stored.",
-            message.id,
-            ", ".join(sorted(described)),
-        )
-    return text
-
-
 def from_body(body: str) -> BaseMessage:
     """Return the message of a row.
 
@@ -169,3 +142,67 @@ def from_body(body: str) -> BaseMessage:
             f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
             f"backup."
         ) from error
+
+
+class Written(NamedTuple):
+    """A message as JSON text, what is read from that, and the types kept as text only."""
+
+    body: str
+    read: BaseMessage
+    described: frozenset[str]
+
+
+class Told:
+    """A message on its way into a transcript, written down once.
+
+    Args:
+        given: The message as the application gave it.
+        name: Its id, if it brings none.
+
+    Attributes:
+        given: The same.
+        stored: The message as it is stored: whole instead of a chunk, without view marks.
+
+    Raises:
+        ConfigurationError: When it is no message that a transcript holds.
+    """
+
+    def __init__(self, given: BaseMessage, name: str | None = None) -> None:
+        self.given = given
+        stored = as_stored(given)
+        self.stored = stored if name is None else stored.model_copy(update={"id": name})
+
+    @cached_property
+    def written(self) -> Written:
+        """The message as JSON text; what JSON cannot say is kept as text.
+
+        Raises:
+            ConfigurationError: When no message could be made from it again.
+        """
+        message = self.stored
+        data = {**message.__dict__, **(message.model_extra or {})}
+        body, described = to_json({"type": message.type, "data": data})
+        try:
+            # Changed in place after it was checked, one message would make its session unreadable.
+            return Written(body, from_body(body), frozenset(described))
+        except CorruptStoreError as error:
+            raise ConfigurationError(
+                f"Message {message.id} cannot be stored, because it could not be read again "
+                f"({error.__cause__!r:.200}); say what it says with fields of the right types."
+            ) from error
+
+    def checked(self) -> Told:
+        """Return this message, sure to be written down.
+
+        Raises:
+            ConfigurationError: When no message could be made from it again.
+        """
+        _ = self.written
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the very message comes back."""
+        _, read, described = self.written
+        is_same = self.stored is self.given and type(read) is type(self.given)
+        return is_same and not described and read == self.given

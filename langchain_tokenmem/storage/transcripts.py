@@ -21,6 +21,7 @@ from langchain_tokenmem.storage.message_rows import (
     read_last,
     read_named,
 )
+from langchain_tokenmem.storage.rows import Told
 from langchain_tokenmem.storage.schema import messages
 from langchain_tokenmem.storage.sessions import (
     checked_id,
@@ -110,7 +111,8 @@ class TranscriptStore(SessionStates, Closing):
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
             moment = now or datetime.now(timezone.utc)
-            added, change = append_indexed(connection, self.index, session, new, moment)
+            told = [Told(message) for message in new]
+            added, change = append_indexed(connection, self.index, session, told, moment)
         self.index.tell(change)
         return [row.message.id or "" for row in added]
 

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, update
 
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.appending import append_indexed, known_keys
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
+from langchain_tokenmem.storage.database import sqlite_driver
 from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.plain import to_json
-from langchain_tokenmem.storage.rows import as_stored, from_body, key_of
+from langchain_tokenmem.storage.rows import Told, key_of
 from langchain_tokenmem.storage.sessions import find, find_or_make
 from langchain_tokenmem.storage.statements import Statement
 
@@ -41,13 +41,6 @@ class _Said(NamedTuple):
 
     seq: int
     copy: BaseMessage
-
-
-class _Told(NamedTuple):
-    """A message as a transcript gives it back, and whether that is the message itself."""
-
-    copy: BaseMessage
-    is_whole: bool
 
 
 class Shelf:
@@ -79,7 +72,8 @@ class Shelf:
     def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
         """Return where each message is, stored if it was not."""
         digests = [self._codec.digest(message) for message in new]
-        self._adder.hold()
+        if sqlite_driver(self._connection) is None:  # SQLite has one writer at a time anyway
+            self._adder.hold()
         rows = by_digest(self._connection, self._codec, self._space.group_id, sorted(set(digests)))
         said: dict[bytes, _Said] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
@@ -112,35 +106,39 @@ class Shelf:
         self, waiting: Mapping[bytes, BaseMessage], now: datetime, *, is_main: bool
     ) -> dict[bytes, _Said]:
         """Return where the transcript has messages; those of the main channel are appended."""
-        told = {digest: one for digest in waiting if (one := _told(waiting[digest])) is not None}
-        fit = [waiting[digest] for digest in told]
-        names = [copy.id for copy, _ in told.values() if copy.id]
-        found = self._appended(fit, names, now) if is_main else self._heard(names)
+        if is_main:
+            told = _told(waiting)
+            found = self._appended(list(told.values()), now)
+        else:
+            found = self._heard(list(waiting.values()))
+            names = {row.message.id for row in found}
+            told = _told({key: one for key, one in waiting.items() if one.id in names})
         there = {row.message.id: row for row in found}
         said = {}
-        for digest, (copy, is_whole) in told.items():
-            row = there.get(copy.id)
-            if is_whole and row is not None and row.message == copy:
-                said[digest] = _Said(row.seq, copy)
+        for digest, one in told.items():
+            row = there.get(one.stored.id)
+            if row is not None and one.is_whole and row.message == one.written.read:
+                said[digest] = _Said(row.seq, one.written.read)
         return said
 
-    def _appended(
-        self, fit: Sequence[BaseMessage], names: Sequence[str], now: datetime
-    ) -> list[TranscriptRow]:
+    def _appended(self, told: Sequence[Told], now: datetime) -> list[TranscriptRow]:
         """Append what the transcript lacks, and return the rows of all."""
-        if not fit:
+        if not told:
             return []
         session = find_or_make(self._connection, self._space.session_id, None)
         if self._user_id is not None and session.user_id is None:
             # A thread may have several users; it belongs to the first one.
             session = find_or_make(self._connection, self._space.session_id, self._user_id)
-        added, _ = append_indexed(self._connection, self._index, session, fit, now, may_differ=True)
+        added, _ = append_indexed(
+            self._connection, self._index, session, told, now, may_differ=True
+        )
         new = {row.message.id for row in added}
-        others = [name for name in names if name not in new]
+        others = [one.stored.id for one in told if one.stored.id and one.stored.id not in new]
         return [*added, *read_named(self._connection, session, others)] if others else added
 
-    def _heard(self, names: Sequence[str]) -> list[TranscriptRow]:
+    def _heard(self, messages: Sequence[BaseMessage]) -> list[TranscriptRow]:
         """Return the rows of those that the transcript has: another task may have been faster."""
+        names = [one.id for one in messages if one.id and isinstance(one.id, str)]
         session = find(self._connection, self._space.session_id, None) if names else None
         if session is None:
             return []
@@ -169,18 +167,17 @@ class Shelf:
         return moved
 
 
-def _told(message: BaseMessage) -> _Told | None:
-    """Return what a transcript gives back for a message; None where it does not take it.
+def _told(waiting: Mapping[bytes, BaseMessage]) -> dict[bytes, Told]:
+    """Return the messages that a transcript takes, written down.
 
     One that was changed in place may hold what no message can be made from again.
     """
+    told = {digest: _written(message) for digest, message in waiting.items()}
+    return {digest: one for digest, one in told.items() if one is not None}
+
+
+def _written(message: BaseMessage) -> Told | None:
     try:
-        stored = as_stored(message)
-        text, described = to_json(
-            {"type": stored.type, "data": {**stored.__dict__, **(stored.model_extra or {})}}
-        )
-        read = from_body(text)
-    except (ConfigurationError, CorruptStoreError):
+        return Told(message).checked()
+    except ConfigurationError:
         return None
-    is_whole = stored is message and not described and type(read) is type(message)
-    return _Told(read, is_whole and read == message)

@@ -34,7 +34,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 )
 from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
 from langchain_tokenmem.storage.message_rows import read_from
-from langchain_tokenmem.storage.rows import key_of, unescaped
+from langchain_tokenmem.storage.rows import Told, key_of, unescaped
 from langchain_tokenmem.storage.sessions import find, find_or_make, save
 
 
@@ -134,7 +134,7 @@ def _copy_group(connection: Connection, store: Checkpoints, group: Group, target
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
     said = read_from(connection, session, session.first_seq)
     for now, some in groupby(said, key=lambda row: row.created_at):
-        added, _ = append_indexed(connection, index, copy, [row.message for row in some], now)
+        added, _ = append_indexed(connection, index, copy, [Told(row.message) for row in some], now)
         copy = replace(copy, last_seq=copy.last_seq + len(added))
     save(connection, copy)
     return made.group_id
