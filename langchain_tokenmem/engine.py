@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.messages import BaseMessage
 from typing_extensions import Unpack
@@ -27,6 +27,7 @@ from langchain_tokenmem.core.scene import Meter, Scene, remembered, scene_of
 from langchain_tokenmem.core.settled import Memo
 from langchain_tokenmem.core.trigger import Policy
 from langchain_tokenmem.core.view import View, view_of
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
@@ -100,6 +101,14 @@ class Engine:
     dangling: Dangling
     legality: LegalityProfile | None
     memos: Callable[..., Memo] = field(default_factory=_memos)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, TokenBudget):
+            raise ConfigurationError(
+                f"budget is {self.budget!r}; give TokenBudget(context_window=...), in tokens."
+            )
+        if self.dangling not in get_args(Dangling):
+            raise ConfigurationError(f'dangling is {self.dangling!r}; it is "answer" or "drop".')
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine with the rules of a chat model; itself where rules were given."""

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
-from langchain_tokenmem.errors import TokenMemoryError
+from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,17 @@ logger = logging.getLogger(__name__)
 class _Running:
     future: Future[None]
     started: float
+
+
+def checked_seconds(name: str, value: float) -> float:
+    """Return a time that can be waited.
+
+    Raises:
+        ConfigurationError: When it is no number, or less than nothing.
+    """
+    if not isinstance(value, (int, float)) or not value >= 0:
+        raise ConfigurationError(f"{name} is {value!r}; it is a time in seconds, 0 or more.")
+    return value
 
 
 class SummaryJobs:

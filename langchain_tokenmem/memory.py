@@ -27,11 +27,12 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.engine import Engine
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
-from langchain_tokenmem.jobs import SummaryJobs
+from langchain_tokenmem.jobs import SummaryJobs, checked_seconds
 from langchain_tokenmem.recalling import (
     Recaller,
     RecallScope,
     Whose,
+    checked_scope,
     found_by,
     question_of,
     with_recalled,
@@ -76,6 +77,9 @@ class TokenMemory(Closing):
             `auto` to go by the model where it is known and by the common ground elsewhere.
         now: Gives the time of a summary, in UTC.
 
+    Raises:
+        ConfigurationError: When a setting cannot work.
+
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> memory = TokenMemory(TokenBudget(context_window=8_000))
@@ -118,10 +122,11 @@ class TokenMemory(Closing):
             legality=None if legality == "auto" else profile_named(legality),
         )
         self.recall = recall
-        self.recall_scope = recall_scope
+        self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
-        self.max_wait_s = max_wait_s
-        self.jobs = SummaryJobs(summary_timeout_s, self._engine.gave_up)
+        self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
+        timeout = checked_seconds("summary_timeout_s", summary_timeout_s)
+        self.jobs = SummaryJobs(timeout, self._engine.gave_up)
         self.handover = Handover()
 
     @property

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.recalled import Found
 from langchain_tokenmem.core.threads import is_part
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import Block, MemoryState
 
 RecallScope = Literal["session", "user"]
@@ -21,6 +21,17 @@ _MOST_HITS = 50
 
 _LONGEST_QUERY = 4_000
 """Characters of the newest human message that are searched for, from its beginning."""
+
+
+def checked_scope(scope: RecallScope) -> RecallScope:
+    """Return the scope.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    if scope not in get_args(RecallScope):
+        raise ConfigurationError(f'recall_scope is {scope!r}; it is "session" or "user".')
+    return scope
 
 
 class Hit(Found, Protocol):

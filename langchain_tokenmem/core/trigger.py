@@ -85,6 +85,11 @@ class Policy:
     max_tail_messages: int | None = None
 
     def __post_init__(self) -> None:
+        if self.trigger is not None and not isinstance(self.trigger, Trigger):
+            raise ConfigurationError(
+                f"trigger is {self.trigger!r}; it is None or a Trigger, such as "
+                f"Trigger(fraction=0.6)."
+            )
         if self.max_tail_messages is not None and self.trigger is None:
             raise ConfigurationError(
                 "max_tail_messages folds messages into a summary, and trigger=None turns "

@@ -122,7 +122,7 @@ def _without_known(
 ) -> list[int]:
     """Return the places of the messages whose id is not stored yet, each id once."""
     keys = {index: key_of(name) for index in places if (name := said[index].id)}
-    known = known_keys(connection, session, list(keys.values()))
+    known = known_keys(connection, session.key, list(keys.values()))
     fresh = []
     for index in places:
         key = keys.get(index, "")
@@ -139,12 +139,12 @@ def _without_known(
     return fresh
 
 
-def known_keys(connection: Connection, session: SessionRow, keys: Sequence[str]) -> dict[str, str]:
-    """Return those of the keys of messages that are stored, with the messages' digests."""
+def known_keys(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, str]:
+    """Return those of the keys of messages that a session has, with the messages' digests."""
     return {
         row["message_key"]: row["digest"]
         for chunk in chunks(keys)
-        for row in _KNOWN.all(connection, {"b_key": session.key, "names": list(chunk)})
+        for row in _KNOWN.all(connection, {"b_key": session_key, "names": list(chunk)})
     }
 
 

@@ -78,13 +78,12 @@ class Found:
         """Take what is known, whether the messages still say it or not."""
         goes_on = (run for run in runs if _goes_on(self.messages, run))
         self.base = next(goes_on, None)
-        size = 0
+        start = 0
         if self.base is not None:
-            size = min(len(self.base.objects), len(self.messages))
-            self._fields[:size] = self.base.fields[:size]
-            self.references[:size] = self.base.references[:size]
-        for index in range(size, len(self.messages)):
-            message = self.messages[index]
+            start = min(len(self.base.objects), len(self.messages))
+            self._fields[:start] = self.base.fields[:start]
+            self.references[:start] = self.base.references[:start]
+        for index, message in enumerate(self.messages[start:], start):
             one = named.get(message.id) if isinstance(message.id, str) else None
             if one is not None and one.kind is type(message):
                 self._fields[index], self.references[index] = one.fields, one.reference

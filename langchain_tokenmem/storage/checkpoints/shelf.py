@@ -138,13 +138,12 @@ class Shelf:
 
     def _heard(self, messages: Sequence[BaseMessage]) -> list[TranscriptRow]:
         """Return the rows of those that the transcript has: another task may have been faster."""
-        names = [one.id for one in messages if one.id and isinstance(one.id, str)]
-        session = find(self._connection, self._space.session_id, None) if names else None
+        names = {key_of(one.id): one.id for one in messages if isinstance(one.id, str) and one.id}
+        there = known_keys(self._connection, key_of(self._space.session_id), list(names))
+        session = find(self._connection, self._space.session_id, None) if there else None
         if session is None:
             return []
-        there = known_keys(self._connection, session, [key_of(name) for name in names])
-        names = [name for name in names if key_of(name) in there]
-        return read_named(self._connection, session, names) if names else []
+        return read_named(self._connection, session, [names[key] for key in there])
 
     def _moved(self, row: dict[str, Any] | None, digest: bytes, said: _Said) -> dict[str, Any]:
         """Let the transcript hold a message, with the proof of what it says if there is a key."""
