@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage
 from typing_extensions import Unpack
 
 from langchain_tokenmem.compaction import Order, Work, compaction, decided
-from langchain_tokenmem.core.around import Around
+from langchain_tokenmem.core.around import Around, Asked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.mending import Dangling
@@ -36,6 +36,11 @@ from langchain_tokenmem.tokens.resolve import counter_for
 
 _MEMOS = 16
 """Conversations of which a memory keeps what is settled, while others come and go."""
+
+
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(timezone.utc)
 
 
 def _memos() -> Callable[..., Memo]:
@@ -177,21 +182,22 @@ class Engine:
         return Explanation(taken.view(), self.plan(taken), taken.scene.profile.name)
 
     def compaction(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **around: Unpack[Around],
+        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
     ) -> Work[MemoryState]:
-        """Do what the plan asks for, and return the new state; keywords as in `Asked`."""
-        taken = self.taken(messages, state, **around)
-        order = replace(self._order(taken), force=force, instruction=instruction, steps=steps)
+        """Do what the plan asks for, and return the new state."""
+        taken, order, _ = self._begun(messages, state, **asked)
         return (yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order))
 
     def compaction_and_view(
+        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
+    ) -> Work[tuple[MemoryState, View]]:
+        """Do the same, and return the view under the new state with it."""
+        taken, order, around = self._begun(messages, state, **asked)
+        new = yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
+        seen = taken if new is taken.state else self.taken(messages, new, **around)
+        return new, seen.view()
+
+    def _begun(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
@@ -200,13 +206,11 @@ class Engine:
         instruction: str | None = None,
         steps: Steps = "all",
         **around: Unpack[Around],
-    ) -> Work[tuple[MemoryState, View]]:
-        """Do the same, and return the view under the new state with it."""
+    ) -> tuple[Taken, Order, Around]:
+        """Return a conversation taken apart, how it is to be compacted, and what surrounds it."""
         taken = self.taken(messages, state, **around)
         order = replace(self._order(taken), force=force, instruction=instruction, steps=steps)
-        new = yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
-        seen = taken if new is taken.state else self.taken(messages, new, **around)
-        return new, seen.view()
+        return taken, order, around
 
     def _order(self, taken: Taken) -> Order:
         return Order(

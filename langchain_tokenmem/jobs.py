@@ -46,10 +46,13 @@ class SummaryJobs:
         timeout_s: Seconds after which a job is given up: another may start, and the process may
             end without it.
         on_timeout: Called for each job that is given up.
+
+    Raises:
+        ConfigurationError: When `timeout_s` is no time.
     """
 
     def __init__(self, timeout_s: float, on_timeout: Callable[[], None]) -> None:
-        self.timeout_s = timeout_s
+        self.timeout_s = checked_seconds("summary_timeout_s", timeout_s)
         self._on_timeout = on_timeout
         self._running: dict[Hashable, _Running] = {}
         self._lock = threading.Lock()

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.recalled import block_of
 from langchain_tokenmem.core.trigger import Policy, Trigger
 from langchain_tokenmem.core.view import View
-from langchain_tokenmem.engine import Engine
+from langchain_tokenmem.engine import Engine, utc_now
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.handover import Handover
 from langchain_tokenmem.jobs import SummaryJobs, checked_seconds
@@ -41,10 +41,6 @@ from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)
 
 
 class TokenMemory(Closing):
@@ -105,7 +101,7 @@ class TokenMemory(Closing):
         max_wait_s: float = 30.0,
         summary_timeout_s: float = 120.0,
         legality: LegalityProfile | str = "auto",
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         """Log a warning; the same one is logged once."""
@@ -125,8 +121,7 @@ class TokenMemory(Closing):
         self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
-        timeout = checked_seconds("summary_timeout_s", summary_timeout_s)
-        self.jobs = SummaryJobs(timeout, self._engine.gave_up)
+        self.jobs = SummaryJobs(summary_timeout_s, self._engine.gave_up)
         self.handover = Handover()
 
     @property

@@ -14,9 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.sql.base import Executable
-from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy import Connection, Select, UpdateBase
 
 from langchain_tokenmem.storage.database import sqlite_driver
 
@@ -51,7 +49,7 @@ class Statement:
             those that expand, and the columns of an insert or update by name.
     """
 
-    def __init__(self, clause: Executable) -> None:
+    def __init__(self, clause: Select[Any] | UpdateBase) -> None:
         self._clause = clause
         self._forms: dict[tuple[tuple[str, ...], tuple[int, ...]], _Form] = {}
 
@@ -96,9 +94,6 @@ class Statement:
         return driver.execute(form.sql, form.positions(values))
 
     def _written(self, connection: Connection, values: Mapping[str, Any]) -> _Form:
-        clause = self._clause
-        if not isinstance(clause, ClauseElement):
-            raise TypeError(f"{clause!r} is no statement that can be written down")
-        compiled: Any = clause.compile(dialect=connection.dialect, column_keys=list(values))
+        compiled: Any = self._clause.compile(dialect=connection.dialect, column_keys=list(values))
         sql = compiled.construct_expanded_state(values).statement
         return _Form(sql, compiled.positiontup, compiled.params)

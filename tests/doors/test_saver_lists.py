@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.storage.checkpoints import breath
+from langchain_tokenmem.storage.checkpoints.codec import Codec
 from tests.doors.test_saver_field_failures import at, put
 
-CHANGES = ("edit", "nest", "remove", "say", "shuffle", "cut", "read", "say much", "replace")
+CHANGES = (
+    *("edit", "nest", "remove", "say", "shuffle", "cut", "read", "say much", "replace"),
+    *("rebuild", "more", "less", "forget its id"),
+)
 
 
-def changed(  # noqa: PLR0911  (one for each change)
+def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
     said: list[BaseMessage], how: str, dice: random.Random
 ) -> list[BaseMessage]:
     """Change messages in place, or the list that they stand in."""
@@ -24,6 +29,15 @@ def changed(  # noqa: PLR0911  (one for each change)
         said[place].content = mark
     elif how == "nest":
         said[place].additional_kwargs["mark"] = mark
+    elif how == "more":
+        said[place].mark = mark
+    elif how == "less":
+        for message in said:
+            (message.model_extra or {}).clear()
+    elif how == "forget its id":
+        said[place].id = None
+    elif how == "rebuild":
+        return [message.model_copy(deep=True) for message in said]
     elif how == "remove" and len(said) > 1:
         return said[:place] + said[place + 1 :]
     elif how == "say":
@@ -60,3 +74,35 @@ def test_a_list_is_stored_as_it_is(changes, dice, key):
             for reader in (saver, TokenMemorySaver(store, key=key)):
                 found = reader.get_tuple(parent).checkpoint["channel_values"]
                 assert found == {"messages": wanted, "some": wanted[:5]}
+
+
+def test_a_list_that_was_built_anew_is_known_by_its_ids(monkeypatch):
+    digests = []
+    plain = Codec.digest
+    monkeypatch.setattr(
+        Codec, "digest", lambda codec, message: digests.append(message) or plain(codec, message)
+    )
+    with TranscriptStore("sqlite://") as store:
+        saver, parent, said = TokenMemorySaver(store), at(), []
+        for number in range(20):
+            said = [message.model_copy(deep=True) for message in said]
+            said += [HumanMessage(f"{number}", id=f"m{number}")]
+            parent = put(saver, parent, {"messages": said}, f"{number:032}.5")
+        assert [message.id for message in digests] == [message.id for message in said]
+
+
+async def test_only_beside_an_event_loop_does_long_work_pause(monkeypatch):
+    pauses = []
+    monkeypatch.setattr(breath.time, "sleep", pauses.append)
+    with TranscriptStore("sqlite://") as store:
+        saver = TokenMemorySaver(store)
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(1_000)]
+        config = put(saver, at(), {"messages": said})
+        assert saver.get_tuple(config).checkpoint["channel_values"] == {"messages": said}
+        assert pauses == []
+        found = await saver.aget_tuple(config)
+        assert found.checkpoint["channel_values"] == {"messages": said}
+        assert len(pauses) >= 1_000 / breath.AT_A_STRETCH
+        pauses.clear()
+        saver.get_tuple(config)
+        assert pauses == []
