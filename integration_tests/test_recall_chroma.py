@@ -229,7 +229,9 @@ def check_healed(home: Path, damage: str) -> None:
     assert recall.search("message m7 thing", session_id="s0", k=3), damage
     recall.index()
     state = recall_worker.state_of(store, recall)
-    assert state["entries"] == state["found"] == state["vectors"] == 1_100, damage
+    assert state["entries"] == state["vectors"] == 1_100, damage
+    # A graph is approximate, and one of over 1,000 that was built anew may miss an entry or two.
+    assert 0.99 * 1_100 <= state["found"] <= 1_100, damage
     recall.close()
     store.close()
     shutil.rmtree(home)
