@@ -80,9 +80,8 @@ def append(
     """
     said = [one.stored for one in new]
     resent = _resent(connection, session, said)
-    fresh = _without_known(
-        connection, session, range(resent, len(said)), said, may_differ=may_differ
-    )
+    places = range(resent, len(said))
+    fresh = _without_known(connection, session, places, new, may_differ=may_differ)
     rows, added = [], []
     for seq, index in enumerate(fresh, session.last_seq + 1):
         was_named = bool(said[index].id)
@@ -101,7 +100,7 @@ def append(
             "seq": seq,
             "message_key": key_of(told.stored.id or ""),
             "was_named": int(was_named),
-            "digest": digest_of(told.stored),
+            "digest": told.digest,
             "created_at": moment.isoformat(),
             "body": body,
         }
@@ -116,26 +115,26 @@ def _without_known(
     connection: Connection,
     session: SessionRow,
     places: range,
-    said: Sequence[BaseMessage],
+    new: Sequence[Told],
     *,
     may_differ: bool,
 ) -> list[int]:
     """Return the places of the messages whose id is not stored yet, each id once."""
-    keys = {index: key_of(name) for index in places if (name := said[index].id)}
+    keys = {index: key_of(name) for index in places if (name := new[index].stored.id)}
     known = known_keys(connection, session.key, list(keys.values()))
     fresh = []
     for index in places:
         key = keys.get(index, "")
         if key not in known:
             fresh.append(index)
-        elif not may_differ and known[key] != digest_of(said[index]):
+        elif not may_differ and known[key] != new[index].digest:
             logger.warning(
                 "Session %s: message %s is there with other words; the first ones stay.",
                 session.session_id,
-                said[index].id,
+                new[index].stored.id,
             )
         if key:
-            known.setdefault(key, digest_of(said[index]))
+            known.setdefault(key, new[index].digest)
     return fresh
 
 

@@ -204,7 +204,7 @@ def is_writer(connection: Connection) -> bool:
 
 def sqlite_driver(connection: Connection) -> sqlite3.Connection | None:
     """Return SQLite's own connection; None where the database is another one."""
-    driver = connection.connection.driver_connection
+    driver = connection.connection.dbapi_connection
     return driver if isinstance(driver, sqlite3.Connection) else None
 
 

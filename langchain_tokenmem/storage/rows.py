@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from langchain_core.messages import (
@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import message_chunk_to_message
 
-from langchain_tokenmem.core.messages import MARKS, marks_of, role_of
+from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.plain import from_json, to_json
 
@@ -52,6 +52,7 @@ def key_of(name: str) -> str:
     return f"#{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
+@lru_cache(maxsize=1_024)
 def escaped(name: str) -> str:
     """Return a text as any database can hold it: NUL and lone surrogates escaped."""
     return name.encode("unicode_escape", "surrogatepass").decode("ascii")
@@ -64,12 +65,19 @@ def unescaped(text: str) -> str:
 
 def checksum(values: Iterable[Any]) -> str:
     """Return 32 hex digits (BLAKE2b) over the columns of a row, their types included."""
-    digest = hashlib.blake2b(digest_size=16)
-    for value in values:
-        plain = str(value).encode("utf-8", "backslashreplace")
-        digest.update(b"%s:%d:" % (type(value).__name__.encode(), len(plain)))
-        digest.update(plain)
-    return digest.hexdigest()
+    return hashlib.blake2b(as_bytes(values), digest_size=16).hexdigest()
+
+
+def as_bytes(values: Iterable[Any]) -> bytes:
+    """Return the columns of a row as bytes that no other row has.
+
+    As Python writes them in ASCII; of what is bytes the length, and all of that at the end.
+    """
+    columns = [*values]
+    data = [value for value in columns if type(value) is bytes]
+    if data:
+        columns = [(len(value),) if type(value) is bytes else value for value in columns]
+    return b"".join([ascii(columns).encode(), *data])
 
 
 def as_stored(message: BaseMessage) -> BaseMessage:
@@ -190,6 +198,11 @@ class Told:
                 f"Message {message.id} cannot be stored, because it could not be read again "
                 f"({error.__cause__!r:.200}); say what it says with fields of the right types."
             ) from error
+
+    @cached_property
+    def digest(self) -> str:
+        """What names the words of the message."""
+        return digest_of(self.stored)
 
     def checked(self) -> Told:
         """Return this message, sure to be written down.

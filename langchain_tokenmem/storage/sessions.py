@@ -187,6 +187,7 @@ def checked_row(found: Mapping[Any, Any]) -> SessionRow:
 
 
 _COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checksum")
+_CHANGING = ("user_id", "first_seq", "last_seq", "version", "budget", "state", "checksum")
 _AS_THEY_ARE = ("first_seq", "last_seq", "version", "budget", "state")
 
 
@@ -264,5 +265,4 @@ def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
 def save(connection: Connection, row: SessionRow) -> None:
     """Write the row back."""
     values = row.values()
-    key = values.pop("session_key")
-    _SAVE.run(connection, {**values, "b_key": key})
+    _SAVE.run(connection, {"b_key": row.key, **{name: values[name] for name in _CHANGING}})

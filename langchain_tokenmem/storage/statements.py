@@ -9,36 +9,25 @@ the server is further away than that, SQLAlchemy runs it as usual.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, UpdateBase
+from sqlalchemy import BindParameter, Connection, Select, UpdateBase
+from sqlalchemy.sql.visitors import iterate
 
 from langchain_tokenmem.storage.database import sqlite_driver
 
 Row = Mapping[Any, Any]
 
 
-@dataclass(frozen=True)
-class _Form:
-    """SQL for parameters of one shape: their names in order, and the values that are its own."""
+class _Form(NamedTuple):
+    """SQL for parameters of one shape, and how the driver takes them."""
 
     sql: str
-    names: Sequence[str]
-    own: Mapping[str, Any]
-
-    def positions(self, values: Mapping[str, Any]) -> list[Any]:
-        """Return the parameters as the driver takes them."""
-        flat: list[Any] = []
-        for name in self.names:
-            value = values[name] if name in values else self.own[name]
-            if type(value) is list:
-                flat += value
-            else:
-                flat.append(value)
-        return flat
+    positions: Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Statement:
@@ -51,7 +40,10 @@ class Statement:
 
     def __init__(self, clause: Select[Any] | UpdateBase) -> None:
         self._clause = clause
-        self._forms: dict[tuple[tuple[str, ...], tuple[int, ...]], _Form] = {}
+        parameters = (one for one in iterate(clause) if isinstance(one, BindParameter))
+        self._expands = any(one.expanding for one in parameters)
+        self._columns = clause.selected_columns.keys() if isinstance(clause, Select) else []
+        self._forms: dict[tuple[str | int, ...], _Form] = {}
 
     def all(self, connection: Connection, values: Mapping[str, Any]) -> Sequence[Row]:
         """Return the rows that it finds, by name of column."""
@@ -61,8 +53,7 @@ class Statement:
         # A row that cannot be decoded would leave the cursor open for as long as the error is held,
         # and the connection would go on with what it saw then, whatever is committed meanwhile.
         with closing(self._run(connection, driver, values)) as cursor:
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return [dict(zip(self._columns, row, strict=True)) for row in cursor.fetchall()]
 
     def first(self, connection: Connection, values: Mapping[str, Any]) -> Row | None:
         """Return the first row that it finds, None when it finds none."""
@@ -81,19 +72,40 @@ class Statement:
         if driver is None:
             connection.execute(self._clause, rows)
         else:
-            for row in rows:
-                self._run(connection, driver, row)
+            form = self._form(connection, rows[0])
+            driver.executemany(form.sql, map(form.positions, rows))
 
     def _run(
         self, connection: Connection, driver: sqlite3.Connection, values: Mapping[str, Any]
     ) -> sqlite3.Cursor:
-        shape = (tuple(values), tuple(len(one) for one in values.values() if type(one) is list))
+        form = self._form(connection, values)
+        return driver.execute(form.sql, form.positions(values))
+
+    def _form(self, connection: Connection, values: Mapping[str, Any]) -> _Form:
+        shape: tuple[str | int, ...] = tuple(values)
+        if self._expands:
+            shape += tuple(len(one) for one in values.values() if type(one) is list)
         form = self._forms.get(shape)
         if form is None:
             form = self._forms[shape] = self._written(connection, values)
-        return driver.execute(form.sql, form.positions(values))
+        return form
 
     def _written(self, connection: Connection, values: Mapping[str, Any]) -> _Form:
         compiled: Any = self._clause.compile(dialect=connection.dialect, column_keys=list(values))
         sql = compiled.construct_expanded_state(values).statement
-        return _Form(sql, compiled.positiontup, compiled.params)
+        names = compiled.positiontup
+        if not self._expands and len(names) > 1 and values.keys() >= set(names):
+            return _Form(sql, itemgetter(*names))
+        return _Form(sql, partial(_flat, names, compiled.params))
+
+
+def _flat(names: Sequence[str], own: Mapping[str, Any], values: Mapping[str, Any]) -> list[Any]:
+    """Return parameters in the order of their names; what is not given is the statement's own."""
+    flat: list[Any] = []
+    for name in names:
+        value = values[name] if name in values else own[name]
+        if type(value) is list:
+            flat += value
+        else:
+            flat.append(value)
+    return flat

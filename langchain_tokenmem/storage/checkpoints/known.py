@@ -44,11 +44,13 @@ class Run(NamedTuple):
         objects: The messages; to hold them keeps them from being taken for others.
         fields: What each said when it was stored; None where that is not all it said.
         references: Where each is stored.
+        hidden: The places of those that are rows of contents.
     """
 
     objects: Sequence[BaseMessage]
     fields: Sequence[dict[str, Any] | None]
     references: Sequence[int]
+    hidden: Sequence[int]
 
 
 class Found:
@@ -70,9 +72,11 @@ class Found:
         self.messages = messages
         self.group_id = group_id
         self.references = [0] * len(messages)
-        self.new = [*range(len(messages))]
+        self.new: Sequence[int] = range(len(messages))
         self.base: Run | None = None
         self._fields: list[dict[str, Any] | None] = [None] * len(messages)
+        self._hidden: list[int] = []
+        self._unknown = len(messages)  # place of the first one that nothing is known of
 
     def look(self, runs: Iterable[Run], named: Mapping[str, Known]) -> None:
         """Take what is known, whether the messages still say it or not."""
@@ -83,10 +87,15 @@ class Found:
             start = min(len(self.base.objects), len(self.messages))
             self._fields[:start] = self.base.fields[:start]
             self.references[:start] = self.base.references[:start]
+            self._hidden = [at for at in self.base.hidden if at < start]
         for index, message in enumerate(self.messages[start:], start):
             one = named.get(message.id) if isinstance(message.id, str) else None
-            if one is not None and one.kind is type(message):
-                self._fields[index], self.references[index] = one.fields, one.reference
+            if one is None or one.kind is not type(message):
+                self._unknown = min(self._unknown, index)
+                continue
+            self._fields[index], self.references[index] = one.fields, one.reference
+            if one.reference < 0:
+                self._hidden.append(index)
 
     def check(self, settled: Collection[int] | None) -> None:
         """Decide what is new: what does not say the same, and what could be stored elsewhere.
@@ -94,22 +103,23 @@ class Found:
         Args:
             settled: Rows of contents that stay there; others count as new. None: all stay.
         """
-        self.new = []
+        new: list[int] = []
         # The last ones are new in nearly every step of a chat: apart, so that one comparison does
         # for all others.
-        size = self.references.index(0) if 0 in self.references else len(self.messages)
+        size = self._unknown
         for start in range(0, size, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, size))
             if not _are_same(self._fields[part], self.messages[part]):
-                self.new += self._changed_in(part)
+                new += self._changed_in(part)
             if start + _AT_ONCE < size:
                 breathe()
-        self.new += self._changed_in(slice(size, len(self.messages)))
+        new += self._changed_in(slice(size, len(self.messages)))
         if settled is not None:
-            moving = (at for at in self.hidden() if self.references[at] not in settled)
-            self.new = sorted({*self.new, *moving})
-        for index in self.new:
+            moving = (at for at in self._hidden if self.references[at] not in settled)
+            new = sorted({*new, *moving})
+        for index in new:
             self.references[index] = 0
+        self.new = new
 
     def _changed_in(self, part: slice) -> Iterable[int]:
         changed = map(_is_changed, self._fields[part], self.messages[part])
@@ -117,17 +127,18 @@ class Found:
 
     def hidden(self) -> list[int]:
         """Return the places of those that are known to be rows of contents."""
-        if min(self.references, default=0) >= 0:
-            return []
-        return list(compress(count(), map((0).__gt__, self.references)))
+        return [at for at in self._hidden if self.references[at] < 0]
 
     def place(self, index: int, fields: dict[str, Any] | None, reference: int) -> None:
         """Take in where a new message was stored, and as what."""
         self._fields[index], self.references[index] = fields, reference
+        if reference < 0:
+            self._hidden.append(index)
 
     def as_run(self) -> Run:
         """Return the list as a run."""
-        return Run(tuple(self.messages), self._fields, self.references)
+        hidden = sorted({*self.hidden()})
+        return Run(tuple(self.messages), self._fields, self.references, hidden)
 
 
 def _goes_on(messages: Sequence[BaseMessage], run: Run) -> bool:

@@ -145,9 +145,10 @@ class MessageMemory:
             given += map(copied, kept[start : start + AT_A_STRETCH])
             breathe()
         fields = [one.fields for one in kept]
+        hidden = [at for at, reference in enumerate(references) if reference < 0]
         with self._lock:
             group = self._group(space)
-            group.runs.append(Run(given, fields, references))
+            group.runs.append(Run(given, fields, references, hidden))
             self._shrink(group)
         return given
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -24,8 +24,12 @@ _CONTENT = ("group_id", "number", "digest", "seq", "body")
 _HERE = checkpoints.c.space_id == bindparam("b_space_id")
 _AT = checkpoints.c.checkpoint_key == bindparam("b_key")
 AT = Statement(select(checkpoints).where(_HERE, _AT))
+_EARLY = select(func.count().label("early")).where(
+    writes.c.space_id == bindparam("b_space_id"), writes.c.checkpoint_key == bindparam("b_key")
+)
+_COUNT_EARLY = Statement(_EARLY)
 _BOTH = Statement(
-    select(checkpoints).where(
+    select(checkpoints, _EARLY.scalar_subquery().label("early")).where(
         _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
     )
 )
@@ -78,6 +82,20 @@ class Stored:
     def references(self) -> list[str]:
         """Return the ranges of the messages that its small values need."""
         return [value.refs for value in self.inline.values() if value.refs]
+
+
+class Place(NamedTuple):
+    """What a checkpoint finds where it is to be stored.
+
+    Attributes:
+        old: The checkpoint as it is there already.
+        parent: The one before it.
+        writes: How many pending writes of it are there; they may come before it.
+    """
+
+    old: Stored | None
+    parent: Stored | None
+    writes: int
 
 
 @dataclass(frozen=True)
@@ -167,20 +185,20 @@ def checkpoint_at(connection: Connection, codec: Codec, space_id: int, key: str)
     return stored
 
 
-def find_both(
+def find_place(
     connection: Connection, codec: Codec, space_id: int, checkpoint_id: str, parent: str | None
-) -> tuple[Stored | None, Stored | None]:
-    """Return a checkpoint and its parent, checked, as far as they are there.
+) -> Place:
+    """Return what a checkpoint finds where it is to be stored, checked.
 
     Raises:
-        CorruptStoreError: When the row of one is damaged.
+        CorruptStoreError: When the row of the checkpoint or its parent is damaged.
     """
-    key = key_of(checkpoint_id)
-    names = {"b_space_id": space_id, "b_key": key, "b_parent": key_of(parent) if parent else key}
-    found = _BOTH.all(connection, names)
+    key, parent_key = key_of(checkpoint_id), key_of(parent) if parent else None
+    names = {"b_space_id": space_id, "b_key": key}
+    found = _BOTH.all(connection, {**names, "b_parent": parent_key or key})
+    early = (found or _COUNT_EARLY.all(connection, names))[0]["early"]
     stored = {row["checkpoint_key"]: as_stored_checkpoint(codec, row) for row in found}
-    before = stored.get(key_of(parent)) if parent else None
-    return stored.get(key_of(checkpoint_id)), before
+    return Place(stored.get(key), stored.get(parent_key or ""), early)
 
 
 def as_stored_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> Stored:

@@ -104,7 +104,7 @@ class Checkpoints:
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
             id_ = checkpoint["id"]
-            old, parent = rows.find_both(
+            old, parent, early = rows.find_place(
                 connection, self.codec, space.space_id, id_, address.checkpoint_id
             )
             if old is None and not draft.is_fork:
@@ -114,7 +114,7 @@ class Checkpoints:
                 address.checkpoint_id,
                 {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}},
                 draft.metadata,
-                writes=len(pending_rows.known_writes(connection, space.space_id, id_)),
+                writes=early,
             )
             space = self._values.fill(connection, space, draft, stored, parent, values, lessons)
             rows.insert_checkpoint(
