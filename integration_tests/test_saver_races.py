@@ -101,6 +101,23 @@ def test_deletion_leaves_no_half_of_a_new_run(thread, monkeypatch):
     assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
 
 
+@pytest.mark.parametrize("whose", ["session_id", "user_id"])
+def test_erasing_a_thread_and_a_step_of_it_never_wait_for_one_another(thread, monkeypatch, whose):
+    thread.one.store.add(thread.name, [HumanMessage("Hi", id="m0")], user_id=thread.name)
+    erased: list[dict[str, int]] = []
+
+    def erase() -> None:
+        erased.append(thread.one.store.erase(**{whose: thread.name}))
+
+    begun = held_at(monkeypatch, Messages, "references", erase)
+    said = [HumanMessage("Hello", id="m1"), HumanMessage("More.", id="m3")]
+    thread.put(thread.other, "4", said, parent="3")
+    begun[0].join()
+    assert erased[0]["checkpoints"] == 4
+    assert thread.other.get_tuple(thread.config("", None)) is None
+    assert thread.one.store.messages(thread.name) == []
+
+
 def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
     failed: list[Exception] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, select
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.units import Change
@@ -34,6 +34,16 @@ _KNOWN = Statement(
     )
 )
 
+_TIMES = Statement(
+    select(messages.c.digest, func.count().label("times"))
+    .where(
+        messages.c.session_key == bindparam("b_key"),
+        messages.c.was_named == literal_column("0"),  # as the index has it
+        messages.c.digest.in_(bindparam("digests", expanding=True)),
+    )
+    .group_by(messages.c.digest)
+)
+
 
 def append_indexed(
     connection: Connection,
@@ -42,7 +52,7 @@ def append_indexed(
     new: Sequence[Told],
     now: datetime,
     *,
-    may_differ: bool = False,
+    of_thread: bool = False,
 ) -> tuple[list[TranscriptRow], Change]:
     """Append what is new, and note it for the index.
 
@@ -52,12 +62,12 @@ def append_indexed(
         session: The session's row as it is stored.
         new: The messages, oldest first.
         now: Time of messages that bring none.
-        may_differ: Whether a message that is there with other words is worth no warning.
+        of_thread: Whether they come from a checkpointed thread, as for `append`.
 
     Returns:
         The new rows, and what to tell the index's listeners after the commit.
     """
-    added = append(connection, session, new, now, may_differ=may_differ)
+    added = append(connection, session, new, now, of_thread=of_thread)
     if added:
         save(connection, replace(session, last_seq=session.last_seq + len(added)))
     return added, index.appended(connection, session, added)
@@ -69,23 +79,31 @@ def append(
     new: Sequence[Told],
     now: datetime,
     *,
-    may_differ: bool = False,
+    of_thread: bool = False,
 ) -> list[TranscriptRow]:
     """Insert the messages that are new, and return them with number and time.
 
-    One that is there with other words stays as it is, with a warning unless it `may_differ`.
+    One that is there with other words stays as it is, with a warning.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session's row as it is stored.
+        new: The messages, oldest first.
+        now: Time of messages that bring none.
+        of_thread: Whether they come from a checkpointed thread: then other words for a known id
+            are an edit and worth no warning, and those without an id are new.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
     """
     said = [one.stored for one in new]
-    resent = _resent(connection, session, said)
+    resent = 0 if of_thread else _resent(connection, session, said)
     places = range(resent, len(said))
-    fresh = _without_known(connection, session, places, new, may_differ=may_differ)
+    fresh = _without_known(connection, session, places, new, may_differ=of_thread)
     rows, added = [], []
     for seq, index in enumerate(fresh, session.last_seq + 1):
-        was_named = bool(said[index].id)
-        told = new[index] if was_named else Told(new[index].given, str(uuid4()))
+        was_named = bool(new[index].given.id)
+        told = new[index] if said[index].id else Told(new[index].given, str(uuid4()))
         body, _, described = told.written
         if described:
             logger.warning(
@@ -105,7 +123,7 @@ def append(
             "body": body,
         }
         rows.append({**columns, "checksum": checksum(columns.values())})
-        added.append(TranscriptRow(seq, told.stored, moment))
+        added.append(TranscriptRow(seq, told.stored, moment, was_named))
     if rows:
         _INSERT.run_all(connection, rows)
     return added
@@ -144,6 +162,15 @@ def known_keys(connection: Connection, session_key: str, keys: Sequence[str]) ->
         row["message_key"]: row["digest"]
         for chunk in chunks(keys)
         for row in _KNOWN.all(connection, {"b_key": session_key, "names": list(chunk)})
+    }
+
+
+def times_said(connection: Connection, session_key: str, digests: Sequence[str]) -> dict[str, int]:
+    """Return how often messages without an id were said in these words, by the words' digest."""
+    return {
+        row["digest"]: row["times"]
+        for chunk in chunks(digests)
+        for row in _TIMES.all(connection, {"b_key": session_key, "digests": list(chunk)})
     }
 
 

@@ -63,6 +63,8 @@ def erase(
     Returns:
         How many rows there were of each kind, and the numbers of the shelves that are gone.
     """
+    named = [] if session_id is None else [key_of(checked_id(session_id))]
+    _hold_threads(connection, named or session_keys(connection, None, user_id))
     keys = session_keys(connection, session_id, user_id)
     # A thread goes whole: the sessions of its sub-graphs, too.
     parts = [
@@ -78,6 +80,16 @@ def erase(
     counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in keys)
     return counts, gone
+
+
+def _hold_threads(connection: Connection, keys: Sequence[str]) -> None:
+    """Hold threads before their sessions, as a put does: the two would wait for each other."""
+    connection.execute(
+        select(spaces.c.space_id)
+        .where(spaces.c.thread_key.in_(keys))
+        .order_by(spaces.c.space_id)
+        .with_for_update()
+    ).all()
 
 
 def erase_sessions(

@@ -40,11 +40,13 @@ class TranscriptRow:
         seq: Its number in the session; grows by one, is never used again.
         message: The message as the application said it.
         created_at: When it was said, in UTC.
+        was_named: Whether it brought its id.
     """
 
     seq: int
     message: BaseMessage
     created_at: datetime
+    was_named: bool = True
 
 
 def read_from(connection: Connection, session: SessionRow, start: int) -> list[TranscriptRow]:
@@ -228,7 +230,10 @@ def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:
 
 def _row(columns: Mapping[str, Any]) -> TranscriptRow:
     return TranscriptRow(
-        columns["seq"], from_body(columns["body"]), datetime.fromisoformat(columns["created_at"])
+        columns["seq"],
+        from_body(columns["body"]),
+        datetime.fromisoformat(columns["created_at"]),
+        bool(columns["was_named"]),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
+    Index,
     Integer,
     MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 SCHEMA_VERSION = 1
@@ -62,6 +64,16 @@ messages = Table(
     UniqueConstraint("session_key", "message_key"),
 )
 """One row a message; rows are added and, by `clear`, deleted, never changed."""
+
+_UNNAMED = text("was_named = 0")
+
+Index(
+    "tokenmem_messages_unnamed",
+    messages.c.session_key,
+    messages.c.digest,
+    sqlite_where=_UNNAMED,
+    postgresql_where=_UNNAMED,
+)
 
 leases = Table(
     "tokenmem_leases",

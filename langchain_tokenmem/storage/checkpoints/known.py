@@ -45,12 +45,14 @@ class Run(NamedTuple):
         fields: What each said when it was stored; None where that is not all it said.
         references: Where each is stored.
         hidden: The places of those that are rows of contents.
+        is_main: Whether it was the value of the channel that is the transcript.
     """
 
     objects: Sequence[BaseMessage]
     fields: Sequence[dict[str, Any] | None]
     references: Sequence[int]
     hidden: Sequence[int]
+    is_main: bool
 
 
 class Found:
@@ -59,20 +61,27 @@ class Found:
     Args:
         messages: The list.
         group_id: Number of the session in which they are looked for; None where it is unknown.
+        is_main: Whether it is the value of the channel that is the transcript.
 
     Attributes:
         messages: The list.
         group_id: That number.
         references: Where each is stored, 0 for what is new.
         new: The places of what is new.
+        fresh_from: Place behind the last of the messages that were given out or stored before:
+            from there on nothing was said before. 0 where none of them was.
         base: The run that the list goes on from.
     """
 
-    def __init__(self, messages: Sequence[BaseMessage], group_id: int | None) -> None:
+    def __init__(
+        self, messages: Sequence[BaseMessage], group_id: int | None, *, is_main: bool
+    ) -> None:
         self.messages = messages
         self.group_id = group_id
+        self._is_main = is_main
         self.references = [0] * len(messages)
         self.new: Sequence[int] = range(len(messages))
+        self.fresh_from = 0
         self.base: Run | None = None
         self._fields: list[dict[str, Any] | None] = [None] * len(messages)
         self._hidden: list[int] = []
@@ -80,6 +89,9 @@ class Found:
 
     def look(self, runs: Iterable[Run], named: Mapping[str, Known]) -> None:
         """Take what is known, whether the messages still say it or not."""
+        # What has no id may be said again in the same words: the transcript has it from the main
+        # channel only.
+        runs = [run for run in runs if run.is_main or not self._is_main]
         goes_on = (run for run in runs if _goes_on(self.messages, run))
         self.base = next(goes_on, None)
         start = 0
@@ -88,8 +100,13 @@ class Found:
             self._fields[:start] = self.base.fields[:start]
             self.references[:start] = self.base.references[:start]
             self._hidden = [at for at in self.base.hidden if at < start]
+            self.fresh_from = start
+        unnamed = _without_ids(runs) if not all(one.id for one in self.messages[start:]) else {}
         for index, message in enumerate(self.messages[start:], start):
             one = named.get(message.id) if isinstance(message.id, str) else None
+            if not message.id and id(message) in unnamed:
+                one = unnamed[id(message)]
+                self.fresh_from = index + 1
             if one is None or one.kind is not type(message):
                 self._unknown = min(self._unknown, index)
                 continue
@@ -138,7 +155,18 @@ class Found:
     def as_run(self) -> Run:
         """Return the list as a run."""
         hidden = sorted({*self.hidden()})
-        return Run(tuple(self.messages), self._fields, self.references, hidden)
+        objects = tuple(self.messages)
+        return Run(objects, self._fields, self.references, hidden, self._is_main)
+
+
+def _without_ids(runs: Iterable[Run]) -> dict[int, Known]:
+    """Return what is known of objects that have no id: where a list was cut they are no run."""
+    return {
+        id(message): Known(fields, type(message), reference)
+        for run in runs
+        for message, fields, reference in zip(run.objects, run.fields, run.references, strict=True)
+        if fields is not None and not message.id
+    }
 
 
 def _goes_on(messages: Sequence[BaseMessage], run: Run) -> bool:

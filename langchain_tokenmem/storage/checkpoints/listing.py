@@ -18,7 +18,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
 )
 from langchain_tokenmem.storage.checkpoints.rows import Stored
 from langchain_tokenmem.storage.checkpoints.spaces import Space, find_space, spaces_of
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints, Part
 from langchain_tokenmem.storage.rows import key_of
 
 _PAGE = 32
@@ -158,5 +158,5 @@ def _values(
     store: Checkpoints, connection: Connection, space: Space, pending: Iterator[Write]
 ) -> Iterator[tuple[Write, Any]]:
     some = list(pending)
-    parts = [(one.refs, one.shape) for one in some]
+    parts = [Part(one.refs, one.shape) for one in some]
     return zip(some, store.resolved(connection, space, parts), strict=True)

@@ -19,7 +19,7 @@ _RUNS = 8
 """Lists of messages of one session that are remembered: graphs that run at the same time."""
 
 _WORTH = 16
-"""Messages in a list that is worth remembering as one."""
+"""Messages in a list that is worth remembering as one; what has no id is known by it alone."""
 
 
 class Lesson(NamedTuple):
@@ -136,9 +136,21 @@ class MessageMemory:
         return decoded
 
     def give(
-        self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
+        self,
+        space: Space,
+        references: Sequence[int],
+        decoded: Mapping[int, Decoded],
+        *,
+        is_main: bool,
     ) -> list[BaseMessage]:
-        """Return copies of decoded messages, and remember where each copy is stored."""
+        """Return copies of decoded messages, and remember where each copy is stored.
+
+        Args:
+            space: Whose they are.
+            references: Their references.
+            decoded: The messages, by reference.
+            is_main: Whether they are the value of the channel that is the transcript.
+        """
         kept = list(map(decoded.__getitem__, references))
         given: list[BaseMessage] = []
         for start in range(0, len(kept), AT_A_STRETCH):
@@ -148,7 +160,7 @@ class MessageMemory:
         hidden = [at for at, reference in enumerate(references) if reference < 0]
         with self._lock:
             group = self._group(space)
-            group.runs.append(Run(given, fields, references, hidden))
+            group.runs.append(Run(given, fields, references, hidden, is_main))
             self._shrink(group)
         return given
 
@@ -171,9 +183,9 @@ class MessageMemory:
         with self._lock:
             group = self._groups.get(session_id)
             if group is None or group_id not in {None, group.number}:
-                return Found(messages, group_id)
-            found = Found(messages, group.number)
-            found.look(reversed(group.runs), group.named)
+                return Found(messages, group_id, is_main=is_main)
+            found = Found(messages, group.number, is_main=is_main)
+            found.look([*reversed(group.runs)], group.named)
             settled = group.settled if is_main else None
         found.check(settled)
         return found
@@ -185,7 +197,7 @@ class MessageMemory:
             for stored, reference, is_settled in lessons.stored:
                 group.learn(stored, reference, is_settled=is_settled)
             for found in lessons.lists:
-                if len(found.messages) >= _WORTH:
+                if len(found.messages) >= _WORTH or not all(one.id for one in found.messages):
                     group.add(found)
             self._shrink(group)
 

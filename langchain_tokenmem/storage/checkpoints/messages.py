@@ -95,7 +95,9 @@ class Messages:
             # meanwhile.
             copies = [_own(messages[index]) for index in found.new]
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
-            placed = shelf.place(copies, now, is_main=is_main)
+            fresh = {at for at, index in enumerate(found.new) if 0 < found.fresh_from <= index}
+            channel = messages if is_main else None
+            placed = shelf.place(copies, now, channel=channel, fresh=fresh)
             for index, one, (number, is_settled) in zip(found.new, copies, placed, strict=True):
                 stored = prepared(one)
                 found.place(index, stored.fields, number)
@@ -132,10 +134,15 @@ class Messages:
         self._memory.learn(space, lessons)
 
     def give(
-        self, space: Space, references: Sequence[int], decoded: Mapping[int, Decoded]
+        self,
+        space: Space,
+        references: Sequence[int],
+        decoded: Mapping[int, Decoded],
+        *,
+        is_main: bool,
     ) -> list[BaseMessage]:
         """Return copies of messages that `read` has returned."""
-        return self._memory.give(space, references, decoded)
+        return self._memory.give(space, references, decoded, is_main=is_main)
 
     def forget(self, session_id: str) -> None:
         """Forget the messages of a deleted session."""

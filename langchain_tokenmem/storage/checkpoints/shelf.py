@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, update
 
+from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.appending import append_indexed, known_keys
+from langchain_tokenmem.storage.appending import append_indexed, known_keys, times_said
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
 from langchain_tokenmem.storage.checkpoints.spaces import Space
@@ -43,6 +45,22 @@ class _Said(NamedTuple):
     copy: BaseMessage
 
 
+class _Waiting(NamedTuple):
+    """A message that the transcript may lack, and whether it is sure to."""
+
+    digest: bytes
+    message: BaseMessage
+    is_fresh: bool
+
+
+class _Telling(NamedTuple):
+    """The same, written down."""
+
+    digest: bytes
+    told: Told
+    is_fresh: bool
+
+
 class Shelf:
     """Stores the messages of one session in one transaction.
 
@@ -69,8 +87,23 @@ class Shelf:
         self._user_id = user_id
         self._adder = Adder(connection, codec, space)
 
-    def place(self, new: Sequence[BaseMessage], now: datetime, *, is_main: bool) -> list[Placed]:
-        """Return where each message is, stored if it was not."""
+    def place(
+        self,
+        new: Sequence[BaseMessage],
+        now: datetime,
+        *,
+        channel: Sequence[BaseMessage] | None,
+        fresh: Collection[int],
+    ) -> list[Placed]:
+        """Return where each message is, stored if it was not.
+
+        Args:
+            new: The messages.
+            now: Time of those that bring none.
+            channel: All messages of their channel if that is the transcript; None if not.
+            fresh: The places of those that were not said before, even if the words were.
+        """
+        is_main = channel is not None
         digests = [self._codec.digest(message) for message in new]
         if sqlite_driver(self._connection) is None:  # SQLite has one writer at a time anyway
             self._adder.hold()
@@ -78,12 +111,12 @@ class Shelf:
         said: dict[bytes, _Said] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
         if self._codec.is_plain:
-            waiting = {
-                digest: message
-                for digest, message in zip(digests, new, strict=True)
+            waiting = [
+                _Waiting(digest, message, at in fresh)
+                for at, (digest, message) in enumerate(zip(digests, new, strict=True))
                 if digest not in rows or (is_main and rows[digest]["seq"] is None)
-            }
-            said = self._said(waiting, now, is_main=is_main)
+            ]
+            said = self._heard(waiting) if channel is None else self._said(waiting, now, channel)
         placed = []
         for digest, message in zip(digests, new, strict=True):
             if digest in said and (digest in rows or self._codec.is_keyed):
@@ -103,47 +136,54 @@ class Shelf:
         return Placed(row["seq"] if row is not None else said.seq if said else 0, is_settled=True)
 
     def _said(
-        self, waiting: Mapping[bytes, BaseMessage], now: datetime, *, is_main: bool
+        self,
+        waiting: Sequence[_Waiting],
+        now: datetime,
+        channel: Sequence[BaseMessage],
     ) -> dict[bytes, _Said]:
-        """Return where the transcript has messages; those of the main channel are appended."""
-        if is_main:
-            told = _told(waiting)
-            found = self._appended(list(told.values()), now)
-        else:
-            found = self._heard(list(waiting.values()))
-            names = {row.message.id for row in found}
-            told = _told({key: one for key, one in waiting.items() if one.id in names})
-        there = {row.message.id: row for row in found}
-        said = {}
-        for digest, one in told.items():
-            row = there.get(one.stored.id)
-            if row is not None and one.is_whole and row.message == one.written.read:
-                said[digest] = _Said(row.seq, one.written.read)
-        return said
+        """Let the transcript have messages, and return where it has them."""
+        told = self._unsaid(_told(waiting), channel)
+        return _where_said(told, self._appended([one.told for one in told], now))
+
+    def _unsaid(self, told: Sequence[_Telling], channel: Sequence[BaseMessage]) -> list[_Telling]:
+        """Leave out those without an id that were said as often as the channel says them."""
+        doubtful = {one.told.digest for one in told if not (one.told.stored.id or one.is_fresh)}
+        if not doubtful:
+            return list(told)
+        key = key_of(self._space.session_id)
+        left = Counter(digest_of(one) for one in channel if not one.id)
+        left.subtract(times_said(self._connection, key, sorted(doubtful)))
+        kept = []
+        for one in reversed(told):
+            left[one.told.digest] -= 1
+            if one.told.stored.id or one.is_fresh or left[one.told.digest] >= 0:
+                kept.append(one)
+        return kept[::-1]
 
     def _appended(self, told: Sequence[Told], now: datetime) -> list[TranscriptRow]:
-        """Append what the transcript lacks, and return the rows of all."""
+        """Append what the transcript lacks, and return the rows of all that have an id."""
         if not told:
             return []
         session = find_or_make(self._connection, self._space.session_id, None)
         if self._user_id is not None and session.user_id is None:
             # A thread may have several users; it belongs to the first one.
             session = find_or_make(self._connection, self._space.session_id, self._user_id)
-        added, _ = append_indexed(
-            self._connection, self._index, session, told, now, may_differ=True
-        )
+        added, _ = append_indexed(self._connection, self._index, session, told, now, of_thread=True)
         new = {row.message.id for row in added}
         others = [one.stored.id for one in told if one.stored.id and one.stored.id not in new]
         return [*added, *read_named(self._connection, session, others)] if others else added
 
-    def _heard(self, messages: Sequence[BaseMessage]) -> list[TranscriptRow]:
-        """Return the rows of those that the transcript has: another task may have been faster."""
-        names = {key_of(one.id): one.id for one in messages if isinstance(one.id, str) and one.id}
+    def _heard(self, waiting: Sequence[_Waiting]) -> dict[bytes, _Said]:
+        """Return where the transcript has messages: another task may have been faster."""
+        ids = (one.message.id for one in waiting)
+        names = {key_of(name): name for name in ids if isinstance(name, str) and name}
         there = known_keys(self._connection, key_of(self._space.session_id), list(names))
         session = find(self._connection, self._space.session_id, None) if there else None
         if session is None:
-            return []
-        return read_named(self._connection, session, [names[key] for key in there])
+            return {}
+        rows = read_named(self._connection, session, [names[key] for key in there])
+        found = {row.message.id for row in rows}
+        return _where_said(_told(one for one in waiting if one.message.id in found), rows)
 
     def _moved(self, row: dict[str, Any] | None, digest: bytes, said: _Said) -> dict[str, Any]:
         """Let the transcript hold a message, with the proof of what it says if there is a key."""
@@ -166,13 +206,24 @@ class Shelf:
         return moved
 
 
-def _told(waiting: Mapping[bytes, BaseMessage]) -> dict[bytes, Told]:
+def _told(waiting: Iterable[_Waiting]) -> list[_Telling]:
     """Return the messages that a transcript takes, written down.
 
     One that was changed in place may hold what no message can be made from again.
     """
-    told = {digest: _written(message) for digest, message in waiting.items()}
-    return {digest: one for digest, one in told.items() if one is not None}
+    told = ((one, _written(one.message)) for one in waiting)
+    return [_Telling(one.digest, said, one.is_fresh) for one, said in told if said is not None]
+
+
+def _where_said(told: Iterable[_Telling], rows: Iterable[TranscriptRow]) -> dict[bytes, _Said]:
+    """Return where rows say the very same."""
+    there = {row.message.id: row for row in rows}
+    said = {}
+    for digest, one, _ in told:
+        row = there.get(one.stored.id)
+        if row is not None and one.is_whole and row.message == one.written.read:
+            said[digest] = _Said(row.seq, one.written.read)
+    return said
 
 
 def _written(message: BaseMessage) -> Told | None:

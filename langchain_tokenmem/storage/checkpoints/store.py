@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
@@ -40,6 +40,20 @@ from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.rows import key_of
 
 logger = logging.getLogger(__name__)
+
+
+class Part(NamedTuple):
+    """A value as it is stored: its shape, and the messages in it.
+
+    Attributes:
+        refs: Where its messages are stored.
+        shape: The value with marks in place of its messages.
+        is_main: Whether it is that of the channel that is the transcript.
+    """
+
+    refs: str
+    shape: Any
+    is_main: bool = False
 
 
 class Checkpoints:
@@ -206,10 +220,14 @@ class Checkpoints:
         """
         pending = self.pending(connection, space, stored)
         large = rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
-        parts = {name: (one.refs, one.shape) for name, one in stored.inline.items()}
+        parts = {
+            name: Part(one.refs, one.shape, name == self._main)
+            for name, one in stored.inline.items()
+        }
         for name, number in stored.large.items():
-            parts[name] = (large[number].refs, self.codec.unpack(large[number].body))
-        written = [(one.refs, one.shape) for one in pending]
+            shape = self.codec.unpack(large[number].body)
+            parts[name] = Part(large[number].refs, shape, name == self._main)
+        written = [Part(one.refs, one.shape) for one in pending]
         values = self.resolved(connection, space, [*parts.values(), *written])
         order = stored.fields.get("channel_versions", {})
         by_name = dict(zip(parts, values, strict=False))
@@ -232,10 +250,12 @@ class Checkpoints:
         """Return the value of one channel of a stored checkpoint."""
         if channel in stored.inline:
             one = stored.inline[channel]
-            return self.resolved(connection, space, [(one.refs, one.shape)])[0]
+            part = Part(one.refs, one.shape, channel == self._main)
+            return self.resolved(connection, space, [part])[0]
         number = stored.large[channel]
         blob = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
-        return self.resolved(connection, space, [(blob.refs, self.codec.unpack(blob.body))])[0]
+        part = Part(blob.refs, self.codec.unpack(blob.body), channel == self._main)
+        return self.resolved(connection, space, [part])[0]
 
     def pending(self, connection: Connection, space: Space, stored: Stored) -> list[Write]:
         """Return the pending writes of a checkpoint, all of them.
@@ -250,15 +270,15 @@ class Checkpoints:
             )
         return found
 
-    def resolved(
-        self, connection: Connection, space: Space, parts: Sequence[tuple[str, Any]]
-    ) -> list[Any]:
+    def resolved(self, connection: Connection, space: Space, parts: Sequence[Part]) -> list[Any]:
         """Return values from their shapes and the references of their messages."""
         self._memory.belong(self.database.closings)
-        numbers = [self.messages.numbers(connection, space, refs) for refs, _ in parts]
+        numbers = [self.messages.numbers(connection, space, part.refs) for part in parts]
         needed = {number for some in numbers for number in some}
         read = self.messages.read(connection, space, needed)
         return [
-            attach(shape, self.messages.give(space, some, read)) if some else shape
-            for (_, shape), some in zip(parts, numbers, strict=True)
+            attach(part.shape, self.messages.give(space, some, read, is_main=part.is_main))
+            if some
+            else part.shape
+            for part, some in zip(parts, numbers, strict=True)
         ]

@@ -33,7 +33,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
-from langchain_tokenmem.storage.message_rows import read_from
+from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
 from langchain_tokenmem.storage.rows import Told, key_of, unescaped
 from langchain_tokenmem.storage.sessions import find, find_or_make, save
 
@@ -134,10 +134,17 @@ def _copy_group(connection: Connection, store: Checkpoints, group: Group, target
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
     said = read_from(connection, session, session.first_seq)
     for now, some in groupby(said, key=lambda row: row.created_at):
-        added, _ = append_indexed(connection, index, copy, [Told(row.message) for row in some], now)
+        told = [_as_it_was_told(row) for row in some]
+        added, _ = append_indexed(connection, index, copy, told, now, of_thread=True)
         copy = replace(copy, last_seq=copy.last_seq + len(added))
     save(connection, copy)
     return made.group_id
+
+
+def _as_it_was_told(row: TranscriptRow) -> Told:
+    if row.was_named:
+        return Told(row.message)
+    return Told(row.message.model_copy(update={"id": None}), row.message.id)
 
 
 def _copy_rows(
