@@ -72,6 +72,8 @@ DAMAGES = {
     "body": "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE checkpoint_key = ?",
     "key": "UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x' "
     "WHERE checkpoint_key = ?",
+    "bytes": "UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(checkpoint_key AS BLOB) "
+    "WHERE checkpoint_key = ?",
     "gone": "DELETE FROM tokenmem_checkpoints WHERE checkpoint_key = ?",
     "write": "DELETE FROM tokenmem_checkpoint_writes WHERE checkpoint_key = ?",
     "value": "UPDATE tokenmem_checkpoint_writes SET body = x'00' WHERE checkpoint_key = ?",

@@ -383,6 +383,19 @@ def test_damage_names_thread_and_checkpoint_and_spares_the_others(store):
     assert fresh.get_tuple(thread("a")) is None
 
 
+@pytest.mark.parametrize("named", [{}, {"before": thread("a", checkpoint_id="~")}])
+def test_a_list_names_the_thread_of_a_key_that_is_no_text(store, named):
+    graph = chat(TokenMemorySaver(store))
+    say(graph, "one", "a")
+    change(
+        store,
+        """UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(checkpoint_key AS BLOB)
+        WHERE checkpoint_key = (SELECT min(checkpoint_key) FROM tokenmem_checkpoints)""",
+    )
+    with pytest.raises(CorruptStoreError, match="Thread 'a'"):
+        list(TokenMemorySaver(store).list(thread("a"), **named))
+
+
 @pytest.mark.parametrize(
     "loss",
     [

@@ -201,7 +201,9 @@ def repair(store: Checkpoints, examination: Examination) -> int:
     return len(mine)
 
 
-def _shown(text: str) -> str:
+def _shown(name: Any) -> str:
+    """Return a stored name as it can be read, whatever a damaged row says."""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
     try:
         return unescaped(text)
     except (UnicodeDecodeError, UnicodeEncodeError):

@@ -78,12 +78,14 @@ def _places(store: Checkpoints, thread_id: str | None, ns: str | None) -> list[_
 
 
 def _keys(connection: Connection, space: Space) -> list[str]:
-    found = rows.keys_of(connection, space.space_id)
     with about(Address(space.thread_id, space.ns)):
+        found = rows.keys_of(connection, space.space_id)
         if len(found) != space.count:
             raise CorruptStoreError(
                 f"{space.count} checkpoints should be there, {len(found)} were found"
             )
+        if not all(isinstance(key, str) for key in found):  # a damaged row may say bytes
+            raise CorruptStoreError("the row of a checkpoint is damaged")
     return found
 
 
