@@ -59,7 +59,7 @@ class _Group:
     def learn(self, stored: Decoded, reference: int, *, is_settled: bool) -> None:
         """Remember where a message is, by its id."""
         message, fields = stored.message, stored.fields
-        if isinstance(message.id, str) and fields is not None:
+        if message.id and isinstance(message.id, str) and fields is not None:
             self.named[message.id] = Known(fields, type(message), reference)
         if is_settled:
             self.settled.add(reference)
