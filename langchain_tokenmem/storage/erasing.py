@@ -19,6 +19,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 from langchain_tokenmem.storage.index.postings import drop_entries
 from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
 from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
+from langchain_tokenmem.storage.message_rows import chunks
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import checked_id, find
@@ -84,12 +85,13 @@ def erase(
 
 def _hold_threads(connection: Connection, keys: Sequence[str]) -> None:
     """Hold threads before their sessions, as a put does: the two would wait for each other."""
-    connection.execute(
-        select(spaces.c.space_id)
-        .where(spaces.c.thread_key.in_(keys))
-        .order_by(spaces.c.space_id)
-        .with_for_update()
-    ).all()
+    for some in chunks(sorted(keys)):
+        connection.execute(
+            select(spaces.c.space_id)
+            .where(spaces.c.thread_key.in_(some))
+            .order_by(spaces.c.space_id)
+            .with_for_update()
+        ).all()
 
 
 def erase_sessions(

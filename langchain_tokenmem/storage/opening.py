@@ -35,9 +35,11 @@ def set_up(connection: Connection, path: str) -> None:
             _create(connection)
     found = _fact(connection, "schema_version")
     if found != SCHEMA_VERSION:
+        is_newer = isinstance(found, int) and found > SCHEMA_VERSION
+        remedy = "Upgrade" if is_newer else "It needs the version that wrote it: downgrade"
         raise CorruptStoreError(
             f"The database has schema version {found!r}, this package reads {SCHEMA_VERSION}. "
-            f"Upgrade langchain-tokenmem, or restore a backup."
+            f"{remedy} langchain-tokenmem, or restore a backup."
         )
 
 

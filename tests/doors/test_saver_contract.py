@@ -337,6 +337,34 @@ def test_an_encrypting_serializer_leaves_no_words_in_clear(tmp_path):
     assert b"secret" not in (tmp_path / "e.db").read_bytes()
 
 
+class Shift:
+    """A cipher that refuses what another one wrote by an error of its own."""
+
+    class RefusedError(Exception):
+        pass
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+
+    def encrypt(self, plain: bytes) -> tuple[str, bytes]:
+        return "shift", self.secret + bytes(one ^ 1 for one in plain)
+
+    def decrypt(self, _name: str, data: bytes) -> bytes:
+        if not data.startswith(self.secret):
+            raise self.RefusedError
+        return bytes(one ^ 1 for one in data[len(self.secret) :])
+
+
+def test_another_cipher_is_a_typed_error_that_says_so(store):
+    from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+    mine, other = (EncryptedSerializer(Shift(secret)) for secret in (b"mine", b"other"))
+    say(chat(TokenMemorySaver(store, serde=mine)), "hi")
+    with pytest.raises(CorruptStoreError, match=r"Thread 't'.*RefusedError.*give the cipher"):
+        TokenMemorySaver(store, serde=other).get_tuple(thread())
+    assert TokenMemorySaver(store, serde=mine).get_tuple(thread()) is not None
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
+from sqlalchemy import Engine, event
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.units import unit_number
@@ -145,3 +147,19 @@ def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
         assert counts["messages"] == sum(count for user, count in said if user == gone)
         assert picture() == before
         assert store.sessions(user_id=f"u{gone}") == []
+
+
+def test_a_user_of_many_sessions_is_erased_where_queries_are_short(tmp_path):
+    def old_sqlite(connection, _record):
+        if hasattr(connection, "setlimit"):  # since Python 3.11
+            connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+
+    event.listen(Engine, "connect", old_sqlite)
+    try:
+        with TranscriptStore(f"sqlite:///{tmp_path}/m.db") as store:
+            for number in range(1_010):
+                store.add(f"s{number}", [HumanMessage("hi")], user_id="ann")
+            assert store.erase(user_id="ann")["sessions"] == 1_010
+            assert store.sessions() == []
+    finally:
+        event.remove(Engine, "connect", old_sqlite)

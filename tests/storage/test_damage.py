@@ -94,12 +94,14 @@ def test_a_resend_never_trusts_a_damaged_row(filled):
         store.add("s", [HumanMessage("x")])
 
 
-@pytest.mark.parametrize("version", [2, 99, 0])
-def test_another_schema_version_is_refused(filled, version):
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(3, "Upgrade"), (99, "Upgrade"), (1, "downgrade"), (0, "downgrade")]
+)
+def test_another_schema_version_is_refused(filled, version, remedy):
     sql(filled, f"UPDATE tokenmem_facts SET number = {version} WHERE name = 'schema_version'")  # noqa: S608
     with (
         TranscriptStore(f"sqlite:///{filled}") as store,
-        pytest.raises(CorruptStoreError, match=f"version {version}.*Upgrade"),
+        pytest.raises(CorruptStoreError, match=f"version {version}.*{remedy}"),
     ):
         store.messages("s")
 

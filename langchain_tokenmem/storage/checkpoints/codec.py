@@ -120,8 +120,11 @@ class Codec:
                 data = zlib.decompress(data)
             with _nothing_blocked():
                 return self.serde.loads_typed((name, data))
-        except (zlib.error, ValueError, TypeError, LookupError, NotImplementedError) as error:
-            raise CorruptStoreError(f"a row cannot be decoded ({error!r:.200})") from error
+        except CorruptStoreError:
+            raise
+        except Exception as error:  # an application's own cipher may raise anything
+            hint = "; give the cipher it was stored with" if name.partition("+")[1] else ""
+            raise CorruptStoreError(f"a row cannot be decoded ({error!r:.200}){hint}") from error
 
     def checked(self, packed: bytes) -> bytes:
         """Return packed bytes that are sure to be read back.

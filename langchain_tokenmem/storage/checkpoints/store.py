@@ -26,7 +26,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
     about,
     make_sure_of_absence,
 )
-from langchain_tokenmem.storage.checkpoints.rows import Stored
+from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
 from langchain_tokenmem.storage.checkpoints.shapes import attach
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
@@ -220,13 +220,9 @@ class Checkpoints:
         """
         pending = self.pending(connection, space, stored)
         large = rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
-        parts = {
-            name: Part(one.refs, one.shape, name == self._main)
-            for name, one in stored.inline.items()
-        }
+        parts = {name: self._part(name, one) for name, one in stored.inline.items()}
         for name, number in stored.large.items():
-            shape = self.codec.unpack(large[number].body)
-            parts[name] = Part(large[number].refs, shape, name == self._main)
+            parts[name] = self._part(name, large[number])
         written = [Part(one.refs, one.shape) for one in pending]
         values = self.resolved(connection, space, [*parts.values(), *written])
         order = stored.fields.get("channel_versions", {})
@@ -249,13 +245,15 @@ class Checkpoints:
     def value(self, connection: Connection, space: Space, stored: Stored, channel: str) -> Any:
         """Return the value of one channel of a stored checkpoint."""
         if channel in stored.inline:
-            one = stored.inline[channel]
-            part = Part(one.refs, one.shape, channel == self._main)
-            return self.resolved(connection, space, [part])[0]
-        number = stored.large[channel]
-        blob = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
-        part = Part(blob.refs, self.codec.unpack(blob.body), channel == self._main)
-        return self.resolved(connection, space, [part])[0]
+            one: Inline | Blob = stored.inline[channel]
+        else:
+            number = stored.large[channel]
+            one = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
+        return self.resolved(connection, space, [self._part(channel, one)])[0]
+
+    def _part(self, channel: str, one: Inline | Blob) -> Part:
+        shape = one.shape if isinstance(one, Inline) else self.codec.unpack(one.body)
+        return Part(one.refs, shape, channel == self._main)
 
     def pending(self, connection: Connection, space: Space, stored: Stored) -> list[Write]:
         """Return the pending writes of a checkpoint, all of them.
