@@ -5,19 +5,30 @@ from __future__ import annotations
 import copy
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.storage.checkpoints import breath
+from langchain_tokenmem.storage.checkpoints import breath, known, memory
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from tests.doors.test_saver_field_failures import at, put
 
 CHANGES = (
     *("edit", "nest", "remove", "say", "shuffle", "cut", "read", "say much", "replace"),
-    *("rebuild", "more", "less", "forget its id"),
+    *("rebuild", "more", "less", "forget its id", "deepen", "empty", "same", "begin anew"),
 )
+STRETCH = 4
+"""Messages that are compared at once: in chats of this size there would be one stretch only."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_stretches():
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (known, memory):
+            patch.setattr(module, "AT_A_STRETCH", STRETCH)
+        yield
 
 
 def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
@@ -34,6 +45,15 @@ def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
     elif how == "less":
         for message in said:
             (message.model_extra or {}).clear()
+    elif how == "deepen":
+        said[place].content = [*said[place].content_blocks, {"type": "text", "text": mark}]
+        said[place - 1].additional_kwargs.setdefault("deep", [{}])[0][mark] = [mark]
+    elif how == "empty":
+        said[place].additional_kwargs.clear()
+    elif how == "same":
+        said[place].additional_kwargs = dict(said[place].additional_kwargs)
+    elif how == "begin anew":
+        said[place].__init__(content=said[place].content, id=said[place].id, mark=mark)
     elif how == "forget its id":
         said[place].id = None
     elif how == "rebuild":
@@ -74,6 +94,20 @@ def test_a_list_is_stored_as_it_is(changes, dice, key):
             for reader in (saver, TokenMemorySaver(store, key=key)):
                 found = reader.get_tuple(parent).checkpoint["channel_values"]
                 assert found == {"messages": wanted, "some": wanted[:5]}
+
+
+@pytest.mark.parametrize("cut", [0, 4 * STRETCH, 5 * STRETCH, 6 * STRETCH])
+def test_an_edit_that_is_undone_is_stored_too(cut):
+    with TranscriptStore("sqlite://") as store:
+        saver, parent = TokenMemorySaver(store), at()
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
+        first = said[-1].content
+        steps = [(said, first)] * 3 + [(said[:cut], first), (said, "Bye"), (said, first)]
+        for number, (messages, words) in enumerate(steps):
+            said[-1].content = words
+            parent = put(saver, parent, {"messages": messages}, f"{number:032}.5")
+            found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
+            assert found == {"messages": messages}
 
 
 def test_a_list_that_was_built_anew_is_known_by_its_ids(monkeypatch):

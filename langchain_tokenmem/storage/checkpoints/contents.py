@@ -128,7 +128,7 @@ class Adder:
             save_group(self._connection, self._codec, self._group)
 
 
-def as_text(connection: Connection, codec: Codec, space: Space, numbers: list[int]) -> str:
+def as_text(connection: Connection, codec: Codec, space: Space, numbers: Sequence[int]) -> str:
     """Return references as they are stored: ranges, and `#` with a number for a chunk of them."""
     whole = to_ranges(numbers)
     if len(whole) <= _LONGEST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
-from langchain_tokenmem.storage.checkpoints.copies import Decoded, copied, prepared
+from langchain_tokenmem.storage.checkpoints.copies import Decoded, prepared
+from langchain_tokenmem.storage.checkpoints.imprints import Imprint, copies
 from langchain_tokenmem.storage.checkpoints.known import Found, Known, Run
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
@@ -153,14 +155,16 @@ class MessageMemory:
         """
         kept = list(map(decoded.__getitem__, references))
         given: list[BaseMessage] = []
+        imprints: dict[int, Imprint] = {}
         for start in range(0, len(kept), AT_A_STRETCH):
-            given += map(copied, kept[start : start + AT_A_STRETCH])
+            made, imprints[start] = copies(kept[start : start + AT_A_STRETCH])
+            given += made
             breathe()
         fields = [one.fields for one in kept]
         hidden = [at for at, reference in enumerate(references) if reference < 0]
         with self._lock:
             group = self._group(space)
-            group.runs.append(Run(given, fields, references, hidden, is_main))
+            group.runs.append(Run(given, fields, array("q", references), hidden, is_main, imprints))
             self._shrink(group)
         return given
 

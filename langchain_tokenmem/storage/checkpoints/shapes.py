@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import sub
 from typing import Any
@@ -13,6 +15,9 @@ from langgraph.types import Overwrite, Send
 
 _MARK = "\x00tokenmem"
 """Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
+
+_PIECE = 256
+"""Numbers whose runs are found at once."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
@@ -105,19 +110,31 @@ def _is_plain(value: Any) -> bool:
     return kind in _PLAIN or kind is bytes
 
 
-def to_ranges(numbers: list[int]) -> str:
+def to_ranges(numbers: Sequence[int]) -> str:
     """Return numbers as text, runs that grow or shrink by one as first and last.
 
     Example:
         >>> to_ranges([1, 2, 3, 7, -1, -2])
         '1:3,7,-1:-2'
     """
-    if not numbers:
-        return ""
-    first, last = numbers[0], numbers[-1]
-    step = 1 if last >= first else -1
-    if (last - first) * step == len(numbers) - 1 and numbers == [*range(first, last + step, step)]:
-        return f"{first}:{last}" if last != first else str(first)
+    packed = array("q", numbers)
+    runs: list[tuple[int, int]] = []
+    for start in range(0, len(packed), _PIECE):
+        found = _runs_in(packed[start : start + _PIECE].tobytes())
+        if runs and _goes_on(runs[-1], found[0]):
+            runs[-1] = (runs[-1][0], found[0][1])
+            found = found[1:]
+        runs += found
+    return ",".join(f"{one}:{other}" if one != other else str(one) for one, other in runs)
+
+
+@lru_cache(maxsize=256)
+def _runs_in(packed: bytes) -> list[tuple[int, int]]:
+    """Return the runs in an array of numbers, in the form of its bytes.
+
+    A list that grows has all pieces but the last as it had them before.
+    """
+    numbers = array("q", packed)
     runs: list[tuple[int, int]] = []
     start = at = 0
     for step, same in groupby(map(sub, numbers[1:], numbers)):
@@ -132,8 +149,13 @@ def to_ranges(numbers: list[int]) -> str:
             runs += zip(range(at, at + count), range(at, at + count), strict=True)
             start = at = at + count
     runs.append((start, at))
-    ends = ((numbers[first], numbers[last]) for first, last in runs)
-    return ",".join(f"{one}:{other}" if one != other else str(one) for one, other in ends)
+    return [(numbers[first], numbers[last]) for first, last in runs]
+
+
+def _goes_on(run: tuple[int, int], following: tuple[int, int]) -> bool:
+    """Return whether two runs are one."""
+    step = following[0] - run[1]
+    return abs(step) == 1 and all((last - first) * step >= 0 for first, last in (run, following))
 
 
 def from_ranges(text: str) -> list[int]:
