@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.storage.checkpoints import breath, known, memory
+from langchain_tokenmem.storage.checkpoints import breath, known, memory, messages
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from tests.doors.test_saver_field_failures import at, put
 
@@ -103,11 +103,49 @@ def test_an_edit_that_is_undone_is_stored_too(cut):
         said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
         first = said[-1].content
         steps = [(said, first)] * 3 + [(said[:cut], first), (said, "Bye"), (said, first)]
-        for number, (messages, words) in enumerate(steps):
+        for number, (chat, words) in enumerate(steps):
             said[-1].content = words
-            parent = put(saver, parent, {"messages": messages}, f"{number:032}.5")
+            parent = put(saver, parent, {"messages": chat}, f"{number:032}.5")
             found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
-            assert found == {"messages": messages}
+            assert found == {"messages": chat}
+
+
+def test_what_is_taken_away_from_a_message_that_was_given_out_is_noticed():
+    with TranscriptStore("sqlite://") as store:
+        saver = TokenMemorySaver(store)
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
+        said[STRETCH].mark = "more"
+        parent = put(saver, at(), {"messages": said})
+        said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
+        del said[STRETCH].mark
+        parent = put(saver, parent, {"messages": said}, f"{2:032}.5")
+        found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
+        assert found == {"messages": said}
+
+
+def test_a_change_while_a_message_is_stored_again_is_noticed_when_it_is_undone(monkeypatch):
+    with TranscriptStore("sqlite://") as store:
+        saver = TokenMemorySaver(store)
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
+        parent = put(saver, at(), {"messages": said})
+        said[STRETCH].content = "edited"
+        parent = put(saver, parent, {"messages": said}, f"{2:032}.5")
+        saver = TokenMemorySaver(store)
+        said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
+        first, own = said[STRETCH].content, messages._own
+
+        def late(message):
+            message.content = "meanwhile"
+            return own(message)
+
+        monkeypatch.setattr(messages, "_own", late)
+        parent = put(saver, parent, {"messages": said}, f"{3:032}.5")
+        monkeypatch.setattr(messages, "_own", own)
+        assert said[STRETCH].content == "meanwhile"
+        said[STRETCH].content = first
+        parent = put(saver, parent, {"messages": said}, f"{4:032}.5")
+        found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
+        assert found == {"messages": said}
 
 
 def test_a_list_that_was_built_anew_is_known_by_its_ids(monkeypatch):

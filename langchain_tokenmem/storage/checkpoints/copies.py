@@ -34,7 +34,7 @@ class Changeable(NamedTuple):
     """The fields of messages that can change in themselves.
 
     Attributes:
-        empty: Lists and dicts that hold nothing.
+        empty: Lists and dicts that say nothing.
         filled: All others.
         said: What each of those says.
     """
@@ -44,8 +44,8 @@ class Changeable(NamedTuple):
     said: list[Any]
 
     def note(self, value: Any, said: Any) -> None:
-        """Add a value, and what it says."""
-        if type(value) in _EMPTY and not value:
+        """Add a value, and what it says: not what it says by now."""
+        if type(said) in _EMPTY and not said:
             self.empty.append(value)
         else:
             self.filled.append(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from gc import get_referents
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeGuard
 
 from langchain_core.messages import BaseMessage
@@ -24,10 +24,12 @@ class Imprint(NamedTuple):
     """What messages held when they said what is stored.
 
     Attributes:
-        held: The values of all their fields.
+        fields: The dicts of their fields, the very objects.
+        held: The values in these, one after another.
         changeable: Those of the values that can change in themselves.
     """
 
+    fields: Sequence[dict[str, Any]]
     held: Sequence[Any]
     changeable: Changeable
 
@@ -36,54 +38,70 @@ class Imprint(NamedTuple):
         empty, filled, said = self.changeable
         try:
             return (
-                self.held == _held_by(messages)
+                all(map(is_, self.fields, map(_FIELDS, messages)))
+                and self.held == _values_of(self.fields)
                 and not any(empty)
                 and filled == said
                 and not any(map(_EXTRAS, messages))
             )
-        except (TypeError, ValueError):  # values that cannot be compared, such as arrays
+        except (TypeError, ValueError, RecursionError):  # what cannot be compared, such as arrays
             return False
 
 
 def imprinted(
-    messages: Sequence[BaseMessage], fields: Sequence[dict[str, Any] | None]
+    messages: Sequence[BaseMessage], stored: Sequence[dict[str, Any] | None]
 ) -> Imprint | None:
     """Return the imprint of messages; None where they do not say what is stored.
 
     Args:
         messages: The messages.
-        fields: What is stored of each; None where that is not all of it.
+        stored: The stored fields of each; None where that is not all it said.
     """
-    held = _held_by(messages)  # before the comparison: what changes meanwhile must not fit
-    if not are_same(fields, messages):
+    fields = list(map(_FIELDS, messages))
+    # All is made of one look: what another thread changes meanwhile must not fit.
+    seen = [one.copy() for one in fields]
+    if not (_are_equal(stored, seen) and not any(map(_EXTRAS, messages))):
         return None
     changeable = Changeable([], [], [])
-    for message, stored in zip(messages, fields, strict=True):
-        for name, value in message.__dict__.items():
+    for one, said in zip(seen, stored, strict=True):
+        for name, value in one.items():
             if type(value) not in ATOMS:
-                changeable.note(value, stored[name])
-    return Imprint(held, changeable)
+                changeable.note(value, said[name])
+    return _imprint(fields, _values_of(seen), changeable)
 
 
-def copies(decoded: Sequence[Decoded]) -> tuple[list[BaseMessage], Imprint]:
-    """Return copies of messages, and their imprint."""
+def copies(decoded: Sequence[Decoded]) -> tuple[list[BaseMessage], Imprint | None]:
+    """Return copies of messages, and their imprint; None where their fields are not all."""
     changeable = Changeable([], [], [])
     made = [copied(one, changeable) for one in decoded]
-    return made, Imprint(_held_by(made), changeable)
+    if any(one.fields is None for one in decoded):
+        return made, None
+    fields = list(map(_FIELDS, made))
+    return made, _imprint(fields, _values_of(fields), changeable)
 
 
-def are_same(
-    fields: Sequence[dict[str, Any] | None], messages: Sequence[BaseMessage]
-) -> TypeGuard[Sequence[dict[str, Any]]]:
+def are_same(stored: Sequence[dict[str, Any] | None], messages: Sequence[BaseMessage]) -> bool:
     """Return whether all messages say what is stored of them, in one comparison."""
+    return _are_equal(stored, list(map(_FIELDS, messages))) and not any(map(_EXTRAS, messages))
+
+
+def _imprint(
+    fields: Sequence[dict[str, Any]], held: Sequence[Any], changeable: Changeable
+) -> Imprint | None:
+    # A Python that does not tell all values of some dict would not tell their changes either.
+    is_whole = len(held) == sum(map(len, fields))
+    return Imprint(fields, held, changeable) if is_whole else None
+
+
+def _are_equal(
+    stored: Sequence[dict[str, Any] | None], fields: Sequence[dict[str, Any]]
+) -> TypeGuard[Sequence[dict[str, Any]]]:
     try:
-        return fields == list(map(_FIELDS, messages)) and not any(map(_EXTRAS, messages))
+        return stored == fields
     except (TypeError, ValueError):  # values that cannot be compared, such as arrays
         return False
 
 
-def _held_by(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return the values of all fields of messages, one after another."""
-    # The values of a dict are what it refers to: one loop in C for all of them. Where a Python
-    # should tell more or less than that, or in another order, nothing fits.
-    return get_referents(*map(_FIELDS, messages))
+def _values_of(fields: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return the values of dicts, one after another: what they refer to, in one loop in C."""
+    return get_referents(*fields)

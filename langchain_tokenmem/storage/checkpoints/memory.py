@@ -157,7 +157,9 @@ class MessageMemory:
         given: list[BaseMessage] = []
         imprints: dict[int, Imprint] = {}
         for start in range(0, len(kept), AT_A_STRETCH):
-            made, imprints[start] = copies(kept[start : start + AT_A_STRETCH])
+            made, imprint = copies(kept[start : start + AT_A_STRETCH])
+            if imprint is not None:
+                imprints[start] = imprint
             given += made
             breathe()
         fields = [one.fields for one in kept]

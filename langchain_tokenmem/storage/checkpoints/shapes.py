@@ -128,7 +128,7 @@ def to_ranges(numbers: Sequence[int]) -> str:
     return ",".join(f"{one}:{other}" if one != other else str(one) for one, other in runs)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _runs_in(packed: bytes) -> list[tuple[int, int]]:
     """Return the runs in an array of numbers, in the form of its bytes.
 
