@@ -1,4 +1,4 @@
-# Everything below needs Python >= 3.10 with pip, and nothing else: each target makes the virtual
+# Everything below needs Python >= 3.11 with pip, and nothing else: each target makes the virtual
 # environment that it needs, once, from this project's own files.
 
 PYTHON ?= python3
@@ -60,7 +60,7 @@ clean: ## Remove what the other targets made
 
 # Debian's Python may lack ensurepip; then the pip that is there puts one into the environment.
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	@$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 

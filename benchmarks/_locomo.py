@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def _dialogue(row: Mapping[str, Any], count: Callable[[str], int], *, captions: 
     for number in numbers:
         said_at = datetime.strptime(
             talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y"
-        ).replace(tzinfo=timezone.utc)
+        ).replace(tzinfo=UTC)
         for message in talk[f"session_{number}"]:
             photo = message.get("blip_caption") if captions else None
             text = message["text"] + (f" [photo: {photo}]" if photo else "")

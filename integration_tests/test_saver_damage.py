@@ -102,7 +102,7 @@ def answers(
     for question, ask in asked(saver).items():
         try:
             found[question] = ask()
-        except refusals:  # noqa: PERF203  # every refusal is an answer
+        except refusals:  # every refusal is an answer
             found[question] = ERROR
     return found
 

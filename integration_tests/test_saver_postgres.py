@@ -68,7 +68,7 @@ class Writer(threading.Thread):
         while not self.stop.is_set():
             try:
                 self._once()
-            except StoreError as error:  # noqa: PERF203  # that is what is tested
+            except StoreError as error:  # that is what is tested
                 self.errors.append(error)
                 self.stop.wait(0.02)
             except BaseException as error:  # noqa: BLE001  # it is raised again in the test

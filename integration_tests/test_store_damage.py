@@ -61,7 +61,7 @@ def read(store: TranscriptStore) -> dict[str, Any]:
     for question, ask in asked.items():
         try:
             answers[question] = ask()
-        except StoreError:  # noqa: PERF203  # every refusal is an answer
+        except StoreError:  # every refusal is an answer
             answers[question] = StoreError
     return answers
 

@@ -141,7 +141,7 @@ def test_reads_beside_writers_are_whole(store):
                 assert len(store.messages("s")) % 5 == 0
                 assert len(store.conversation("s")[1]) % 5 == 0
                 store.messages("not there")
-            except (AssertionError, StoreError) as error:  # noqa: PERF203  # every read counts
+            except (AssertionError, StoreError) as error:  # every read counts
                 failures.append(error)
 
     readers = [threading.Thread(target=read) for _ in range(2)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -40,7 +40,7 @@ _MEMOS = 16
 
 def utc_now() -> datetime:
     """Return the time, in UTC."""
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 def _memos() -> Callable[..., Memo]:

@@ -7,9 +7,9 @@ live in a database row or in a LangGraph checkpoint and follows forks and time t
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NotRequired, cast
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +29,7 @@ from langchain_tokenmem.cli.report import (
 from langchain_tokenmem.cli.scripted import WatchedSummarizer
 
 
-class Writer(str, Enum):
+class Writer(StrEnum):
     """Who writes summaries in a replay."""
 
     extractive = "extractive"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -14,7 +14,7 @@ from langchain_tokenmem.doors.migration import migrate_checkpoints
 from langchain_tokenmem.errors import TokenMemoryError
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """Whose tables the source has."""
 
     auto = "auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Protocol
 
@@ -102,11 +102,11 @@ def _text(chosen: Sequence[Found]) -> str:
 
 
 def _day(one: Found) -> str:
-    return f"{one.created_at.astimezone(timezone.utc):%Y-%m-%d} (UTC)"
+    return f"{one.created_at.astimezone(UTC):%Y-%m-%d} (UTC)"
 
 
 def _line(one: Found) -> str:
-    time = one.created_at.astimezone(timezone.utc).strftime("%H:%M")
+    time = one.created_at.astimezone(UTC).strftime("%H:%M")
     speaker = one.name or _SPEAKERS.get(one.role, one.role)
     part = f" (part {one.part + 1} of {one.parts} of {one.message_id})" if one.parts > 1 else ""
     return f"{time} {speaker}{part}: {one.text}"

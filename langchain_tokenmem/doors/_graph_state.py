@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.doors._channels import merge_orders

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from langchain_tokenmem.doors._saver_async import ThreadedSaver
 from langchain_tokenmem.doors._saver_policy import rule_of
@@ -61,7 +61,7 @@ class ThreadSaver(ThreadedSaver):
             ConfigurationError: When the strategy is another one, or a number cannot be.
             CorruptStoreError: When a thread is damaged; nothing of it was deleted.
         """
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         rule = rule_of(strategy, keep_last, older_than, now)
         for thread_id in thread_ids:
             prune(self._checkpoints, thread_id, rule, now=now)

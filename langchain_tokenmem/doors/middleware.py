@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
@@ -16,7 +16,6 @@ from langchain.agents.middleware.types import (
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langgraph.types import Command
-from typing_extensions import NotRequired
 
 from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
 from langchain_tokenmem.doors._agent_tools import compact_conversation_tool, read_message_tool
@@ -132,7 +131,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 is_step = isinstance(asked, Step)
                 answer = take(call.memory, asked) if is_step else handler(asked)
-            except Exception as error:  # noqa: BLE001, PERF203  # `_talk` raises what is not an overflow
+            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
                 asked = talk.throw(error)
             else:
                 asked = talk.send(answer)
@@ -151,7 +150,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 is_step = isinstance(asked, Step)
                 answer = await (atake(call.memory, asked) if is_step else handler(asked))
-            except Exception as error:  # noqa: BLE001, PERF203  # `_talk` raises what is not an overflow
+            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
                 asked = talk.throw(error)
             else:
                 asked = talk.send(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -194,7 +194,7 @@ class TokenMemorySaver(ThreadSaver):
 
     def _sweep(self, thread_id: str) -> None:
         """Apply the policy; a checkpoint that is stored stays stored when that fails."""
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         try:
             prune(self._checkpoints, thread_id, self._policy.rule(now), now=now)
         except StoreError as error:

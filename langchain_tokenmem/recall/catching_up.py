@@ -73,7 +73,7 @@ class CatchUp:
         for scope in late:
             try:
                 self._drain(scope)
-            except TokenMemoryError as error:  # noqa: PERF203  the others must not wait for it
+            except TokenMemoryError as error:
                 fault = error
         if fault is not None:
             raise fault

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from langchain_core.documents import Document
 
@@ -27,7 +27,7 @@ def as_source(document: Document, session_id: str | None, user_id: str | None) -
         seq=0,
         text=document.page_content,
         role="document",
-        created_at=datetime.now(timezone.utc),
+        created_at=datetime.now(UTC),
         source_id=document.id or f"doc-{hashlib.blake2b(said, digest_size=16).hexdigest()}",
         session_id=session_id,
         user_id=user_id,

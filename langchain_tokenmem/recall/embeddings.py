@@ -9,12 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from langchain_core.embeddings import Embeddings
-from typing_extensions import Self
 
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 

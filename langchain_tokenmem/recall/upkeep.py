@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.documents import Document
@@ -55,7 +55,7 @@ class Upkeep:
         if not sources and session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
         for source in sources:
-            self._store.index.put_document(source, now=datetime.now(timezone.utc))
+            self._store.index.put_document(source, now=datetime.now(UTC))
         return [source.source_id for source in sources]
 
     async def aadd_documents(self, documents: Iterable[Document], **options: Any) -> list[str]:

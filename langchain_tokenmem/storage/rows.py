@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -124,11 +124,9 @@ def said_at(message: BaseMessage, now: datetime) -> datetime:
     """
     told = marks_of(message).get("created_at")
     try:
-        moment = now if told is None else datetime.fromisoformat(told.replace("Z", "+00:00"))
+        moment = now if told is None else datetime.fromisoformat(told)
         # A time without a zone is taken for UTC, wherever this runs.
-        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(
-            timezone.utc
-        )
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
             f"Message {message.id}: created_at is {told!r}; it is a time in ISO 8601, such as "

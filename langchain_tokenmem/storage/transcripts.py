@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
@@ -110,7 +110,7 @@ class TranscriptStore(SessionStates, Closing):
         self.index.make_ready()
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
-            moment = now or datetime.now(timezone.utc)
+            moment = now or datetime.now(UTC)
             told = [Told(message) for message in new]
             added, change = append_indexed(connection, self.index, session, told, moment)
         self.index.tell(change)

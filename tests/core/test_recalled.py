@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from langchain_tokenmem.core.recalled import block_of
 from langchain_tokenmem.recall.base import Hit
 from tests.fakes import CharCounter
 
-START = datetime(2026, 5, 8, 23, 58, tzinfo=timezone.utc)
+START = datetime(2026, 5, 8, 23, 58, tzinfo=UTC)
 
 
 def hit(seq: int, text: str = "words", role: str = "human", **more) -> Hit:

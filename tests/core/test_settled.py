@@ -6,7 +6,7 @@ by new objects under old ids and in place.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ from tests.strategies import conversations, messages
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 1_000_000])
 PROFILES = st.sampled_from(["common", "anthropic", "openai", "mistral"])
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def memory_of(window: int, profile: str = "common") -> TokenMemory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -343,7 +343,7 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
         store = None
 
         def search(self, _query, **_scope):
-            moment = datetime(2026, 1, 1, tzinfo=timezone.utc)
+            moment = datetime(2026, 1, 1, tzinfo=UTC)
             hit = Hit("f", "s", "w " * 30, 1.0, "human", None, moment, 0)
             return [replace(hit, message_id=f"f{n}", seq=n) for n in range(found)]
 

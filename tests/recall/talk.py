@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 
-NOON = datetime(2026, 3, 5, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 FILLER = (
     "The weather was grey and the tram came late.",

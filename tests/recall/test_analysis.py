@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ analyser = TextAnalyser()
 
 
 def source(text: str, **changes) -> Source:
-    return Source(1, text, "human", datetime(2026, 3, 5, tzinfo=timezone.utc), **changes)
+    return Source(1, text, "human", datetime(2026, 3, 5, tzinfo=UTC), **changes)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_date_and_speaker_belong_to_an_entry():
     "unindexed",
     [
         source("", name="Ann"),
-        Source(1, "be nice", "system", datetime(2026, 1, 1, tzinfo=timezone.utc)),
+        Source(1, "be nice", "system", datetime(2026, 1, 1, tzinfo=UTC)),
         source("recalled", is_added=True),
         source("<recalled_messages>\nold words\n</recalled_messages>"),
     ],
@@ -139,7 +139,7 @@ def test_dates_of_a_question(question, dates):
 
 
 def test_a_day_has_one_day_of_grace():
-    moment = datetime(2023, 5, 8, tzinfo=timezone.utc)
+    moment = datetime(2023, 5, 8, tzinfo=UTC)
     assert NamedDate(2023, 5, 7).fits(moment)
     assert not NamedDate(2023, 5, 5).fits(moment)
     assert not NamedDate(2022, 5, 8).fits(moment)

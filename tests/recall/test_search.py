@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -136,7 +136,7 @@ def test_a_named_speaker_and_a_named_date_come_first(store):
     recall = Recall(store, boosts=Boosts(speaker=0.5, date=0.5))
     kinds = ("red", "green", "old", "big")
     for number, (name, day) in enumerate([("Ann", 1), ("Bob", 3), ("Ann", 9), ("Bob", 20)]):
-        at = datetime(2026, 3, day, tzinfo=timezone.utc)
+        at = datetime(2026, 3, day, tzinfo=UTC)
         store.add("s", talk(*FILLER, start=100 * number), now=at)
         store.add(
             "s",

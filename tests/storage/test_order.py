@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import ConfigurationError
 from tests.storage.samples import texts, turn
 from tests.strategies import conversations
 
-NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def test_M2_the_same_message_twice_in_one_batch_is_stored_once(store):

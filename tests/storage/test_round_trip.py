@@ -8,7 +8,7 @@ import math
 import sqlite3
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -181,7 +181,7 @@ class Data:
 
 
 def test_P13_objects_with_fields_become_plain_data(store, caplog):
-    moment = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
     artifact = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, UUID(int=5), frozenset({3})]
     store.add("s", [ToolMessage("", tool_call_id="c", artifact=artifact)])
     assert store.messages("s")[0].artifact == [
@@ -224,14 +224,14 @@ def test_P13_what_the_view_noted_is_not_stored(store):
     store.add("s", [HumanMessage("x", id="x", response_metadata={"a": 1, "tokenmem": marks})])
     row = store.rows("s")[0]
     assert row.message.response_metadata == {"a": 1, "tokenmem": {"pinned": True}}
-    assert row.created_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert row.created_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert row.created_at.utcoffset() == timedelta(0)
 
 
 @pytest.mark.parametrize("told", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00", "2026-01-01"])
 def test_times_are_utc(store, told):
     store.add("s", [HumanMessage("x", response_metadata={"tokenmem": {"created_at": told}})])
-    assert store.rows("s")[0].created_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert store.rows("s")[0].created_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("told", ["yesterday", 5, "0001-01-01T00:00:00+10:00"])

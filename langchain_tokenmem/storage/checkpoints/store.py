@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
@@ -166,7 +166,7 @@ class Checkpoints:
             )
             for index, (channel, value) in enumerate(given)
         ]
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         lessons = Lessons()
         with self.database.writing(str(address)) as connection, about(address):
             space = find_or_make_space(connection, self.codec, address.thread_id, address.ns)
