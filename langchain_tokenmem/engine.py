@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import Unpack
 
 from langchain_tokenmem.compaction import Order, Work, compaction, decided
 from langchain_tokenmem.core.around import Around, Asked

@@ -8,10 +8,9 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import Unpack
 
 from langchain_tokenmem.compaction import adriven, driven
 from langchain_tokenmem.core.around import Around, Asked

@@ -73,7 +73,7 @@ class CatchUp:
         for scope in late:
             try:
                 self._drain(scope)
-            except TokenMemoryError as error:
+            except TokenMemoryError as error:  # the others must not wait for it
                 fault = error
         if fault is not None:
             raise fault

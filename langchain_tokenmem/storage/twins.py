@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, TypeVar
-
-from typing_extensions import ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Owner = TypeVar("Owner")

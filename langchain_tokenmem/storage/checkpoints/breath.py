@@ -6,9 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TypeVar
-
-from typing_extensions import ParamSpec
+from typing import ParamSpec, TypeVar
 
 AT_A_STRETCH = 200
 """Messages worked on before other threads get their turn: less than a millisecond."""

@@ -121,7 +121,7 @@ def to_ranges(numbers: Sequence[int]) -> str:
     runs: list[tuple[int, int]] = []
     for start in range(0, len(packed), _PIECE):
         found = _runs_in(packed[start : start + _PIECE].tobytes())
-        if runs and _goes_on(runs[-1], found[0]):
+        if runs and _are_one(runs[-1], found[0]):
             runs[-1] = (runs[-1][0], found[0][1])
             found = found[1:]
         runs += found
@@ -129,7 +129,7 @@ def to_ranges(numbers: Sequence[int]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _runs_in(packed: bytes) -> list[tuple[int, int]]:
+def _runs_in(packed: bytes) -> tuple[tuple[int, int], ...]:
     """Return the runs in an array of numbers, in the form of its bytes.
 
     A list that grows has all pieces but the last as it had them before.
@@ -149,10 +149,10 @@ def _runs_in(packed: bytes) -> list[tuple[int, int]]:
             runs += zip(range(at, at + count), range(at, at + count), strict=True)
             start = at = at + count
     runs.append((start, at))
-    return [(numbers[first], numbers[last]) for first, last in runs]
+    return tuple((numbers[first], numbers[last]) for first, last in runs)
 
 
-def _goes_on(run: tuple[int, int], following: tuple[int, int]) -> bool:
+def _are_one(run: tuple[int, int], following: tuple[int, int]) -> bool:
     """Return whether two runs are one."""
     step = following[0] - run[1]
     return abs(step) == 1 and all((last - first) * step >= 0 for first, last in (run, following))

@@ -103,7 +103,7 @@ class IndexStore(IndexVectors):
         for listener in list(self._listeners):
             try:
                 listener(change)
-            except Exception:
+            except Exception:  # an index never fails a turn
                 logger.exception("A listener of the store failed.")
 
     def appended(
