@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -69,6 +70,37 @@ def test_other_names_for_the_same_values_do_not_fit():
     names = {"additional_kwargs": "response_metadata", "response_metadata": "additional_kwargs"}
     fields = {names.get(name, name): value for name, value in found.__dict__.items()}
     found.__setstate__({**found.__getstate__(), "__dict__": fields})
+    assert not imprint.fits([found])
+
+
+def test_other_fields_that_say_the_same_fit_until_they_say_another_thing():
+    found = message()
+    imprint = imprinted([found], stored_of(found))
+    assert imprint is not None
+    found.__setstate__({**found.__getstate__(), "__dict__": deepcopy(found.__dict__)})
+    assert imprint.fits([found])
+    found.additional_kwargs["a"] = 2
+    assert not imprint.fits([found])
+    found.additional_kwargs["a"] = 1
+    assert imprint.fits([found])
+    found.content = "Goodbye"
+    assert not imprint.fits([found])
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_extra_fields_that_come_later_do_not_fit(is_given):
+    found = message()
+    imprint = imprinted([found], stored_of(found))
+    if is_given:
+        [found], imprint = copies([prepared(found)])
+    assert imprint is not None
+    found.mark = "x"
+    assert not imprint.fits([found])
+    found.model_extra.clear()
+    assert imprint.fits([found])
+    object.__setattr__(found, "__pydantic_extra__", {})
+    assert imprint.fits([found])
+    found.mark = "x"
     assert not imprint.fits([found])
 
 

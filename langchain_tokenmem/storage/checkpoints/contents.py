@@ -128,11 +128,20 @@ class Adder:
             save_group(self._connection, self._codec, self._group)
 
 
-def as_text(connection: Connection, codec: Codec, space: Space, numbers: Sequence[int]) -> str:
-    """Return references as they are stored: ranges, and `#` with a number for a chunk of them."""
-    whole = to_ranges(numbers)
-    if len(whole) <= _LONGEST:
-        return whole
+def as_text(
+    connection: Connection, codec: Codec, space: Space, numbers: Sequence[int], ranges: str
+) -> str:
+    """Return references as they are stored: ranges, and `#` with a number for a chunk of them.
+
+    Args:
+        connection: In a transaction that writes.
+        codec: Seals the chunks.
+        space: Whose references they are.
+        numbers: The references.
+        ranges: The same as ranges.
+    """
+    if len(ranges) <= _LONGEST:
+        return ranges
     parts = [to_ranges(numbers[start : start + _CHUNK]) for start in range(0, len(numbers), _CHUNK)]
     digests = {
         text: codec.text_digest(text)

@@ -31,7 +31,7 @@ class Decoded(NamedTuple):
 
 
 class Changeable(NamedTuple):
-    """The fields of messages that can change in themselves.
+    """What of messages can change in itself.
 
     Attributes:
         empty: Lists and dicts that say nothing.
@@ -78,7 +78,7 @@ def copied(decoded: Decoded, changeable: Changeable) -> BaseMessage:
 
     Args:
         decoded: The message.
-        changeable: Takes those fields of the copy that can change in themselves.
+        changeable: Takes what of the copy can change in itself, among it the extra fields.
     """
     message, empty, filled, _ = decoded
     fields, empties = message.__dict__.copy(), changeable.empty
@@ -90,11 +90,13 @@ def copied(decoded: Decoded, changeable: Changeable) -> BaseMessage:
         fields[name] = value = _copied_value(said)
         changeable.note(value, said)
     extra, private = message.__pydantic_extra__, message.__pydantic_private__
+    extra = _copied_value(extra) if extra else {}
+    empties.append(extra)
     made = object.__new__(type(message))
     _set(made, "__dict__", fields)
     # Shared: it names the fields that were given, and that is all of them.
     _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
-    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
+    _set(made, "__pydantic_extra__", extra)
     _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
     return made
 

@@ -7,9 +7,9 @@ only what can change in these is left to be compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from gc import get_referents
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeGuard
 
 from langchain_core.messages import BaseMessage
@@ -24,25 +24,33 @@ class Imprint(NamedTuple):
     """What messages held when they said what is stored.
 
     Attributes:
-        fields: The dicts of their fields, the very objects.
+        parts: What they are made of, one after another: fields, extra fields, type.
+        fields: The dicts of their fields, the very objects (a tuple is not copied for a call).
         held: The values in these, one after another.
-        changeable: Those of the values that can change in themselves.
+        changeable: Those of the values that can change in themselves, and the extra fields.
     """
 
-    fields: Sequence[dict[str, Any]]
+    parts: Sequence[Any]
+    fields: tuple[dict[str, Any], ...]
     held: Sequence[Any]
     changeable: Changeable
+
+    @property
+    def size(self) -> int:
+        """How many messages they are."""
+        return len(self.fields)
 
     def fits(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether messages hold, and say, the same; False where that cannot be told."""
         empty, filled, said = self.changeable
         try:
+            # A list compares what is not the same object by what it says: so other fields that
+            # say the same do fit, until they, which are no part of the imprint, say another thing.
             return (
-                all(map(is_, self.fields, map(_FIELDS, messages)))
-                and self.held == _values_of(self.fields)
+                self.parts == get_referents(*messages)
+                and self.held == get_referents(*self.fields)
                 and not any(empty)
                 and filled == said
-                and not any(map(_EXTRAS, messages))
             )
         except (TypeError, ValueError, RecursionError):  # what cannot be compared, such as arrays
             return False
@@ -57,17 +65,18 @@ def imprinted(
         messages: The messages.
         stored: The stored fields of each; None where that is not all it said.
     """
-    fields = list(map(_FIELDS, messages))
+    fields, extras = tuple(map(_FIELDS, messages)), list(map(_EXTRAS, messages))
     # All is made of one look: what another thread changes meanwhile must not fit.
     seen = [one.copy() for one in fields]
-    if not (_are_equal(stored, seen) and not any(map(_EXTRAS, messages))):
+    if not (_are_equal(stored, seen) and not any(extras)):
         return None
-    changeable = Changeable([], [], [])
+    changeable = Changeable([*extras], [], [])
     for one, said in zip(seen, stored, strict=True):
         for name, value in one.items():
             if type(value) not in ATOMS:
                 changeable.note(value, said[name])
-    return _imprint(fields, _values_of(seen), changeable)
+    found = Imprint(get_referents(*messages), fields, get_referents(*seen), changeable)
+    return found if _has_all(found, [*fields, *extras], found.parts) else None
 
 
 def copies(decoded: Sequence[Decoded]) -> tuple[list[BaseMessage], Imprint | None]:
@@ -76,8 +85,11 @@ def copies(decoded: Sequence[Decoded]) -> tuple[list[BaseMessage], Imprint | Non
     made = [copied(one, changeable) for one in decoded]
     if any(one.fields is None for one in decoded):
         return made, None
-    fields = list(map(_FIELDS, made))
-    return made, _imprint(fields, _values_of(fields), changeable)
+    fields, one = tuple(map(_FIELDS, made)), made[0]
+    found = Imprint(get_referents(*made), fields, get_referents(*fields), changeable)
+    # Nobody has them yet: what is told of one is told of all.
+    is_whole = _has_all(found, [_FIELDS(one), _EXTRAS(one)], get_referents(one))
+    return made, found if is_whole else None
 
 
 def are_same(stored: Sequence[dict[str, Any] | None], messages: Sequence[BaseMessage]) -> bool:
@@ -85,12 +97,11 @@ def are_same(stored: Sequence[dict[str, Any] | None], messages: Sequence[BaseMes
     return _are_equal(stored, list(map(_FIELDS, messages))) and not any(map(_EXTRAS, messages))
 
 
-def _imprint(
-    fields: Sequence[dict[str, Any]], held: Sequence[Any], changeable: Changeable
-) -> Imprint | None:
-    # A Python that does not tell all values of some dict would not tell their changes either.
-    is_whole = len(held) == sum(map(len, fields))
-    return Imprint(fields, held, changeable) if is_whole else None
+def _has_all(imprint: Imprint, parts: Iterable[Any], told: Iterable[Any]) -> bool:
+    """Return whether Python tells all: what it does not tell may change and still fit."""
+    return {*map(id, told)}.issuperset(map(id, parts)) and len(imprint.held) == sum(
+        map(len, imprint.fields)
+    )
 
 
 def _are_equal(
@@ -100,8 +111,3 @@ def _are_equal(
         return stored == fields
     except (TypeError, ValueError):  # values that cannot be compared, such as arrays
         return False
-
-
-def _values_of(fields: Sequence[dict[str, Any]]) -> list[Any]:
-    """Return the values of dicts, one after another: what they refer to, in one loop in C."""
-    return get_referents(*fields)

@@ -9,28 +9,44 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import compress, count
-from operator import is_
+from functools import cached_property
+from itertools import chain, compress, count
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.imprints import Imprint, are_same, imprinted
+from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
+
+_FIELDS = attrgetter("fields")
 
 
 class Known(NamedTuple):
     """Where a message is stored, and what it says there.
 
     Attributes:
-        fields: Its fields as they are stored; nobody changes them.
+        fields: Its fields as they are stored; nobody changes them. None where that is not all.
         kind: Its type.
         reference: Where it is stored.
     """
 
-    fields: dict[str, Any]
+    fields: dict[str, Any] | None
     kind: type
     reference: int
+
+
+class Stretch(NamedTuple):
+    """What is known of messages that are looked at together; shared, and never changed.
+
+    Attributes:
+        fields: What each said when it was stored; None where that is not all it said.
+        imprint: What the first ones of them held then.
+    """
+
+    fields: Sequence[dict[str, Any] | None]
+    imprint: Imprint | None
 
 
 class Run(NamedTuple):
@@ -38,27 +54,29 @@ class Run(NamedTuple):
 
     Attributes:
         objects: The messages; to hold them keeps them from being taken for others.
-        fields: What each said when it was stored; None where that is not all it said.
+        stretches: What is known of each `AT_A_STRETCH` of them.
         references: Where each is stored.
+        ranges: The same as ranges.
         hidden: The places of those that are rows of contents.
         is_main: Whether it was the value of the channel that is the transcript.
-        imprints: What the messages of a stretch held, by the place of its first one.
     """
 
     objects: Sequence[BaseMessage]
-    fields: Sequence[dict[str, Any] | None]
+    stretches: Sequence[Stretch]
     references: array[int]
+    ranges: str
     hidden: Sequence[int]
     is_main: bool
-    imprints: Mapping[int, Imprint]
 
 
 class Found:
-    """A list of messages, and where they are stored.
+    """A list of messages, and where they are stored, whether they still say it or not.
 
     Args:
-        messages: The list.
+        messages: The list; nobody changes it any more.
         group_id: Number of the session in which they are looked for; None where it is unknown.
+        runs: The lists whose places are known there, the last one first.
+        named: What is known of single messages, by their id.
         is_main: Whether it is the value of the channel that is the transcript.
 
     Attributes:
@@ -72,50 +90,47 @@ class Found:
     """
 
     def __init__(
-        self, messages: Sequence[BaseMessage], group_id: int | None, *, is_main: bool
+        self,
+        messages: Sequence[BaseMessage],
+        group_id: int | None,
+        runs: Iterable[Run],
+        named: Mapping[str, Known],
+        *,
+        is_main: bool,
     ) -> None:
         self.messages = messages
         self.group_id = group_id
         self._is_main = is_main
-        self.references = array("q", bytes(8 * len(messages)))
         self.new: Sequence[int] = range(len(messages))
-        self.fresh_from = 0
-        self.base: Run | None = None
-        self._fields: list[dict[str, Any] | None] = [None] * len(messages)
-        self._hidden: list[int] = []
-        self._imprints: dict[int, Imprint] = {}
-        self._shared = 0  # how many the base has, too
-        self._unknown = len(messages)  # place of the first one that nothing is known of
-
-    def look(self, runs: Iterable[Run], named: Mapping[str, Known]) -> None:
-        """Take what is known, whether the messages still say it or not."""
         # What has no id may be said again in the same words: the transcript has it from the main
         # channel only.
-        runs = [run for run in runs if run.is_main or not self._is_main]
-        goes_on = (run for run in runs if _goes_on(self.messages, run))
-        self.base = next(goes_on, None)
-        start = 0
-        if self.base is not None:
-            start = min(len(self.base.objects), len(self.messages))
-            rest = len(self.messages) - start
-            self._fields = [*self.base.fields[:start], *[None] * rest]
-            self.references = self.base.references[:start] + array("q", bytes(8 * rest))
-            self._hidden = [at for at in self.base.hidden if at < start]
-            imprints = self.base.imprints.items()
-            self._imprints = {at: one for at, one in imprints if at + AT_A_STRETCH <= start}
-            self.fresh_from = self._shared = start
-        unnamed = _without_ids(runs) if not all(one.id for one in self.messages[start:]) else {}
-        for index, message in enumerate(self.messages[start:], start):
+        runs = [run for run in runs if run.is_main or not is_main]
+        self.base = next((run for run in runs if _goes_on(messages, run)), None)
+        base = self.base or _NOTHING
+        self._shared = self.fresh_from = start = min(len(base.objects), len(messages))
+        whole, rest = divmod(start, AT_A_STRETCH)
+        self._stretches = [*base.stretches[:whole]]
+        begun = base.stretches[whole] if rest else Stretch([], None)
+        fields = [*begun.fields[:rest]]
+        self.references = base.references[:start]
+        self._hidden = [at for at in base.hidden if at < start]
+        self._unknown = len(messages)  # place of the first one that nothing is known of
+        unnamed = _without_ids(runs) if not all(one.id for one in messages[start:]) else {}
+        for index, message in enumerate(messages[start:], start):
             one = named.get(message.id) if isinstance(message.id, str) else None
             if not message.id and id(message) in unnamed:
                 one = unnamed[id(message)]
                 self.fresh_from = index + 1
             if one is None or one.kind is not type(message):
                 self._unknown = min(self._unknown, index)
-                continue
-            self._fields[index], self.references[index] = one.fields, one.reference
+                one = _UNKNOWN
+            fields.append(one.fields)
+            self.references.append(one.reference)
             if one.reference < 0:
                 self._hidden.append(index)
+        for at in range(0, len(fields), AT_A_STRETCH):
+            imprint = None if at else begun.imprint
+            self._stretches.append(Stretch(fields[at : at + AT_A_STRETCH], imprint))
 
     def check(self, settled: Collection[int] | None) -> None:
         """Decide what is new: what does not say the same, and what could be stored elsewhere.
@@ -124,17 +139,9 @@ class Found:
             settled: Rows of contents that stay there; others count as new. None: all stay.
         """
         new: list[int] = []
-        whole = self._shared // AT_A_STRETCH * AT_A_STRETCH
-        for start in range(0, whole, AT_A_STRETCH):
-            new += self._edited_in(slice(start, start + AT_A_STRETCH))
+        for number in range(len(self._stretches)):
+            new += self._changed_in(number)
             breathe()
-        # The last ones are new in nearly every step of a chat: apart, so that one comparison does
-        # for all before them.
-        size = self._unknown
-        for start in range(whole, size, AT_A_STRETCH):
-            new += self._changed_in(slice(start, min(start + AT_A_STRETCH, size)))
-            breathe()
-        new += self._changed_in(slice(size, len(self.messages)))
         if settled is not None:
             moving = (at for at in self._hidden if self.references[at] not in settled)
             new = sorted({*new, *moving})
@@ -142,24 +149,27 @@ class Found:
             self.references[index] = 0
         self.new = new
 
-    def _edited_in(self, stretch: slice) -> Iterable[int]:
-        """Do the same as `_changed_in` for a whole stretch of what was stored before."""
-        messages, known = self.messages[stretch], self._imprints.get(stretch.start)
-        if known is not None and known.fits(messages):
-            return ()
-        known = imprinted(messages, self._fields[stretch])
-        if known is None:
-            self._imprints.pop(stretch.start, None)
-            return self._changed_in(stretch)
-        self._imprints[stretch.start] = known
-        return ()
-
-    def _changed_in(self, stretch: slice) -> Iterable[int]:
+    def _changed_in(self, number: int) -> list[int]:
         """Return the places in a stretch of the messages that do not say what is stored."""
-        messages, fields = self.messages[stretch], self._fields[stretch]
-        if are_same(fields, messages):
-            return ()
-        return compress(count(stretch.start), map(_is_changed, fields, messages))
+        start = number * AT_A_STRETCH
+        fields, imprint = self._stretches[number]
+        end = start + len(fields)
+        seen = start
+        if imprint is not None and imprint.fits(self.messages[start : start + imprint.size]):
+            seen = start + imprint.size
+        elif end <= self._shared and len(fields) == AT_A_STRETCH:
+            imprint = imprinted(self.messages[start:end], fields)
+            self._stretches[number] = Stretch(fields, imprint)
+            seen = start if imprint is None else end
+        changed: list[int] = []
+        # The last ones are new in nearly every step of a chat: apart, so that one comparison does
+        # for all before them.
+        for cut in (min(self._unknown, end), end):
+            if seen < cut:
+                some = fields[seen - start : cut - start]
+                changed += _changed(some, self.messages[seen:cut], seen)
+                seen = cut
+        return changed
 
     def hidden(self) -> list[int]:
         """Return the places of those that are known to be rows of contents."""
@@ -167,17 +177,34 @@ class Found:
 
     def place(self, index: int, fields: dict[str, Any] | None, reference: int) -> None:
         """Take in where a new message was stored, and as what."""
-        self._fields[index], self.references[index] = fields, reference
+        number, at = divmod(index, AT_A_STRETCH)
+        known, imprint = self._stretches[number]
         # It may say something else by now than when it was looked at.
-        self._imprints.pop(index // AT_A_STRETCH * AT_A_STRETCH, None)
+        fits = imprint is not None and at >= imprint.size
+        known = [*known[:at], fields, *known[at + 1 :]]
+        self._stretches[number] = Stretch(known, imprint if fits else None)
+        self.references[index] = reference
         if reference < 0:
             self._hidden.append(index)
+
+    @cached_property
+    def ranges(self) -> str:
+        """The references as ranges; every message is placed by then."""
+        base = self.base or _NOTHING
+        is_longer = len(base.objects) == self._shared <= min(self.new, default=self._shared)
+        known = self._shared if is_longer else 0
+        return to_ranges(self.references[known:], after=base.ranges if known else "")
 
     def as_run(self) -> Run:
         """Return the list as a run."""
         hidden = sorted({*self.hidden()})
-        objects = tuple(self.messages)
-        return Run(objects, self._fields, self.references, hidden, self._is_main, self._imprints)
+        return Run(
+            self.messages, self._stretches, self.references, self.ranges, hidden, self._is_main
+        )
+
+
+_NOTHING = Run([], [], array("q"), "", [], is_main=True)
+_UNKNOWN = Known(None, BaseMessage, 0)
 
 
 def _without_ids(runs: Iterable[Run]) -> dict[int, Known]:
@@ -185,9 +212,23 @@ def _without_ids(runs: Iterable[Run]) -> dict[int, Known]:
     return {
         id(message): Known(fields, type(message), reference)
         for run in runs
-        for message, fields, reference in zip(run.objects, run.fields, run.references, strict=True)
+        for message, fields, reference in zip(
+            run.objects,
+            chain.from_iterable(map(_FIELDS, run.stretches)),
+            run.references,
+            strict=True,
+        )
         if fields is not None and not message.id
     }
+
+
+def _changed(
+    fields: Sequence[dict[str, Any] | None], messages: Sequence[BaseMessage], start: int
+) -> Iterable[int]:
+    """Return the places, counted from `start`, of messages that do not say what is stored."""
+    if are_same(fields, messages):
+        return ()
+    return compress(count(start), map(_is_changed, fields, messages))
 
 
 def _goes_on(messages: Sequence[BaseMessage], run: Run) -> bool:

@@ -13,8 +13,8 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, prepared
-from langchain_tokenmem.storage.checkpoints.imprints import Imprint, copies
-from langchain_tokenmem.storage.checkpoints.known import Found, Known, Run
+from langchain_tokenmem.storage.checkpoints.imprints import copies
+from langchain_tokenmem.storage.checkpoints.known import Found, Known, Run, Stretch
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 _RUNS = 8
@@ -22,6 +22,8 @@ _RUNS = 8
 
 _WORTH = 16
 """Messages in a list that is worth remembering as one; what has no id is known by it alone."""
+
+_NONE = Found([], None, [], {}, is_main=False)
 
 
 class Lesson(NamedTuple):
@@ -141,6 +143,7 @@ class MessageMemory:
         self,
         space: Space,
         references: Sequence[int],
+        ranges: str,
         decoded: Mapping[int, Decoded],
         *,
         is_main: bool,
@@ -150,23 +153,24 @@ class MessageMemory:
         Args:
             space: Whose they are.
             references: Their references.
+            ranges: The same as ranges.
             decoded: The messages, by reference.
             is_main: Whether they are the value of the channel that is the transcript.
         """
         kept = list(map(decoded.__getitem__, references))
         given: list[BaseMessage] = []
-        imprints: dict[int, Imprint] = {}
+        stretches: list[Stretch] = []
         for start in range(0, len(kept), AT_A_STRETCH):
-            made, imprint = copies(kept[start : start + AT_A_STRETCH])
-            if imprint is not None:
-                imprints[start] = imprint
+            some = kept[start : start + AT_A_STRETCH]
+            made, imprint = copies(some)
+            stretches.append(Stretch([one.fields for one in some], imprint))
             given += made
             breathe()
-        fields = [one.fields for one in kept]
         hidden = [at for at, reference in enumerate(references) if reference < 0]
+        run = Run(given, stretches, array("q", references), ranges, hidden, is_main)
         with self._lock:
             group = self._group(space)
-            group.runs.append(Run(given, fields, array("q", references), hidden, is_main, imprints))
+            group.runs.append(run)
             self._shrink(group)
         return given
 
@@ -186,12 +190,14 @@ class MessageMemory:
             is_main: Whether those that could move to the transcript count as new.
             group_id: Number of the session; None for the one that it had last.
         """
+        if not messages:
+            return _NONE
         with self._lock:
             group = self._groups.get(session_id)
             if group is None or group_id not in {None, group.number}:
-                return Found(messages, group_id, is_main=is_main)
-            found = Found(messages, group.number, is_main=is_main)
-            found.look([*reversed(group.runs)], group.named)
+                return Found(messages, group_id, [], {}, is_main=is_main)
+            runs = [*reversed(group.runs)]
+            found = Found(messages, group.number, runs, group.named, is_main=is_main)
             settled = group.settled if is_main else None
         found.check(settled)
         return found

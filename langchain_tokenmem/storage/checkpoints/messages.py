@@ -20,10 +20,12 @@ from langchain_tokenmem.storage.checkpoints.contents import (
     as_numbers,
     as_text,
     by_number,
+    chunks_in,
 )
 from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh, prepared
 from langchain_tokenmem.storage.checkpoints.known import Found
 from langchain_tokenmem.storage.checkpoints.memory import Lesson, Lessons, MessageMemory
+from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
 from langchain_tokenmem.storage.checkpoints.shelf import Shelf
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.index.store import IndexStore
@@ -103,7 +105,7 @@ class Messages:
                 found.place(index, stored.fields, number)
                 lessons.stored.append(Lesson(stored, number, is_settled))
         lessons.lists.append(found)
-        return as_text(connection, self._codec, space, numbers)
+        return as_text(connection, self._codec, space, numbers, found.ranges)
 
     def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
         """Return the numbers in a text of references.
@@ -137,12 +139,14 @@ class Messages:
         self,
         space: Space,
         references: Sequence[int],
+        text: str,
         decoded: Mapping[int, Decoded],
         *,
         is_main: bool,
     ) -> list[BaseMessage]:
-        """Return copies of messages that `read` has returned."""
-        return self._memory.give(space, references, decoded, is_main=is_main)
+        """Return copies of messages that `read` has returned; `text` has their references."""
+        ranges = to_ranges(references) if chunks_in(text) else text
+        return self._memory.give(space, references, ranges, decoded, is_main=is_main)
 
     def forget(self, session_id: str) -> None:
         """Forget the messages of a deleted session."""

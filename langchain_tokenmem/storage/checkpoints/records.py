@@ -29,6 +29,11 @@ class Address:
         """The session that holds the messages."""
         return thread_session(self.thread_id, self.ns)
 
+    @property
+    def namespace(self) -> tuple[str, str]:
+        """Thread and namespace, whichever checkpoint of it."""
+        return self.thread_id, self.ns
+
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""
         named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import groupby
-from operator import sub
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -15,9 +11,6 @@ from langgraph.types import Overwrite, Send
 
 _MARK = "\x00tokenmem"
 """Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
-
-_PIECE = 256
-"""Numbers whose runs are found at once."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
@@ -93,6 +86,11 @@ def _is_message(kind: type) -> bool:
     return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)
 
 
+def is_bare(shape: Any, messages: Sequence[BaseMessage]) -> bool:
+    """Return whether a value that was taken apart is messages, or None, and nothing beside them."""
+    return shape is None or (bool(messages) and type(shape) is dict and shape.keys() == {_MARK})
+
+
 def is_plain(value: Any) -> bool:
     """Return whether a value holds nothing but JSON's types and bytes, not nested too deeply."""
     try:
@@ -110,52 +108,30 @@ def _is_plain(value: Any) -> bool:
     return kind in _PLAIN or kind is bytes
 
 
-def to_ranges(numbers: Sequence[int]) -> str:
+def to_ranges(numbers: Iterable[int], after: str = "") -> str:
     """Return numbers as text, runs that grow or shrink by one as first and last.
+
+    Args:
+        numbers: The numbers.
+        after: Others in this form, which they follow.
 
     Example:
         >>> to_ranges([1, 2, 3, 7, -1, -2])
         '1:3,7,-1:-2'
+        >>> to_ranges([4, 5], after="7,1:3")
+        '7,1:5'
     """
-    packed = array("q", numbers)
-    runs: list[tuple[int, int]] = []
-    for start in range(0, len(packed), _PIECE):
-        found = _runs_in(packed[start : start + _PIECE].tobytes())
-        if runs and _are_one(runs[-1], found[0]):
-            runs[-1] = (runs[-1][0], found[0][1])
-            found = found[1:]
-        runs += found
-    return ",".join(f"{one}:{other}" if one != other else str(one) for one, other in runs)
-
-
-@lru_cache(maxsize=64)
-def _runs_in(packed: bytes) -> tuple[tuple[int, int], ...]:
-    """Return the runs in an array of numbers, in the form of its bytes.
-
-    A list that grows has all pieces but the last as it had them before.
-    """
-    numbers = array("q", packed)
-    runs: list[tuple[int, int]] = []
-    start = at = 0
-    for step, same in groupby(map(sub, numbers[1:], numbers)):
-        count = len(list(same))
-        if start < at:  # the run that ends here; the next number begins another one
-            runs.append((start, at))
-            start = at = at + 1
-            count -= 1
-        if abs(step) == 1:
-            at += count
+    before, _, ending = after.rpartition(",")
+    runs = runs_of(ending)
+    for number in numbers:
+        first, last = runs[-1] if runs else (number, number)
+        step = number - last
+        if abs(step) == 1 and (last - first) * step >= 0:
+            runs[-1] = (first, number)
         else:
-            runs += zip(range(at, at + count), range(at, at + count), strict=True)
-            start = at = at + count
-    runs.append((start, at))
-    return tuple((numbers[first], numbers[last]) for first, last in runs)
-
-
-def _are_one(run: tuple[int, int], following: tuple[int, int]) -> bool:
-    """Return whether two runs are one."""
-    step = following[0] - run[1]
-    return abs(step) == 1 and all((last - first) * step >= 0 for first, last in (run, following))
+            runs.append((number, number))
+    texts = (f"{first}:{last}" if first != last else str(first) for first, last in runs)
+    return ",".join([before, *texts] if before else texts)
 
 
 def from_ranges(text: str) -> list[int]:

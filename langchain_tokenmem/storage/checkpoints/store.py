@@ -19,6 +19,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.memory import Lessons, MessageMemory
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.pending import Write
+from langchain_tokenmem.storage.checkpoints.precedence import Precedence
 from langchain_tokenmem.storage.checkpoints.records import (
     Address,
     Draft,
@@ -87,6 +88,7 @@ class Checkpoints:
         self._memory = memory
         self._main = main_channel
         self._on_conflict = on_conflict
+        self._precedence = Precedence()
 
     def with_codec(self, codec: Codec) -> Checkpoints:
         """Return the same with another codec."""
@@ -106,6 +108,10 @@ class Checkpoints:
             ThreadConflictError: When `on_conflict` raises it.
             ConfigurationError: When a value cannot be stored.
         """
+        with self._precedence.storing(draft.address.namespace):
+            return self._put(draft)
+
+    def _put(self, draft: Draft) -> int:
         checkpoint, address = draft.checkpoint, draft.address
         self._memory.belong(self.database.closings)
         values = {
@@ -157,6 +163,7 @@ class Checkpoints:
         A write that is there stays; only errors, interrupts and resumes are written over.
         """
         checkpoint_id = str(address.checkpoint_id)
+        self._precedence.give_way(address.namespace)
         self._memory.belong(self.database.closings)
         ready = [
             (
@@ -275,7 +282,9 @@ class Checkpoints:
         needed = {number for some in numbers for number in some}
         read = self.messages.read(connection, space, needed)
         return [
-            attach(part.shape, self.messages.give(space, some, read, is_main=part.is_main))
+            attach(
+                part.shape, self.messages.give(space, some, part.refs, read, is_main=part.is_main)
+            )
             if some
             else part.shape
             for part, some in zip(parts, numbers, strict=True)

@@ -20,7 +20,7 @@ from langchain_tokenmem.storage.checkpoints.memory import Lessons
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.records import Draft
 from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
-from langchain_tokenmem.storage.checkpoints.shapes import detach, is_plain
+from langchain_tokenmem.storage.checkpoints.shapes import detach, is_bare, is_plain
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 _SMALL = 256
@@ -109,6 +109,8 @@ class Values:
         """
         shape, messages = detach(value)
         found = self._messages.known(session_id, messages, is_main=name == self._main)
+        if is_bare(shape, messages):  # as nearly always: not written only to see how long it is
+            return Value(shape, found, None)
         plain = is_plain(shape)
         packed = self._codec.pack(shape)
         if plain and len(packed) <= _SMALL:
