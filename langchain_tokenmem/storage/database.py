@@ -120,7 +120,15 @@ class Database:
             driver = sqlite_driver(connection)
             if driver:  # a listener would do it, too, and slow down every statement
                 driver.execute("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
-            yield connection
+            try:
+                yield connection
+            except BaseException:
+                if driver and not self._is_memory:
+                    # As long as somebody holds the error, it may hold a cursor with rows left, and
+                    # the connection would go on with what it saw then, whatever is stored later.
+                    driver.rollback()
+                    connection.invalidate()
+                raise
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:

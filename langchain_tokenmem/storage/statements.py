@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -50,10 +49,8 @@ class Statement:
         driver = sqlite_driver(connection)
         if driver is None:
             return connection.execute(self._clause, values).mappings().all()
-        # A row that cannot be decoded would leave the cursor open for as long as the error is held,
-        # and the connection would go on with what it saw then, whatever is committed meanwhile.
-        with closing(self._run(connection, driver, values)) as cursor:
-            return [dict(zip(self._columns, row, strict=True)) for row in cursor.fetchall()]
+        rows = self._run(connection, driver, values).fetchall()
+        return [dict(zip(self._columns, row, strict=True)) for row in rows]
 
     def first(self, connection: Connection, values: Mapping[str, Any]) -> Row | None:
         """Return the first row that it finds, None when it finds none."""

@@ -188,3 +188,22 @@ def test_a_copy_made_by_sqlite_is_a_backup(filled, tmp_path):
     shutil.copy(copy, tmp_path / "again.db")
     with TranscriptStore(f"sqlite:///{tmp_path / 'again.db'}") as other:
         assert other.count("s") == 12
+
+
+@pytest.mark.parametrize("body", ["'[]'", "CAST(x'ff' AS TEXT)"])
+def test_an_error_that_is_held_hides_nothing_that_others_write_later(filled: Path, body: str):
+    with (
+        TranscriptStore(f"sqlite:///{filled}", pool_size=1) as store,
+        TranscriptStore(f"sqlite:///{filled}") as other,
+    ):
+        other.add("u", turn(20))
+        assert len(store.messages("u")) == 2
+        change = "UPDATE tokenmem_messages SET body = {} WHERE session_key = '=s' AND seq = 2"
+        sql(filled, change.format(body))
+        with pytest.raises(CorruptStoreError) as held:
+            store.messages("s")
+        other.add("u", turn(21))
+        assert len(store.messages("u")) == 4
+        store.add("u", turn(22))
+        assert len(other.messages("u")) == 6
+        assert held.value
