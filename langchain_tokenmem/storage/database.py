@@ -31,10 +31,14 @@ _WRITES = "tokenmem_writes"
 
 
 class _Engines(NamedTuple):
-    """An engine, and the same for transactions that write: made once, that takes its time."""
+    """An engine, and where transactions that write begin.
+
+    That is the same engine with an option, and for a SQLite file a connection that is kept: to
+    take one from the pool and put it back takes longer than three statements.
+    """
 
     engine: Engine
-    writer: Engine
+    writer: Engine | Connection
 
 
 class Database:
@@ -59,8 +63,10 @@ class Database:
         if pool_size < 1:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
-        self._pool_size = 1 if self._is_memory else pool_size
+        self._keeps_writer = self._is_sqlite and not self._is_memory
+        self._pool_size = 1 if self._is_memory else pool_size + self._keeps_writer
         self._engines: _Engines | None = None
+        self._inherited: list[_Engines] = []
         self.closings = 0
         self._turn = threading.RLock()
         self._process = os.getpid()
@@ -91,17 +97,22 @@ class Database:
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
         """Give a connection whose changes are all made, or none."""
-        with self._said(about):
-            writer = self._open().writer
-            with self._in_turn(), self._begun(writer) as connection:
-                yield connection
+        with self._said(about), self._in_turn(), self._begun(self._open().writer) as connection:
+            yield connection
 
     def close(self) -> None:
-        """Close every connection; the next use opens the database again."""
-        with self._opening:
+        """Close every connection; the next use opens the database again.
+
+        Raises:
+            StoreError: When somebody has been writing for half a minute, and still is.
+        """
+        with self._said("Closing the database"), self._in_turn(), self._opening:
             self.closings += 1
             if self._engines is not None:
-                self._engines.engine.dispose()
+                engine, writer = self._engines
+                if isinstance(writer, Connection):
+                    writer.close()
+                engine.dispose()
                 self._engines = None
 
     def forget_deleted(self) -> None:
@@ -114,9 +125,10 @@ class Database:
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
-    def _begun(self, engine: Engine) -> Iterator[Connection]:
+    def _begun(self, source: Engine | Connection) -> Iterator[Connection]:
         """Give a connection in a transaction."""
-        with engine.begin() as connection:
+        with source.begin() as begun:
+            connection = begun if isinstance(begun, Connection) else begun.connection
             driver = sqlite_driver(connection)
             if driver:  # a listener would do it, too, and slow down every statement
                 driver.execute("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
@@ -134,15 +146,20 @@ class Database:
     def _in_turn(self) -> Iterator[None]:
         """Let the writers of this process queue up; SQLite itself has them ask again and again.
 
-        SQLite's own lock still keeps other processes out, and says so when a turn never ends.
+        SQLite's own lock still keeps other processes out.
         """
-        turn = self._turn
-        has_turn = self._is_sqlite and turn.acquire(timeout=_BUSY_SECONDS)
+        with self._opening:
+            self._leave_parent()
+            turn = self._turn
+        if not self._is_sqlite:
+            yield
+            return
+        if not turn.acquire(timeout=_BUSY_SECONDS):
+            raise sqlite3.OperationalError("database is locked")  # as SQLite says it
         try:
             yield
         finally:
-            if has_turn:
-                turn.release()
+            turn.release()
 
     def _reader(self) -> Engine:
         engine = self._opened()
@@ -157,20 +174,29 @@ class Database:
 
     def _open(self) -> _Engines:
         with self._opening:
-            if self._engines is not None and self._process != os.getpid():
-                # A forked child must not use its parent's connections, nor close them.
-                self._engines.engine.dispose(close=False)
-                self._engines, self._turn = None, threading.RLock()
+            self._leave_parent()
             if self._engines is None:
                 engine = self._made()
                 try:
                     self._set_up(engine)
+                    writer = engine.connect() if self._keeps_writer else engine
                 except BaseException:
                     engine.dispose()
                     raise
-                writer = engine.execution_options(**{_WRITES: True})
-                self._engines, self._process = _Engines(engine, writer), os.getpid()
+                self._engines = _Engines(engine, writer.execution_options(**{_WRITES: True}))
             return self._engines
+
+    def _leave_parent(self) -> None:
+        """In a forked child, open everything anew.
+
+        It must not use its parent's connections, nor close them, not even by forgetting them.
+        """
+        if self._process != os.getpid():
+            if self._engines is not None:
+                self._engines.engine.dispose(close=False)
+                self._inherited.append(self._engines)
+            self._engines, self._turn = None, threading.RLock()
+            self._process = os.getpid()
 
     def _made(self) -> Engine:
         options: dict[str, Any] = {

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from langchain_core.messages import HumanMessage
+from sqlalchemy import Connection
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
@@ -118,8 +119,9 @@ class Watching(CountingEmbeddings):
     free: list[int]
 
     def embed_query(self, text: str) -> list[float]:
-        engine = self.store.index._database._opened()
-        self.free.append(engine.pool.checkedout())
+        engine, writer = self.store.index._database._open()
+        assert isinstance(writer, Connection)  # one that is kept
+        self.free.append(engine.pool.checkedout() - 1 + writer.in_transaction())
         return super().embed_query(text)
 
 
