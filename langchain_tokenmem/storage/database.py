@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert
@@ -49,7 +49,7 @@ class Database:
 
     Args:
         url: An SQLAlchemy URL.
-        pool_size: Most connections at a time.
+        pool_size: Most connections at a time; a SQLite file has one more, for all writers.
 
     Attributes:
         closings: How often it was closed: a backup may stand in its place since then.
@@ -138,7 +138,8 @@ class Database:
                 if driver and not self._is_memory:
                     # As long as somebody holds the error, it may hold a cursor with rows left, and
                     # the connection would go on with what it saw then, whatever is stored later.
-                    driver.rollback()
+                    with suppress(sqlite3.Error):
+                        driver.rollback()
                     connection.invalidate()
                 raise
 

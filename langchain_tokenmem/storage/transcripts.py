@@ -46,7 +46,7 @@ class TranscriptStore(SessionStates, Closing):
     Args:
         url: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql+psycopg://...`. Default:
             the file `tokenmem.db` in the working directory.
-        pool_size: Most connections at a time.
+        pool_size: Most connections at a time; a SQLite file has one more, for all writers.
 
     Attributes:
         index: What recall reads and writes beside the transcripts.
