@@ -31,14 +31,10 @@ _WRITES = "tokenmem_writes"
 
 
 class _Engines(NamedTuple):
-    """An engine, and where transactions that write begin.
-
-    That is the same engine with an option, and for a SQLite file a connection that is kept: to
-    take one from the pool and put it back takes longer than three statements.
-    """
+    """An engine, and the same for transactions that write: made once, that takes its time."""
 
     engine: Engine
-    writer: Engine | Connection
+    writer: Engine
 
 
 class Database:
@@ -66,9 +62,10 @@ class Database:
         self._keeps_writer = self._is_sqlite and not self._is_memory
         self._pool_size = 1 if self._is_memory else pool_size + self._keeps_writer
         self._engines: _Engines | None = None
-        self._inherited: list[_Engines] = []
+        self._kept: Connection | None = None
+        self._inherited: list[object] = []
         self.closings = 0
-        self._turn = threading.RLock()
+        self._turn = threading.Lock()
         self._process = os.getpid()
         self._opening = threading.Lock()
 
@@ -96,9 +93,14 @@ class Database:
 
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
-        """Give a connection whose changes are all made, or none."""
-        with self._said(about), self._in_turn(), self._begun(self._open().writer) as connection:
-            yield connection
+        """Give a connection whose changes are all made, or none; never one inside of another."""
+        with self._said(about), self._in_turn():
+            try:
+                with self._begun(self._writer()) as connection:
+                    yield connection
+            except BaseException:
+                self._drop_writer()  # whatever state it is in
+                raise
 
     def close(self) -> None:
         """Close every connection; the next use opens the database again.
@@ -108,11 +110,9 @@ class Database:
         """
         with self._said("Closing the database"), self._in_turn(), self._opening:
             self.closings += 1
+            self._drop_writer()
             if self._engines is not None:
-                engine, writer = self._engines
-                if isinstance(writer, Connection):
-                    writer.close()
-                engine.dispose()
+                self._engines.engine.dispose()
                 self._engines = None
 
     def forget_deleted(self) -> None:
@@ -138,9 +138,7 @@ class Database:
                 if driver and not self._is_memory:
                     # As long as somebody holds the error, it may hold a cursor with rows left, and
                     # the connection would go on with what it saw then, whatever is stored later.
-                    with suppress(sqlite3.Error):
-                        driver.rollback()
-                    connection.invalidate()
+                    _end(connection)
                 raise
 
     @contextmanager
@@ -180,12 +178,32 @@ class Database:
                 engine = self._made()
                 try:
                     self._set_up(engine)
-                    writer = engine.connect() if self._keeps_writer else engine
                 except BaseException:
                     engine.dispose()
                     raise
-                self._engines = _Engines(engine, writer.execution_options(**{_WRITES: True}))
+                writer = engine.execution_options(**{_WRITES: True})
+                self._engines = _Engines(engine, writer)
             return self._engines
+
+    def _writer(self) -> Engine | Connection:
+        """Return where a transaction that writes begins.
+
+        For a SQLite file that is a connection that is kept: to take one from the pool and put it
+        back takes longer than three statements.
+        """
+        writer = self._open().writer
+        if not self._keeps_writer:
+            return writer
+        if self._kept is None:
+            self._kept = writer.connect()
+        return self._kept
+
+    def _drop_writer(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            _end(kept)
+            with suppress(SQLAlchemyError):
+                kept.close()
 
     def _leave_parent(self) -> None:
         """In a forked child, open everything anew.
@@ -194,9 +212,9 @@ class Database:
         """
         if self._process != os.getpid():
             if self._engines is not None:
+                self._inherited += [self._engines.engine.pool, self._kept]
                 self._engines.engine.dispose(close=False)
-                self._inherited.append(self._engines)
-            self._engines, self._turn = None, threading.RLock()
+            self._engines, self._kept, self._turn = None, None, threading.Lock()
             self._process = os.getpid()
 
     def _made(self) -> Engine:
@@ -230,6 +248,16 @@ class Database:
                     f"backup."
                 ) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+
+
+def _end(connection: Connection) -> None:
+    """Give up a transaction of SQLite, and the driver's connection with it."""
+    with suppress(sqlite3.Error, SQLAlchemyError):
+        if not (connection.closed or connection.invalidated):
+            driver = sqlite_driver(connection)
+            if driver:
+                driver.rollback()
+            connection.invalidate()
 
 
 def is_writer(connection: Connection) -> bool:

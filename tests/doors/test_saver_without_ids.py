@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
@@ -10,6 +11,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from tests.doors.test_saver_field_failures import at, put
 
 THREAD: Any = {"configurable": {"thread_id": "t1"}}
 words = st.sampled_from(["yes", "no", "go on"])
@@ -86,3 +88,21 @@ def test_a_copied_thread_goes_on_without_saying_anything_twice():
         assert texts(store.messages("t2"))[:10] == [*said, "q4", "a4"]
         rows = {row.message.content: row.was_named for row in store.rows("t2")}
         assert not any(rows.values())
+
+
+@pytest.mark.parametrize(("size", "cut"), [(200, 199), (200, 150), (230, 210), (230, 5)])
+def test_what_was_cut_off_and_is_said_again_in_the_same_words_is_stored(size, cut):
+    """Looked at in stretches of 200, of which the last one may be begun only."""
+    with TranscriptStore("sqlite://") as store:
+        saver, config = TokenMemorySaver(store), at("t1")
+        said = [HumanMessage(f"m{number}") for number in range(size)]
+        for version, found in enumerate(
+            (said, said, said[:cut], [*said[:cut], *(m.model_copy() for m in said[cut:])]), 1
+        ):
+            config = put(saver, config, {"messages": found}, f"{version}.0")
+            assert saver.get_tuple(config).checkpoint["channel_values"]["messages"] == found
+        again = saver.get_tuple(config).checkpoint["channel_values"]["messages"]
+        config = put(saver, config, {"messages": again[:cut]}, "5.0")
+        more = [*again[:cut], *(m.model_copy() for m in again[cut:])]
+        config = put(saver, config, {"messages": more}, "6.0")
+        assert saver.get_tuple(config).checkpoint["channel_values"]["messages"] == more

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 from langchain_core.messages import HumanMessage
-from sqlalchemy import Connection
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
@@ -119,9 +118,11 @@ class Watching(CountingEmbeddings):
     free: list[int]
 
     def embed_query(self, text: str) -> list[float]:
-        engine, writer = self.store.index._database._open()
-        assert isinstance(writer, Connection)  # one that is kept
-        self.free.append(engine.pool.checkedout() - 1 + writer.in_transaction())
+        database = self.store.index._database
+        kept = database._kept
+        assert kept is not None
+        checked_out = database._opened().pool.checkedout()
+        self.free.append(checked_out - 1 + kept.in_transaction())
         return super().embed_query(text)
 
 

@@ -10,13 +10,13 @@ from time import sleep
 from typing import NoReturn
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import Connection, delete
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.schema import messages
+from langchain_tokenmem.storage.schema import messages, sessions
 from tests.storage.samples import turn
 
 
@@ -104,6 +104,68 @@ def _fail(store: TranscriptStore) -> NoReturn:
     with store.database.writing("here") as connection:
         connection.execute(delete(messages))
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("when", ["before_begin", "before_commit", "after_commit", "after_begin"])
+def test_a_writer_that_was_interrupted_leaves_no_lock_and_the_next_one_writes(path: Path, when):
+    """Ctrl-C comes anywhere: before or after SQLAlchemy or SQLite began or ended a transaction."""
+    with (
+        TranscriptStore(f"sqlite:///{path}") as store,
+        TranscriptStore(f"sqlite:///{path}") as other,
+    ):
+        store.add("s", turn(1))
+        kept = store.database._kept
+        assert kept is not None
+        name = when.partition("_")[2]
+        do = getattr(kept.dialect, f"do_{name}")
+
+        def interrupted(connection):
+            if when.startswith("after"):
+                do(connection)
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept.dialect, f"do_{name}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.add("s", turn(2))
+        other.add("s", turn(3))
+        store.add("s", turn(4))
+        assert len(store.messages("s")) == (8 if when == "after_commit" else 6)
+
+
+def test_a_writer_that_was_interrupted_as_it_began_can_write_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begin = Connection.begin
+
+    def interrupted(connection):
+        begin(connection)
+        raise KeyboardInterrupt
+
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "begin", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.add("s", turn(2))
+        store.add("s", turn(3))
+        assert len(store.messages("s")) == 4
+
+
+def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        with store.database.writing("here") as connection:
+            connection.execute(delete(messages))
+            with pytest.raises(StoreError, match="Closing the database"):
+                store.close()
+            with pytest.raises(StoreError, match="database is locked"):
+                store.add("s", turn(2))
+            connection.execute(delete(sessions))
+        assert store.messages("s") == []
+        store.add("s", turn(2))
+        assert len(store.messages("s")) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

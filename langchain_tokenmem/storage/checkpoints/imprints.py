@@ -24,7 +24,7 @@ class Imprint(NamedTuple):
     """What messages held when they said what is stored.
 
     Attributes:
-        parts: What they are made of, one after another: fields, extra fields, type.
+        parts: What they are made of, one after another: fields, extra and private ones, type.
         fields: The dicts of their fields, the very objects (a tuple is not copied for a call).
         held: The values in these, one after another.
         changeable: Those of the values that can change in themselves, and the extra fields.
@@ -41,7 +41,11 @@ class Imprint(NamedTuple):
         return len(self.fields)
 
     def fits(self, messages: Sequence[BaseMessage]) -> bool:
-        """Return whether messages hold, and say, the same; False where that cannot be told."""
+        """Return whether the messages hold, and say, the same; False where that cannot be told.
+
+        Args:
+            messages: The very objects that the imprint was made of.
+        """
         empty, filled, said = self.changeable
         try:
             # A list compares what is not the same object by what it says: so other fields that

@@ -42,7 +42,7 @@ class Stretch(NamedTuple):
 
     Attributes:
         fields: What each said when it was stored; None where that is not all it said.
-        imprint: What the first ones of them held then.
+        imprint: What the first ones of them held then, the very objects; no more than the fields.
     """
 
     fields: Sequence[dict[str, Any] | None]
@@ -112,6 +112,8 @@ class Found:
         self._stretches = [*base.stretches[:whole]]
         begun = base.stretches[whole] if rest else Stretch([], None)
         fields = [*begun.fields[:rest]]
+        # What an imprint says of objects that are not in this list would be taken for others.
+        is_here = begun.imprint is not None and begun.imprint.size <= rest
         self.references = base.references[:start]
         self._hidden = [at for at in base.hidden if at < start]
         self._unknown = len(messages)  # place of the first one that nothing is known of
@@ -129,7 +131,7 @@ class Found:
             if one.reference < 0:
                 self._hidden.append(index)
         for at in range(0, len(fields), AT_A_STRETCH):
-            imprint = None if at else begun.imprint
+            imprint = begun.imprint if is_here and at == 0 else None
             self._stretches.append(Stretch(fields[at : at + AT_A_STRETCH], imprint))
 
     def check(self, settled: Collection[int] | None) -> None:

@@ -35,10 +35,10 @@ class Precedence:
         finally:
             is_over.set()
             if self._storing.get(namespace) is is_over:
-                del self._storing[namespace]
+                self._storing.pop(namespace, None)
 
     def give_way(self, namespace: Hashable) -> None:
-        """Wait until no checkpoint of a namespace is being stored, if one was begun by now."""
+        """Wait for the checkpoint of a namespace that was begun last, if it is being stored."""
         for _ in range(_YIELDS):
             time.sleep(0)
         is_over = self._storing.get(namespace)
