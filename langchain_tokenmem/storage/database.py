@@ -59,8 +59,10 @@ class Database:
         if pool_size < 1:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
-        self._keeps_writer = self._is_sqlite and not self._is_memory
-        self._pool_size = 1 if self._is_memory else pool_size + self._keeps_writer
+        self._is_file = self._is_sqlite and self._url.database not in {None, "", ":memory:"}
+        # A database in memory is its one connection.
+        is_memory = self._is_sqlite and not self._is_file
+        self._pool_size = 1 if is_memory else pool_size + self._is_file
         self._engines: _Engines | None = None
         self._kept: Connection | None = None
         self._inherited: list[object] = []
@@ -68,10 +70,6 @@ class Database:
         self._turn = threading.Lock()
         self._process = os.getpid()
         self._opening = threading.Lock()
-
-    @property
-    def _is_memory(self) -> bool:
-        return self._is_sqlite and self._url.database in {None, "", ":memory:"}
 
     @contextmanager
     def reading(self, about: str) -> Iterator[Connection]:
@@ -94,7 +92,7 @@ class Database:
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
         """Give a connection whose changes are all made, or none; never one inside of another."""
-        with self._said(about), self._in_turn():
+        with self._said(about), self._in_turn(about):
             try:
                 with self._begun(self._writer()) as connection:
                     yield connection
@@ -108,7 +106,8 @@ class Database:
         Raises:
             StoreError: When somebody has been writing for half a minute, and still is.
         """
-        with self._said("Closing the database"), self._in_turn(), self._opening:
+        about = "Closing the database"
+        with self._said(about), self._in_turn(about), self._opening:
             self.closings += 1
             self._drop_writer()
             if self._engines is not None:
@@ -117,7 +116,7 @@ class Database:
 
     def forget_deleted(self) -> None:
         """Make sure that deleted text does not stay readable in SQLite's log."""
-        if self._is_sqlite and not self._is_memory:
+        if self._is_file:
             with self._said("Cleaning the log"), self._opened().connect() as connection:
                 # Outside of a transaction, and harmless where a reader is in the way.
                 driver = sqlite_driver(connection)
@@ -135,14 +134,14 @@ class Database:
             try:
                 yield connection
             except BaseException:
-                if driver and not self._is_memory:
+                if self._is_file:
                     # As long as somebody holds the error, it may hold a cursor with rows left, and
                     # the connection would go on with what it saw then, whatever is stored later.
                     _end(connection)
                 raise
 
     @contextmanager
-    def _in_turn(self) -> Iterator[None]:
+    def _in_turn(self, about: str) -> Iterator[None]:
         """Let the writers of this process queue up; SQLite itself has them ask again and again.
 
         SQLite's own lock still keeps other processes out.
@@ -154,7 +153,11 @@ class Database:
             yield
             return
         if not turn.acquire(timeout=_BUSY_SECONDS):
-            raise sqlite3.OperationalError("database is locked")  # as SQLite says it
+            raise StoreError(
+                f"{about}: something in this process has been writing for {_BUSY_SECONDS} s, and "
+                f"nothing was done. Try again; if it was called inside of a transaction, such as "
+                f"from a callback, call it after that."
+            )
         try:
             yield
         finally:
@@ -188,11 +191,11 @@ class Database:
     def _writer(self) -> Engine | Connection:
         """Return where a transaction that writes begins.
 
-        For a SQLite file that is a connection that is kept: to take one from the pool and put it
-        back takes longer than three statements.
+        For a SQLite file that is a connection that is kept: in a transaction of a few statements,
+        to take one from the pool and put it back would be a good part of the work.
         """
         writer = self._open().writer
-        if not self._keeps_writer:
+        if not self._is_file:
             return writer
         if self._kept is None:
             self._kept = writer.connect()

@@ -1,6 +1,6 @@
 """What messages hold, object by object, while they say what is stored.
 
-To compare thousands of messages with what is stored, field by field, is about half of the work of
+To compare thousands of messages with what is stored, field by field, is much of the work of
 storing a checkpoint. As long as they hold the very objects that they held when they said the same,
 only what can change in these is left to be compared.
 """

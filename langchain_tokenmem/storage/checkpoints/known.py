@@ -2,7 +2,7 @@
 
 A list that goes on where it was left, as in nearly every step of a chat, is known object by
 object; other messages by their id. Either is where it was stored if it still says the same. These
-loops run in C where they can: half a microsecond to a whole one a message, most of it the memory's.
+loops run in C where they can: every step of a chat goes through all of its messages.
 """
 
 from __future__ import annotations

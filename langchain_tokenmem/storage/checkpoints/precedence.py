@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event
 
 _YIELDS = 2
-"""Times that pending writes let others run first: the graph, which then stores a checkpoint."""
+"""Times that pending writes let others run: the graph, and the thread of its next checkpoint."""
 
 _PATIENCE = 1
 """Seconds that they wait for that one at most; they may be stored in any order."""
@@ -40,7 +40,7 @@ class Precedence:
     def give_way(self, namespace: Hashable) -> None:
         """Wait for the checkpoint of a namespace that was begun last, if it is being stored."""
         for _ in range(_YIELDS):
-            time.sleep(0)
+            time.sleep(0)  # gives up Python's lock, and does not wait
         is_over = self._storing.get(namespace)
         if is_over is not None:
             is_over.wait(_PATIENCE)
