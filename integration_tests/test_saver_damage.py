@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import saver_kills
 from flips import flipped
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from savers import at, put
@@ -27,7 +30,6 @@ from langchain_tokenmem.errors import StoreError
 KILLS = int(os.environ.get("TOKENMEM_KILLS", "200"))
 FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
 FUZZED = int(os.environ.get("TOKENMEM_FUZZED", "10000"))
-THREADS = ("ann", "bob", "long")
 ERROR = "error"
 
 
@@ -59,8 +61,13 @@ def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
 # --- flipped bytes
 
 
-def build(saver: BaseCheckpointSaver[Any]) -> None:
+Named = dict[str, RunnableConfig]
+"""The tip of each thread's older branch."""
+
+
+def build(saver: BaseCheckpointSaver[Any]) -> Named:
     """Fill three threads: a fork, a sub-graph, pending writes, a long one."""
+    named: Named = {}
     for thread, turns in (("ann", 3), ("bob", 2), ("long", 9)):
         parent, said = at(thread), []
         for n in range(turns):
@@ -77,29 +84,41 @@ def build(saver: BaseCheckpointSaver[Any]) -> None:
         forked = {"messages": [*said[:3], HumanMessage("fork", id="f")], "n": -1}
         put(saver, former, forked, dict.fromkeys(forked, f"{99:032}.5"), step=99)
         put(saver, at(thread, ns="child:1"), {"n": 0}, {"n": f"{1:032}.5"})
+        named[thread] = parent
+    return named
 
 
-def asked(saver: BaseCheckpointSaver[Any]) -> dict[str, Callable[[], Any]]:
+def asked(saver: BaseCheckpointSaver[Any], named: Named) -> dict[str, Callable[[], Any]]:
     """Return everything that can be asked of a saver."""
-    questions: dict[str, Callable[[], Any]] = {}
-    for thread in THREADS:
-        questions[f"head of {thread}"] = lambda thread=thread: saver.get_tuple(at(thread))
-        every = {"configurable": {"thread_id": thread}}
-        questions[f"list of {thread}"] = lambda every=every: list(saver.list(every))  # type: ignore[arg-type]
-        questions[f"delta of {thread}"] = lambda thread=thread: saver.get_delta_channel_history(
-            config=at(thread), channels=["delta"]
-        )
-        questions[f"run of {thread}"] = lambda thread=thread: list(
-            saver.list(at(thread), filter={"run_id": "r1"})
-        )
+
+    def listed(config: RunnableConfig | None, **given: Any) -> Callable[[], Any]:
+        return lambda: list(saver.list(config, **given))
+
+    questions: dict[str, Callable[[], Any]] = {"list of all": listed(None)}
+    for thread, one in named.items():
+        head, child = at(thread), at(thread, ns="child:1")
+        every: RunnableConfig = {"configurable": {"thread_id": thread}}
+        questions |= {
+            f"head of {thread}": partial(saver.get_tuple, head),
+            f"head of {thread}'s child": partial(saver.get_tuple, child),
+            f"one of {thread}": partial(saver.get_tuple, one),
+            f"list of {thread}": listed(every),
+            f"newest of {thread}": listed(every, limit=2),
+            f"before one of {thread}": listed(every, before=one),
+            f"only one of {thread}": listed(one),
+            f"run of {thread}": listed(head, filter={"run_id": "r1"}),
+            f"delta of {thread}": partial(
+                saver.get_delta_channel_history, config=head, channels=["delta"]
+            ),
+        }
     return questions
 
 
 def answers(
-    saver: BaseCheckpointSaver[Any], refusals: tuple[type[Exception], ...]
+    saver: BaseCheckpointSaver[Any], named: Named, refusals: tuple[type[Exception], ...]
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for question, ask in asked(saver).items():
+    for question, ask in asked(saver, named).items():
         try:
             found[question] = ask()
         except refusals:  # every refusal is an answer
@@ -126,19 +145,23 @@ def stock(path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
 
 
 def flip(
-    folder: Path, opener: Opener, refusals: tuple[type[Exception], ...], flips: int
+    folder: Path,
+    opener: Opener,
+    refusals: tuple[type[Exception], ...],
+    flips: int,
+    within: re.Pattern[bytes] | None = None,
 ) -> tuple[Counter[str], list[str]]:
     """Flip one bit at a time and ask everything; return how often it was refused or wrong."""
     path = folder / "memory.db"
     with opener(path) as saver:
-        build(saver)
-        right = answers(saver, ())
+        named = build(saver)
+        right = answers(saver, named, ())
     assert all(right.values()), right
     tally: Counter[str] = Counter()
     wrong: list[str] = []
-    for flipped_byte, copy in flipped(path, flips):
+    for flipped_byte, copy in flipped(path, flips, within):
         with opener(copy) as saver:
-            found = answers(saver, refusals)
+            found = answers(saver, named, refusals)
         tally[state_of(found)] += 1
         wrong += [
             f"{flipped_byte}: {question}"
@@ -156,11 +179,20 @@ def state_of(found: dict[str, Any]) -> str:
 def test_a_thousand_flipped_bytes(tmp_path: Path) -> None:
     tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS)
     print(
-        f"\n{FLIPS} flips, {4 * len(THREADS)} questions each: {tally['none']} flips changed no "
+        f"\n{FLIPS} flips, every question after each: {tally['none']} flips changed no "
         f"answer, {tally['some']} made some raise, {tally['all']} all; wrong: {len(wrong)}"
     )
     assert not wrong, "\n".join(wrong[:20])
     assert tally["some"] + tally["all"] > FLIPS // 10
+
+
+def test_flipped_keys(tmp_path: Path) -> None:
+    """A key is found by its order: one that is changed can hide others, or stand elsewhere."""
+    keys = re.compile(rb"=(ann|bob|long|child:1)|=1[0-9a-f]{7}-[0-9a-f-]{27}")
+    tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS // 4, keys)
+    print(f"\n{FLIPS // 4} flips in keys: {dict(tally)}; wrong: {len(wrong)}")
+    assert not wrong, "\n".join(wrong[:20])
+    assert tally["some"] + tally["all"] > FLIPS // 8
 
 
 def test_the_flips_find_the_stock_saver_wrong(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours in its header (the letters `tokm`)."""

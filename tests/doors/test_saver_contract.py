@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import operator
+import re
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
@@ -441,6 +443,62 @@ def test_what_is_missing_is_never_a_shorter_state(store, loss):
     change(store, loss)
     with pytest.raises(CorruptStoreError, match="'t'"):
         TokenMemorySaver(store).get_tuple(thread())
+
+
+@pytest.mark.parametrize("asked", ["all", "newest", "before", "only"])
+def test_a_list_does_not_rely_on_a_key_that_was_changed(store, asked):
+    graph = chat(TokenMemorySaver(store))
+    for words in ("one", "two"):
+        say(graph, words)
+    listed = list(TokenMemorySaver(store).list(thread()))
+    middle = listed[3].config
+    before = {"before": middle}
+    change(
+        store,
+        f"""UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x'
+        WHERE checkpoint_key = '={middle["configurable"]["checkpoint_id"]}'""",  # noqa: S608
+    )
+    config, more = {
+        "all": (thread(), {}),
+        "newest": (thread(), {"limit": 1}),
+        "before": (thread(), before),
+        "only": (middle, {}),
+    }[asked]
+    with pytest.raises(CorruptStoreError, match="Thread 't'"):
+        list(TokenMemorySaver(store).list(config, **more))
+
+
+def test_a_subgraph_that_one_index_does_not_find_is_found_by_the_other(tmp_path):
+    path = tmp_path / "saver.db"
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        for name in ("a", "b"):
+            config = thread(name, checkpoint_ns="child:1")
+            TokenMemorySaver(store).put(config, empty_checkpoint(), {}, {})
+    # The row itself has the fingerprint behind thread and namespace, the index has not.
+    entry = rb"=a=child:1(?![0-9a-f]{64})"
+    data, count = re.subn(entry, b"=!=child:1", path.read_bytes())
+    assert count == 1
+    path.write_bytes(data)
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        assert len(list(TokenMemorySaver(store).list(thread("a")))) == 1
+
+
+def test_a_thread_that_lost_a_checkpoint_is_neither_pruned_nor_copied(store):
+    graph = chat(TokenMemorySaver(store))
+    for words in ("one", "two"):
+        say(graph, words)
+    saver, count = TokenMemorySaver(store), "SELECT count(*) FROM tokenmem_checkpoints"
+    change(
+        store,
+        """DELETE FROM tokenmem_checkpoints WHERE checkpoint_key =
+        (SELECT min(checkpoint_key) FROM tokenmem_checkpoints)""",
+    )
+    left = rows(store, count)
+    for deed in (lambda: saver.prune(["t"]), lambda: saver.copy_thread("t", "other")):
+        with pytest.raises(CorruptStoreError, match="6 checkpoints should be there, 5 were found"):
+            deed()
+    assert rows(store, count) == left
+    assert saver.get_tuple(thread("other")) is None
 
 
 # --- retention, deletion, copies

@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
+from langchain_tokenmem.storage.schema import SCHEMA_VERSION
 from tests.storage.samples import state, turn
 
 
@@ -95,7 +96,8 @@ def test_a_resend_never_trusts_a_damaged_row(filled):
 
 
 @pytest.mark.parametrize(
-    ("version", "remedy"), [(3, "Upgrade"), (99, "Upgrade"), (1, "downgrade"), (0, "downgrade")]
+    ("version", "remedy"),
+    [(SCHEMA_VERSION + 1, "Upgrade"), (99, "Upgrade"), (1, "downgrade"), (0, "downgrade")],
 )
 def test_another_schema_version_is_refused(filled, version, remedy):
     sql(filled, f"UPDATE tokenmem_facts SET number = {version} WHERE name = 'schema_version'")  # noqa: S608

@@ -9,12 +9,14 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.pending import Write
 from langchain_tokenmem.storage.checkpoints.records import (
     Address,
     Loaded,
     about,
     make_sure_of_absence,
+    make_sure_of_number,
 )
 from langchain_tokenmem.storage.checkpoints.rows import Stored
 from langchain_tokenmem.storage.checkpoints.spaces import Space, find_space, spaces_of
@@ -50,9 +52,7 @@ def listed(
     Raises:
         CorruptStoreError: When something is damaged or missing.
     """
-    places = _places(store, thread_id, ns)
-    if checkpoint_id is not None:
-        places = [place for place in places if place[0] == key_of(checkpoint_id)]
+    places = _places(store, thread_id, ns, checkpoint_id)
     if before is not None:
         places = [place for place in places if place[0] < key_of(before)]
     size = 1  # a caller that wants the newest one only waits for no other
@@ -62,7 +62,9 @@ def listed(
         size = min(2 * size, _PAGE)
 
 
-def _places(store: Checkpoints, thread_id: str | None, ns: str | None) -> list[_Place]:
+def _places(
+    store: Checkpoints, thread_id: str | None, ns: str | None, checkpoint_id: str | None
+) -> list[_Place]:
     whose = "The list of threads" if thread_id is None else f"Thread {thread_id!r}"
     with store.database.reading(whose) as connection:
         if thread_id is not None and ns is not None:
@@ -70,22 +72,20 @@ def _places(store: Checkpoints, thread_id: str | None, ns: str | None) -> list[_
             spaces = [] if one is None else [one]
         else:
             spaces = spaces_of(connection, store.codec, thread_id)
-        places = []
-        for space in spaces:
-            if ns is None or space.ns == ns:
-                places += [(key, space) for key in _keys(connection, space)]
+        spaces = [space for space in spaces if ns is None or space.ns == ns]
+        places = [(key, space) for space in spaces for key in _keys(connection, store.codec, space)]
+        if checkpoint_id is not None:
+            places = [place for place in places if place[0] == key_of(checkpoint_id)]
+            for space in spaces if not places else ():
+                with about(Address(space.thread_id, space.ns)):
+                    make_sure_of_absence(connection, store.codec, space, checkpoint_id)
     return sorted(places, key=lambda place: place[0], reverse=True)
 
 
-def _keys(connection: Connection, space: Space) -> list[str]:
+def _keys(connection: Connection, codec: Codec, space: Space) -> list[str]:
     with about(Address(space.thread_id, space.ns)):
-        found = rows.keys_of(connection, space.space_id)
-        if len(found) != space.count:
-            raise CorruptStoreError(
-                f"{space.count} checkpoints should be there, {len(found)} were found"
-            )
-        if not all(isinstance(key, str) for key in found):  # a damaged row may say bytes
-            raise CorruptStoreError("the row of a checkpoint is damaged")
+        found = rows.checked_keys(connection, codec, space.space_id)
+        make_sure_of_number(space, found)
     return found
 
 
@@ -97,10 +97,17 @@ def _page(
         for key, space in places:
             with about(Address(space.thread_id, space.ns, key[1:])):
                 stored = rows.checkpoint_at(connection, store.codec, space.space_id, key)
-                # One that is missing was removed since the list was made.
-                if stored is not None and _says(stored, metadata):
+                if stored is None:
+                    _make_sure_of_removal(connection, space, key)
+                elif _says(stored, metadata):
                     found.append(store.loaded(connection, space, stored))
     return found
+
+
+def _make_sure_of_removal(connection: Connection, space: Space, key: str) -> None:
+    """Raise if a checkpoint that was not found has not been removed since the list was made."""
+    if key in rows.keys_of(connection, space.space_id):
+        raise CorruptStoreError("its row is there, and its index does not find it")
 
 
 def _says(stored: Stored, metadata: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.rows import Stored
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 
@@ -102,6 +103,25 @@ def make_sure_of_absence(
 
     A row that was deleted shows in their number, one whose key was changed in its seal.
     """
-    found = len(rows.all_checkpoints(connection, codec, space.space_id))
-    if found != space.count or checkpoint_id == space.head:
-        raise CorruptStoreError(f"{space.count} checkpoints should be there, {found} were found")
+    found = {stored.id for stored in every_checkpoint(connection, codec, space)}
+    if checkpoint_id in found or checkpoint_id == space.head:
+        raise CorruptStoreError(f"checkpoint {checkpoint_id!r} is not found where it should be")
+
+
+def every_checkpoint(connection: Connection, codec: Codec, space: Space) -> list[Stored]:
+    """Return every checkpoint of a namespace, oldest first.
+
+    Raises:
+        CorruptStoreError: When one is damaged or missing.
+    """
+    found = rows.all_checkpoints(connection, codec, space.space_id)
+    make_sure_of_number(space, [stored.id for stored in found])
+    return found
+
+
+def make_sure_of_number(space: Space, found: Sequence[str]) -> None:
+    """Raise if a namespace has not as many checkpoints as were written, each of them once."""
+    if not len(found) == len(set(found)) == space.count:
+        raise CorruptStoreError(
+            f"{space.count} checkpoints should be there, {len(set(found))} were found"
+        )

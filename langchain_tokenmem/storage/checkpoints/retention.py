@@ -12,7 +12,7 @@ from langchain_tokenmem.core.threads import checked_thread
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import as_numbers, chunks_in
-from langchain_tokenmem.storage.checkpoints.records import Address, about
+from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
 from langchain_tokenmem.storage.checkpoints.rows import Stored
 from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_of
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
@@ -64,8 +64,7 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
     with store.database.writing(str(address)) as connection, about(address):
         found = spaces_of(connection, store.codec, thread_id)
         there = {
-            space.space_id: rows.all_checkpoints(connection, store.codec, space.space_id)
-            for space in found
+            space.space_id: every_checkpoint(connection, store.codec, space) for space in found
         }
         kept = _kept(found, there, rule)
         removed = 0

@@ -33,6 +33,14 @@ _BOTH = Statement(
         _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
     )
 )
+_COUNTED = (
+    checkpoints.c.space_id,
+    checkpoints.c.checkpoint_key,
+    checkpoints.c.writes,
+    checkpoints.c.writes_seal,
+)
+"""Enough to check a key, without the pages of what the checkpoint says."""
+_NEWEST_FIRST = checkpoints.c.checkpoint_key.desc()
 _INSERT = Statement(insert(checkpoints))
 _INSERT_BLOB = Statement(insert(blobs))
 _REWRITE = Statement(update(checkpoints).where(_HERE, _AT))
@@ -208,9 +216,7 @@ def as_stored_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> Stored:
         CorruptStoreError: When the row is damaged.
     """
     checked(codec, _CHECKPOINT, row)
-    counted = (row["space_id"], row["checkpoint_key"], row["writes"])
-    if codec.seal(counted) != row["writes_seal"]:
-        raise CorruptStoreError("the row of a checkpoint is damaged")
+    _checked_key(codec, *(row[column.name] for column in _COUNTED))
     body = codec.unpack(row["body"])
     return Stored(
         body["id"],
@@ -223,14 +229,27 @@ def as_stored_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> Stored:
     )
 
 
-def keys_of(connection: Connection, space_id: int) -> list[str]:
-    """Return the keys of the checkpoints of a namespace, newest first."""
-    query = (
-        select(checkpoints.c.checkpoint_key)
-        .where(checkpoints.c.space_id == space_id)
-        .order_by(checkpoints.c.checkpoint_key.desc())
-    )
-    return list(connection.execute(query).scalars())
+def keys_of(connection: Connection, space_id: int) -> list[Any]:
+    """Return the keys of the checkpoints of a namespace as they are there, newest first."""
+    query = select(checkpoints.c.checkpoint_key).where(checkpoints.c.space_id == space_id)
+    return list(connection.execute(query.order_by(_NEWEST_FIRST)).scalars())
+
+
+def checked_keys(connection: Connection, codec: Codec, space_id: int) -> list[str]:
+    """Return the keys of the checkpoints of a namespace, checked, newest first.
+
+    Raises:
+        CorruptStoreError: When one is damaged.
+    """
+    query = select(*_COUNTED).where(checkpoints.c.space_id == space_id)
+    found = connection.execute(query.order_by(_NEWEST_FIRST))
+    return [_checked_key(codec, *row) for row in found]
+
+
+def _checked_key(codec: Codec, space_id: int, key: str, count: int, seal: bytes) -> str:
+    if codec.seal((space_id, key, count)) != seal:
+        raise CorruptStoreError("the row of a checkpoint is damaged")
+    return key
 
 
 def all_checkpoints(connection: Connection, codec: Codec, space_id: int) -> list[Stored]:

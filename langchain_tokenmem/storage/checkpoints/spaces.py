@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, or_, select, update
 
 from langchain_tokenmem.core.threads import checked_thread, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
@@ -82,8 +82,12 @@ def _space_columns(space: Space) -> dict[str, Any]:
 
 
 def _fingerprint(thread_id: str, ns: str) -> str:
-    said = f"{escaped(thread_id)}\n{escaped(ns)}".encode()
-    return hashlib.blake2b(said, digest_size=16).hexdigest()
+    """Return what begins alike for all namespaces of a thread."""
+    return _digest(thread_id) + _digest(ns)
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2b(escaped(name).encode(), digest_size=16).hexdigest()
 
 
 _SPACE_NAMES = tuple(_space_columns(Space(0, "", "", 0)))
@@ -148,8 +152,8 @@ def spaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> li
     """
     query = select(spaces).order_by(spaces.c.space_id)
     if thread_id is not None:
-        query = query.where(spaces.c.thread_key == key_of(checked_thread(thread_id)))
         find_space(connection, codec, thread_id, "")
+        query = query.where(_is_of(thread_id))
     if is_writer(connection):
         query = query.with_for_update()
     found = [_checked_space(codec, row) for row in connection.execute(query).mappings()]
@@ -159,7 +163,16 @@ def spaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> li
             raise CorruptStoreError(
                 "The list of threads: table and index differ. Restore a backup."
             )
+    elif any(space.thread_id != thread_id for space in found):
+        raise damaged(thread_id)
     return found
+
+
+def _is_of(thread_id: str) -> ColumnElement[bool]:
+    """Return what holds for the namespaces of a thread: one index finds what the other misses."""
+    digest = _digest(thread_id)
+    named = spaces.c.fingerprint.between(digest, digest + "g")  # past every hexadecimal digit
+    return or_(spaces.c.thread_key == key_of(thread_id), named)
 
 
 def space_at(connection: Connection, codec: Codec, space_id: int) -> Space:

@@ -45,7 +45,7 @@ spaces = Table(
     Column("thread_key", Text, nullable=False),
     Column("ns_key", Text, nullable=False),
     # A second index over the same rows: one damaged page cannot hide a thread from both.
-    Column("fingerprint", Text, nullable=False),
+    Column("fingerprint", _ORDERED, nullable=False),
     Column("thread_id", Text, nullable=False),
     Column("checkpoint_ns", Text, nullable=False),
     Column("group_id", BigInteger, nullable=False),

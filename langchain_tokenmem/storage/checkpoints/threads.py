@@ -15,7 +15,8 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.groups import Group, groups_of, insert_group
+from langchain_tokenmem.storage.checkpoints.groups import Group, damaged, groups_of, insert_group
+from langchain_tokenmem.storage.checkpoints.records import every_checkpoint
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
     insert_space,
@@ -103,16 +104,18 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
             raise ConfigurationError(
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )
+        shared = groups_of(connection, codec, source)
+        if not {group.group_id for group in shared}.issuperset(one.group_id for one in found):
+            raise damaged(source)
         numbers = {
-            group.group_id: _copy_group(connection, store, group, target)
-            for group in groups_of(connection, codec, source)
+            group.group_id: _copy_group(connection, store, group, target) for group in shared
         }
         for space in found:
             fresh = replace(space, thread_id=target, group_id=numbers[space.group_id])
             made = insert_space(connection, codec, fresh)
             _copy_rows(connection, codec, blobs, space.space_id, made.space_id)
             _copy_rows(connection, codec, writes, space.space_id, made.space_id)
-            for stored in rows.all_checkpoints(connection, codec, space.space_id):
+            for stored in every_checkpoint(connection, codec, space):
                 rows.insert_checkpoint(connection, codec, made.space_id, stored, is_new=True)
     store.index.tell(Change("added"))
 
