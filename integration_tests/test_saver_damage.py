@@ -26,11 +26,13 @@ from savers import at, put
 import langchain_tokenmem
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.storage.checkpoints.doctor import examine, repair
 
 KILLS = int(os.environ.get("TOKENMEM_KILLS", "200"))
 FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
 FUZZED = int(os.environ.get("TOKENMEM_FUZZED", "10000"))
 ERROR = "error"
+KEYS = re.compile(rb"=(ann|bob|long|child:1)|=1[0-9a-f]{7}-[0-9a-f-]{27}")
 
 
 def test_two_hundred_kills_in_the_middle_of_writes(tmp_path: Path) -> None:
@@ -188,11 +190,28 @@ def test_a_thousand_flipped_bytes(tmp_path: Path) -> None:
 
 def test_flipped_keys(tmp_path: Path) -> None:
     """A key is found by its order: one that is changed can hide others, or stand elsewhere."""
-    keys = re.compile(rb"=(ann|bob|long|child:1)|=1[0-9a-f]{7}-[0-9a-f-]{27}")
-    tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS // 4, keys)
+    tally, wrong = flip(tmp_path, ours, (StoreError,), FLIPS // 4, KEYS)
     print(f"\n{FLIPS // 4} flips in keys: {dict(tally)}; wrong: {len(wrong)}")
     assert not wrong, "\n".join(wrong[:20])
     assert tally["some"] + tally["all"] > FLIPS // 8
+
+
+def test_the_doctor_finds_flipped_keys_and_repairs_what_it_can(tmp_path: Path) -> None:
+    path, tally = tmp_path / "memory.db", Counter[str]()
+    with ours(path) as saver:
+        named = build(saver)
+    for flipped_byte, copy in flipped(path, FLIPS // 20, KEYS):
+        with TranscriptStore(f"sqlite:///{copy}") as store:
+            checkpoints = TokenMemorySaver(store)._checkpoints
+            refused = state_of(answers(TokenMemorySaver(store), named, (StoreError,)))
+            found = examine(checkpoints)
+            assert refused == "none" or found.findings, f"{flipped_byte}: not found"
+            left = repair(checkpoints, found).findings
+            again = state_of(answers(TokenMemorySaver(store), named, (StoreError,)))
+            assert left or again == "none", f"{flipped_byte}: not repaired, and not said"
+        tally["harmless" if not found.findings else "left" if left else "repaired"] += 1
+    print(f"\n{FLIPS // 20} flips in keys: {dict(tally)}")
+    assert tally["repaired"] > FLIPS // 50
 
 
 def test_the_flips_find_the_stock_saver_wrong(tmp_path: Path) -> None:

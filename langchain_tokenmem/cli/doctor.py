@@ -51,8 +51,8 @@ def doctor(
             if repairs and any(finding.remedy for finding in found.findings):
                 copied = _copied(as_url(url))
                 console.print(f"Copied to {copied} first." if copied else "", markup=False)
-                left -= repair(store, found)
-                console.print(f"Repaired: {len(found.findings) - left}, left: {left}.")
+                left = len(repair(store, found).findings)
+                console.print(f"Repaired; left: {left}.")
     except TokenMemoryError as error:
         Console(stderr=True).print(f"tokenmem doctor: {error}", style="red", markup=False)
         raise typer.Exit(2) from None

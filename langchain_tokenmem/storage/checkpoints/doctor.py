@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, select
 
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.groups import read_group
 from langchain_tokenmem.storage.checkpoints.spaces import Space, space_at
@@ -29,6 +30,8 @@ from langchain_tokenmem.storage.sessions import find
 
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
+
+_REBUILD = "builds the indexes anew"
 
 BLOCKED = "is not allowed to be loaded"
 """Words of an error that is no damage: the type has to be named, nothing has to be repaired."""
@@ -87,14 +90,19 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
         names = connection.execute(select(sessions.c.session_id)).scalars().all()
     done, threads = 0, set()
     for number in numbers:
-        with database.reading("A thread") as connection:
-            row = connection.execute(select(spaces).where(spaces.c.space_id == number)).mappings()
-            found = row.one_or_none()
-            if found is None:
-                continue
-            threads.add(found["thread_key"])
-            findings += _space(store, connection, found)
-            done += len(rows.keys_of(connection, number))
+        thread = ""
+        try:
+            with database.reading("A thread") as connection:
+                query = select(spaces).where(spaces.c.space_id == number)
+                row = connection.execute(query).mappings().one_or_none()
+                if row is None:
+                    continue
+                thread = _shown(row["thread_id"])
+                threads.add(row["thread_key"])
+                findings += _space(store, connection, row)
+                done += len(rows.keys_of(connection, number))
+        except CorruptStoreError as error:  # such as a name that is no text any more
+            findings.append(Finding(thread, "", "", str(error)))
         if progress is not None:
             progress(done, total)
     for name in names:
@@ -106,7 +114,9 @@ def _file(connection: Connection) -> list[Finding]:
     if connection.dialect.name != "sqlite":
         return []
     said = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
-    return [Finding("", "", "", f"the file itself: {line}") for line in said if line != "ok"]
+    return [
+        Finding("", "", "", f"the file itself: {line}", _REBUILD) for line in said if line != "ok"
+    ]
 
 
 def _orphans(connection: Connection) -> Iterator[Finding]:
@@ -156,8 +166,9 @@ def _space(store: Checkpoints, connection: Connection, row: Any) -> list[Finding
 def _fault(store: Checkpoints, connection: Connection, space: Space, key: str) -> str | None:
     try:
         stored = rows.checkpoint_at(connection, store.codec, space.space_id, key)
-        if stored is not None:
-            store.loaded(connection, space, stored)
+        if stored is None:
+            return "its row is there, and is not found by its key"
+        store.loaded(connection, space, stored)
     except (CorruptStoreError, ValueError, LookupError, TypeError) as error:
         return str(error)
     return None
@@ -175,7 +186,7 @@ def _transcript(store: Checkpoints, name: str) -> list[Finding]:
     return []
 
 
-def repair(store: Checkpoints, examination: Examination) -> int:
+def repair(store: Checkpoints, examination: Examination) -> Examination:
     """Delete checkpoints that cannot be read, and rows that belong to no thread.
 
     A thread then goes on from its newest checkpoint that is whole; one without any is left as it
@@ -183,22 +194,27 @@ def repair(store: Checkpoints, examination: Examination) -> int:
 
     Args:
         store: Where they are.
-        examination: What `examine` has found, just now.
+        examination: What `examine` has found.
 
     Returns:
-        How many findings were repaired.
+        What is left.
     """
+    if any(finding.remedy == _REBUILD for finding in examination.findings):
+        with suppress(StoreError), store.database.writing("The indexes") as connection:
+            connection.exec_driver_sql("REINDEX")
+        examination = examine(store)  # what an index did not find may be whole
     mine = [finding for finding in examination.findings if finding.remedy]
+    for number in dict.fromkeys(one.space_id for one in mine if one.space_id is not None):
+        gone = [one.key for one in mine if one.space_id == number and one.key]
+        # One thread that cannot be repaired leaves the others their turn.
+        with suppress(CorruptStoreError), store.database.writing("The repair") as connection:
+            rows.delete_checkpoints(connection, number, gone)
+            recount(connection, store.codec, space_at(connection, store.codec, number))
     with store.database.writing("The repair") as connection:
-        for number in dict.fromkeys(one.space_id for one in mine):
-            if number is not None:
-                gone = [one.key for one in mine if one.space_id == number and one.key]
-                rows.delete_checkpoints(connection, number, gone)
-                recount(connection, store.codec, space_at(connection, store.codec, number))
         for table, owner in _OWNED:
             connection.execute(delete(table).where(table.c[owner.name].not_in(select(owner))))
     store.database.forget_deleted()
-    return len(mine)
+    return examine(store)
 
 
 def _shown(name: Any) -> str:
