@@ -22,6 +22,7 @@ def flipped(
     data = path.read_bytes()
     chosen = random.Random(2_026)
     places = [n for found in within.finditer(data) for n in range(*found.span())] if within else []
+    assert places or within is None, "nothing to flip"
     for number in range(flips):
         # Every fourth flip goes to the first two pages: header, schema, and the roots of trees.
         place = chosen.choice(places or range(8_192 if number % 4 == 0 else len(data)))

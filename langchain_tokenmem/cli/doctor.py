@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,8 @@ from rich.table import Table
 
 from langchain_tokenmem.cli.savers import as_url, our_saver
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.storage.checkpoints.doctor import Examination, Finding, examine, repair
+from langchain_tokenmem.storage.checkpoints.doctor import Examination, Finding, examine
+from langchain_tokenmem.storage.checkpoints.repair import repair
 
 _LONGEST = 160
 """Characters of what is wrong that a line of the table shows."""
@@ -24,7 +26,10 @@ def doctor(
     url: Annotated[str, typer.Argument(help="URL of the store, or the path of its SQLite file.")],
     *,
     repairs: Annotated[
-        bool, typer.Option("--repair", help="Delete what cannot be read; copies the file first.")
+        bool,
+        typer.Option(
+            "--repair", help="Mend indexes, delete what cannot be read; copies the file first."
+        ),
     ] = False,
     allow: Annotated[
         list[str] | None, typer.Option(help="Type that the state may hold, as module:Class.")
@@ -47,16 +52,16 @@ def doctor(
                 task = progress.add_task("doctor")
                 found = examine(store, lambda n, of: progress.update(task, completed=n, total=of))
             _print(console, found)
-            left = len(found.findings)
             if repairs and any(finding.remedy for finding in found.findings):
                 copied = _copied(as_url(url))
                 console.print(f"Copied to {copied} first." if copied else "", markup=False)
-                left = len(repair(store, found).findings)
-                console.print(f"Repaired; left: {left}.")
+                found = repair(store, found)
+                console.print("After the repair:")
+                _print(console, found)
     except TokenMemoryError as error:
         Console(stderr=True).print(f"tokenmem doctor: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
-    raise typer.Exit(int(left > 0))
+    raise typer.Exit(int(bool(found.findings)))
 
 
 def _print(console: Console, found: Examination) -> None:
@@ -89,7 +94,8 @@ def _copied(url: str) -> Path | None:
     path = Path(url.removeprefix("sqlite:///"))
     if not url.startswith("sqlite:///") or not path.is_file():
         return None
-    copy = path.with_name(f"{path.name}.before-repair")
+    names = (f"{path.name}.before-repair{number or ''}" for number in count())
+    copy = next(copy for name in names if not (copy := path.with_name(name)).exists())
     for ending in ("", "-wal"):
         if Path(f"{path}{ending}").is_file():
             shutil.copy2(f"{path}{ending}", f"{copy}{ending}")

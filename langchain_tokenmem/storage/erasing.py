@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import BETWEEN
 from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, is_of
 from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
@@ -19,7 +20,6 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 from langchain_tokenmem.storage.index.postings import drop_entries
 from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
 from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
-from langchain_tokenmem.storage.message_rows import chunks
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import checked_id, find
@@ -65,7 +65,7 @@ def erase(
         How many rows there were of each kind, and the numbers of the shelves that are gone.
     """
     named = [] if session_id is None else [key_of(checked_id(session_id))]
-    _hold_threads(connection, named or session_keys(connection, None, user_id))
+    hold_threads(connection, named or session_keys(connection, None, user_id))
     keys = session_keys(connection, session_id, user_id)
     # A thread goes whole: the sessions of its sub-graphs, too.
     parts = [
@@ -81,17 +81,6 @@ def erase(
     counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in keys)
     return counts, gone
-
-
-def _hold_threads(connection: Connection, keys: Sequence[str]) -> None:
-    """Hold threads before their sessions, as a put does: the two would wait for each other."""
-    for some in chunks(sorted(keys)):
-        connection.execute(
-            select(spaces.c.space_id)
-            .where(spaces.c.thread_key.in_(some))
-            .order_by(spaces.c.space_id)
-            .with_for_update()
-        ).all()
 
 
 def erase_sessions(
@@ -120,15 +109,15 @@ def erase_sessions(
 
 def drop_thread(connection: Connection, thread_key: str) -> int:
     """Delete the checkpoints of a thread; return how many there were."""
-    places = select(spaces.c.space_id).where(spaces.c.thread_key == thread_key)
+    places = select(spaces.c.space_id).where(is_of(thread_key))
     mine = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
     counts = [
         connection.execute(delete(table).where(table.c.space_id.in_(places))).rowcount
         for table in (checkpoints, writes, blobs)
     ]
     connection.execute(delete(contents).where(contents.c.group_id.in_(mine)))
-    for table in (spaces, groups):
-        connection.execute(delete(table).where(table.c.thread_key == thread_key))
+    connection.execute(delete(spaces).where(is_of(thread_key)))
+    connection.execute(delete(groups).where(groups.c.thread_key == thread_key))
     return counts[0]
 
 

@@ -108,6 +108,51 @@ def test_doctor_names_what_is_damaged_and_repairs_it(file, damage, which):
         assert len(ids(file, "ann")) == 5
 
 
+def test_doctor_goes_on_behind_a_key_that_is_no_text(file):
+    key = f"={ids(file, 'ann')[2]}"
+    change(
+        file,
+        "UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(x'3dff' AS TEXT) "
+        "WHERE checkpoint_key = ?",
+        key,
+    )
+    found = RUN.invoke(app, ["doctor", str(file)])
+    assert found.exit_code == 1, found.output
+    assert "2 threads" in found.output
+    assert "ann" in found.output
+    assert "bob" not in found.output
+
+
+def test_doctor_puts_rows_in_order_before_it_deletes_any(file):
+    before = ids(file, "ann")
+    place = file.read_bytes().rindex(f"={before[2]}".encode()) + 1
+    data = bytearray(file.read_bytes())
+    data[place] = ord("9")  # behind all others: those are not found by their keys any more
+    file.write_bytes(data)
+    found = RUN.invoke(app, ["doctor", str(file)])
+    assert "puts rows and indexes in order" in found.output, found.output
+    mended = RUN.invoke(app, ["doctor", str(file), "--repair"])
+    assert mended.exit_code == 0, mended.output
+    assert ids(file, "ann") == [*before[:2], *before[3:]]
+
+
+def test_doctor_deletes_no_rows_of_a_thread_whose_own_row_is_damaged(file):
+    change(file, "UPDATE tokenmem_checkpoint_spaces SET space_id = 77 WHERE thread_key = '=bob'")
+    found = RUN.invoke(app, ["doctor", str(file), "--repair"])
+    assert found.exit_code == 1
+    assert "5 rows of tokenmem_checkpoints belong to no thread" in found.output
+    change(file, "UPDATE tokenmem_checkpoint_spaces SET space_id = 2 WHERE thread_key = '=bob'")
+    assert len(ids(file, "bob")) == 5
+
+
+def test_doctor_keeps_the_copies_of_earlier_repairs(file):
+    for thread in ("ann", "bob"):
+        change(file, DAMAGES["body"], f"={ids(file, thread)[0]}")
+        assert RUN.invoke(app, ["doctor", str(file), "--repair"]).exit_code == 0
+    copies = {copy.name for copy in file.parent.glob("*.before-repair*")}
+    assert copies >= {"memory.db.before-repair", "memory.db.before-repair1"}
+
+
 def test_doctor_repairs_nothing_where_nothing_whole_is_left(file):
     change(file, "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE space_id = 1")
     found = RUN.invoke(app, ["doctor", str(file), "--repair"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import re
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -480,13 +481,17 @@ def test_a_subgraph_that_one_index_does_not_find_is_found_by_the_other(tmp_path)
     assert count == 1
     path.write_bytes(data)
     with TranscriptStore(f"sqlite:///{path}") as store:
-        assert len(list(TokenMemorySaver(store).list(thread("a")))) == 1
+        saver = TokenMemorySaver(store)
+        assert len(list(saver.list(thread("a")))) == 1
+        with suppress(CorruptStoreError):  # or all of it is deleted
+            saver.delete_thread("a")
+            assert rows(store, "SELECT count(*) FROM tokenmem_checkpoints") == [(1,)]
 
 
 def test_a_thread_that_lost_a_checkpoint_is_neither_pruned_nor_copied(store):
     graph = chat(TokenMemorySaver(store))
     for words in ("one", "two"):
-        say(graph, words)
+        say(graph, words, run_id=words)
     saver, count = TokenMemorySaver(store), "SELECT count(*) FROM tokenmem_checkpoints"
     change(
         store,
@@ -494,8 +499,14 @@ def test_a_thread_that_lost_a_checkpoint_is_neither_pruned_nor_copied(store):
         (SELECT min(checkpoint_key) FROM tokenmem_checkpoints)""",
     )
     left = rows(store, count)
-    for deed in (lambda: saver.prune(["t"]), lambda: saver.copy_thread("t", "other")):
-        with pytest.raises(CorruptStoreError, match="6 checkpoints should be there, 5 were found"):
+    for deed in (
+        lambda: saver.prune(["t"]),
+        lambda: saver.copy_thread("t", "other"),
+        lambda: saver.delete_for_runs(["two"]),
+    ):
+        with pytest.raises(
+            CorruptStoreError, match="Thread 't': 6 checkpoints should be there, 5 diff"
+        ):
             deed()
     assert rows(store, count) == left
     assert saver.get_tuple(thread("other")) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,10 @@ from tests.doors.test_saver_field_failures import at, put
 CHANGES = (
     *("edit", "nest", "remove", "say", "shuffle", "cut", "read", "say much", "replace"),
     *("rebuild", "more", "less", "forget its id", "deepen", "empty", "same", "begin anew"),
+    *("say again", "grow back"),
 )
+STEPS = [*((one,) for one in CHANGES), ("read", "cut", "grow back"), ("cut", "grow back")]
+"""Changes that seldom follow one another by chance stand together."""
 STRETCH = 4
 """Messages that are compared at once: in chats of this size there would be one stretch only."""
 
@@ -66,6 +70,8 @@ def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
         return dice.sample(said, len(said))
     elif how == "cut":
         return said[: place + 1]
+    elif how == "say again":
+        return [*said, *(one.model_copy(update={"id": None}) for one in said[place:][:9])]
     elif how == "say much":
         return [*said, *(HumanMessage(mark, id=f"{mark}{n}") for n in range(17))]
     elif how == "replace":
@@ -75,20 +81,24 @@ def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
 
 
 @given(
-    st.lists(st.sampled_from(CHANGES), max_size=25),
+    st.lists(st.sampled_from(STEPS), max_size=15),
     st.randoms(use_true_random=False),
     st.sampled_from([None, "a secret of the seals"]),
 )
-@settings(max_examples=40, deadline=None)
-def test_a_list_is_stored_as_it_is(changes, dice, key):
+@settings(max_examples=80, deadline=None)
+def test_a_list_is_stored_as_it_is(steps, dice, key):
     with TranscriptStore("sqlite://") as store:
         saver, parent = TokenMemorySaver(store, key=key), at()
-        said = [HumanMessage("Hello", id=f"m{n}") for n in range(20)]
-        for number, how in enumerate(["say", *changes]):
+        names = [f"m{n}" for n in range(20)] if dice.random() < 0.5 else [None] * 20
+        said = longest = [HumanMessage("Hello", id=name) for name in names]
+        for number, how in enumerate(["say", *chain.from_iterable(steps)]):
             if how == "read" and number:
                 said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
+            elif how == "grow back":
+                said = [*said, *copy.deepcopy(longest[len(said) :])]
             said = changed(said, how, dice)
             wanted = copy.deepcopy(said)
+            longest = max(longest, wanted, key=len)
             values = {"messages": said, "some": said[:5]}
             parent = put(saver, parent, values, f"{number:032}.5")
             for reader in (saver, TokenMemorySaver(store, key=key)):

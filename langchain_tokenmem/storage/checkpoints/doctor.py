@@ -1,18 +1,31 @@
-"""Looks through the rows of checkpointed threads, and takes out those that are damaged."""
+"""Looks through the rows of checkpointed threads, and says what is damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    cast,
+    func,
+    select,
+)
+from sqlalchemy.exc import SQLAlchemyError
 
-from langchain_tokenmem.errors import CorruptStoreError, StoreError
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.groups import read_group
-from langchain_tokenmem.storage.checkpoints.spaces import Space, space_at
+from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_at
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
@@ -22,7 +35,6 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.checkpoints.threads import recount
 from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.rows import unescaped
 from langchain_tokenmem.storage.schema import sessions
@@ -31,7 +43,24 @@ from langchain_tokenmem.storage.sessions import find
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
 
-_REBUILD = "builds the indexes anew"
+IN_ORDER = "puts rows and indexes in order"
+NOBODYS = "deletes them when nothing else is wrong"
+_UNFOUND = "its row is there, and is not found by its key"
+
+ORDERED = (checkpoints, writes, contents)
+"""Tables that SQLite keeps in the order of their keys; what is wrong with that order can be mended.
+
+Of the other tables an index may be right and the row be wrong: to build it anew would take away
+what can still be read.
+"""
+
+_OF_ORDER = re.compile(
+    rf"(index|order for|value in) (sqlite_autoindex_)?({'|'.join(map(str, ORDERED))})"
+    r"(_by_run|_\d+|\.\w+)?$"
+)
+"""Lines of `PRAGMA integrity_check` that are about that."""
+
+_MOST_LINES = 20
 
 BLOCKED = "is not allowed to be loaded"
 """Words of an error that is no damage: the type has to be named, nothing has to be repaired."""
@@ -83,55 +112,80 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
     """
     database = store.database
     with database.reading("The database") as connection:
-        findings = [*_file(connection), *_orphans(connection)]
-        keys = connection.execute(select(spaces.c.space_id).order_by(spaces.c.space_id)).scalars()
-        numbers = keys.all()
-        total = connection.execute(select(func.count()).select_from(checkpoints)).scalar() or 0
-        names = connection.execute(select(sessions.c.session_id)).scalars().all()
+        findings = file_faults(connection)
+        # Where the file itself is damaged, what is whole may look as if it were not.
+        is_reliable = not any(finding.remedy == "" for finding in findings)
+        query = select(spaces.c.space_id, spaces.c.count).order_by(spaces.c.space_id)
+        counts = {row[0]: row[1] for row in connection.execute(query)}
+        for table, owner in OWNED:
+            with _noting(findings, f"the table {table.name}"):
+                findings += _orphans(connection, table, owner)
+        names: Sequence[Any] = []
+        with _noting(findings, "the list of transcripts"):
+            names = connection.execute(_names(connection)).scalars().all()
     done, threads = 0, set()
-    for number in numbers:
+    total = sum(count for count in counts.values() if isinstance(count, int))
+    for number in counts:
         thread = ""
         try:
             with database.reading("A thread") as connection:
                 query = select(spaces).where(spaces.c.space_id == number)
                 row = connection.execute(query).mappings().one_or_none()
                 if row is None:
+                    findings += _unfound(connection, number)
                     continue
                 thread = _shown(row["thread_id"])
                 threads.add(row["thread_key"])
                 findings += _space(store, connection, row)
                 done += len(rows.keys_of(connection, number))
-        except CorruptStoreError as error:  # such as a name that is no text any more
+        except CorruptStoreError as error:  # such as a key that is no text any more
             findings.append(Finding(thread, "", "", str(error)))
         if progress is not None:
             progress(done, total)
     for name in names:
         findings += _transcript(store, name)
-    return Examination(len(threads), total, tuple(findings))
+    if not is_reliable:
+        findings = [replace(finding, remedy="") for finding in findings]
+    return Examination(len(threads), done, tuple(findings))
 
 
-def _file(connection: Connection) -> list[Finding]:
+def file_faults(connection: Connection) -> list[Finding]:
+    """Return what SQLite finds wrong; it has a remedy if all of it is about order."""
     if connection.dialect.name != "sqlite":
         return []
-    said = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
-    return [
-        Finding("", "", "", f"the file itself: {line}", _REBUILD) for line in said if line != "ok"
-    ]
+    found: list[Finding] = []
+    with _noting(found, "the file itself"):
+        said = connection.exec_driver_sql("PRAGMA integrity_check(1000)").scalars().all()
+        lines = [line for line in said if line != "ok"]
+        remedy = IN_ORDER if all(map(_OF_ORDER.search, lines)) else ""
+        found = [Finding("", "", "", f"the file itself: {line}", remedy) for line in lines]
+    return found[:_MOST_LINES]
 
 
-def _orphans(connection: Connection) -> Iterator[Finding]:
+def _names(connection: Connection) -> Select[Any]:
+    """Select the ids of all sessions; bytes from SQLite, which may hold a text that is none."""
+    name: ColumnElement[Any] = sessions.c.session_id
+    return select(cast(name, LargeBinary) if connection.dialect.name == "sqlite" else name)
+
+
+@contextmanager
+def _noting(findings: list[Finding], what: str) -> Iterator[None]:
+    """Note it when the database cannot read something."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        findings.append(Finding("", "", "", f"{what} cannot be read: {error.__cause__}"))
+
+
+def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
     """Find rows that belong to no thread: nobody reads them, and they take space."""
-    for table, owner in _OWNED:
-        column = table.c[owner.name]
-        query = select(func.count()).where(column.not_in(select(owner)))
-        count = connection.execute(query).scalar()
-        if count:
-            yield Finding(
-                "", "", "", f"{count} rows of {table.name} belong to no thread", "deletes them"
-            )
+    query = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
+    count = connection.execute(query).scalar()
+    what = f"{count} rows of {table.name} belong to no thread"
+    return [Finding("", "", "", what, NOBODYS)] if count else []
 
 
-_OWNED: tuple[tuple[Table, Any], ...] = (
+OWNED: tuple[tuple[Table, Column[int]], ...] = (
     (checkpoints, spaces.c.space_id),
     (writes, spaces.c.space_id),
     (blobs, spaces.c.space_id),
@@ -139,11 +193,18 @@ _OWNED: tuple[tuple[Table, Any], ...] = (
 )
 
 
+def _unfound(connection: Connection, number: int) -> list[Finding]:
+    """Return what is wrong where a namespace that was listed is not found by its number."""
+    if number in connection.execute(select(spaces.c.space_id)).scalars().all():
+        return [Finding("", "", "", f"the row of namespace {number} is not found by its number")]
+    return []  # it was removed meanwhile
+
+
 def _space(store: Checkpoints, connection: Connection, row: Any) -> list[Finding]:
     """Return what is wrong with a namespace."""
     thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["space_id"]
     try:
-        space = space_at(connection, store.codec, number)
+        (space,) = spaces_at(connection, store.codec, [number])
         read_group(connection, store.codec, space.thread_id, space.group_id)
     except (CorruptStoreError, ValueError) as error:
         return [Finding(thread, ns, "", f"what all of it hangs on is damaged: {error}")]
@@ -151,14 +212,15 @@ def _space(store: Checkpoints, connection: Connection, row: Any) -> list[Finding
     faults = {key: _fault(store, connection, space, key) for key in keys}
     bad = {key: fault for key, fault in faults.items() if fault is not None}
     # With nothing whole to go on from, a backup is worth more than an empty thread.
-    hopeless = len(bad) == len(keys)
+    hopeless = len(bad) == len(faults)
     found = []
-    if len(keys) != space.count:
-        what = f"{space.count} checkpoints should be there, {len(keys)} are"
+    if not len(keys) == len(faults) == space.count:
+        what = f"{space.count} checkpoints should be there, {len(faults)} different ones are"
         remedy = "" if hopeless else "goes on from those that are there"
         found.append(Finding(thread, ns, "", what, remedy, number))
     for key, fault in bad.items():
-        remedy = "" if hopeless or BLOCKED in fault else "deletes this checkpoint"
+        stays = hopeless or BLOCKED in fault or fault == _UNFOUND
+        remedy = "" if stays else "deletes this checkpoint"
         found.append(Finding(thread, ns, _shown(key[1:]), fault, remedy, number, key))
     return found
 
@@ -167,54 +229,27 @@ def _fault(store: Checkpoints, connection: Connection, space: Space, key: str) -
     try:
         stored = rows.checkpoint_at(connection, store.codec, space.space_id, key)
         if stored is None:
-            return "its row is there, and is not found by its key"
+            return _UNFOUND
         store.loaded(connection, space, stored)
     except (CorruptStoreError, ValueError, LookupError, TypeError) as error:
         return str(error)
+    except (sqlite3.Error, SQLAlchemyError) as error:  # such as a text that is none any more
+        return f"a row of it cannot be read: {error}"
     return None
 
 
-def _transcript(store: Checkpoints, name: str) -> list[Finding]:
+def _transcript(store: Checkpoints, name: str | bytes) -> list[Finding]:
     session_id = _shown(name)
     try:
         with store.database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             if session is not None:
                 read_from(connection, session, session.first_seq)
+            elif name in connection.execute(_names(connection)).scalars().all():
+                return [Finding(session_id, "", "", "its transcript is not found by its id")]
     except CorruptStoreError as error:
         return [Finding(session_id, "", "", f"its transcript: {error}")]
     return []
-
-
-def repair(store: Checkpoints, examination: Examination) -> Examination:
-    """Delete checkpoints that cannot be read, and rows that belong to no thread.
-
-    A thread then goes on from its newest checkpoint that is whole; one without any is left as it
-    is. Transcripts are never touched.
-
-    Args:
-        store: Where they are.
-        examination: What `examine` has found.
-
-    Returns:
-        What is left.
-    """
-    if any(finding.remedy == _REBUILD for finding in examination.findings):
-        with suppress(StoreError), store.database.writing("The indexes") as connection:
-            connection.exec_driver_sql("REINDEX")
-        examination = examine(store)  # what an index did not find may be whole
-    mine = [finding for finding in examination.findings if finding.remedy]
-    for number in dict.fromkeys(one.space_id for one in mine if one.space_id is not None):
-        gone = [one.key for one in mine if one.space_id == number and one.key]
-        # One thread that cannot be repaired leaves the others their turn.
-        with suppress(CorruptStoreError), store.database.writing("The repair") as connection:
-            rows.delete_checkpoints(connection, number, gone)
-            recount(connection, store.codec, space_at(connection, store.codec, number))
-    with store.database.writing("The repair") as connection:
-        for table, owner in _OWNED:
-            connection.execute(delete(table).where(table.c[owner.name].not_in(select(owner))))
-    store.database.forget_deleted()
-    return examine(store)
 
 
 def _shown(name: Any) -> str:

@@ -74,11 +74,8 @@ def _places(
             spaces = spaces_of(connection, store.codec, thread_id)
         spaces = [space for space in spaces if ns is None or space.ns == ns]
         places = [(key, space) for space in spaces for key in _keys(connection, store.codec, space)]
-        if checkpoint_id is not None:
-            places = [place for place in places if place[0] == key_of(checkpoint_id)]
-            for space in spaces if not places else ():
-                with about(Address(space.thread_id, space.ns)):
-                    make_sure_of_absence(connection, store.codec, space, checkpoint_id)
+    if checkpoint_id is not None:
+        places = [place for place in places if place[0] == key_of(checkpoint_id)]
     return sorted(places, key=lambda place: place[0], reverse=True)
 
 
@@ -92,22 +89,29 @@ def _keys(connection: Connection, codec: Codec, space: Space) -> list[str]:
 def _page(
     store: Checkpoints, places: Sequence[_Place], metadata: Mapping[str, Any]
 ) -> list[Loaded]:
-    found = []
+    found, missing = [], []
     with store.database.reading("A list of checkpoints") as connection:
         for key, space in places:
             with about(Address(space.thread_id, space.ns, key[1:])):
                 stored = rows.checkpoint_at(connection, store.codec, space.space_id, key)
                 if stored is None:
-                    _make_sure_of_removal(connection, space, key)
+                    missing.append((key, space))
                 elif _says(stored, metadata):
                     found.append(store.loaded(connection, space, stored))
+        _make_sure_of_removal(connection, missing)
     return found
 
 
-def _make_sure_of_removal(connection: Connection, space: Space, key: str) -> None:
-    """Raise if a checkpoint that was not found has not been removed since the list was made."""
-    if key in rows.keys_of(connection, space.space_id):
-        raise CorruptStoreError("its row is there, and its index does not find it")
+def _make_sure_of_removal(connection: Connection, missing: Sequence[_Place]) -> None:
+    """Raise if one that was not found is there: it was not removed since the list was made."""
+    left = {
+        number: {*rows.keys_of(connection, number)}
+        for number in {space.space_id for _, space in missing}
+    }
+    for key, space in missing:
+        if key in left[space.space_id]:
+            with about(Address(space.thread_id, space.ns, key[1:])):
+                raise CorruptStoreError("its row is there, and is not found by its key")
 
 
 def _says(stored: Stored, metadata: Mapping[str, Any]) -> bool:

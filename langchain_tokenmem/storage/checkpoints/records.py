@@ -123,5 +123,6 @@ def make_sure_of_number(space: Space, found: Sequence[str]) -> None:
     """Raise if a namespace has not as many checkpoints as were written, each of them once."""
     if not len(found) == len(set(found)) == space.count:
         raise CorruptStoreError(
-            f"{space.count} checkpoints should be there, {len(set(found))} were found"
+            f"{space.count} checkpoints should be there, {len(set(found))} different ones were "
+            f"found"
         )

@@ -58,7 +58,8 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
         now: The current time.
 
     Raises:
-        CorruptStoreError: When something of the thread is damaged; nothing was deleted.
+        CorruptStoreError: When a checkpoint of the thread is damaged or missing; nothing was
+            deleted.
     """
     address = Address(checked_thread(thread_id), "")
     with store.database.writing(str(address)) as connection, about(address):

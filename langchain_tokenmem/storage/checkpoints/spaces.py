@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    exists,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from langchain_tokenmem.core.threads import checked_thread, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
@@ -16,6 +26,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import damaged, find_or_make_group
 from langchain_tokenmem.storage.checkpoints.tables import groups, spaces
 from langchain_tokenmem.storage.database import insert_unless_there, is_writer
+from langchain_tokenmem.storage.message_rows import chunks
 from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
 from langchain_tokenmem.storage.statements import Statement
 
@@ -83,11 +94,11 @@ def _space_columns(space: Space) -> dict[str, Any]:
 
 def _fingerprint(thread_id: str, ns: str) -> str:
     """Return what begins alike for all namespaces of a thread."""
-    return _digest(thread_id) + _digest(ns)
+    return _digest(key_of(thread_id)) + _digest(key_of(ns))
 
 
-def _digest(name: str) -> str:
-    return hashlib.blake2b(escaped(name).encode(), digest_size=16).hexdigest()
+def _digest(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
 
 _SPACE_NAMES = tuple(_space_columns(Space(0, "", "", 0)))
@@ -150,13 +161,12 @@ def spaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> li
     Raises:
         CorruptStoreError: When a row is damaged, or when table and index differ.
     """
-    query = select(spaces).order_by(spaces.c.space_id)
+    where: ColumnElement[bool] = true()
     if thread_id is not None:
+        # Held first: no namespace is made from then on that the next statement would not see.
         find_space(connection, codec, thread_id, "")
-        query = query.where(_is_of(thread_id))
-    if is_writer(connection):
-        query = query.with_for_update()
-    found = [_checked_space(codec, row) for row in connection.execute(query).mappings()]
+        where = is_of(key_of(thread_id))
+    found = _found(connection, codec, where)
     if thread_id is None:
         names = connection.execute(select(spaces.c.fingerprint)).scalars()
         if sorted(names) != sorted(_fingerprint(space.thread_id, space.ns) for space in found):
@@ -168,26 +178,40 @@ def spaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> li
     return found
 
 
-def _is_of(thread_id: str) -> ColumnElement[bool]:
+def is_of(thread_key: str) -> ColumnElement[bool]:
     """Return what holds for the namespaces of a thread: one index finds what the other misses."""
-    digest = _digest(thread_id)
-    named = spaces.c.fingerprint.between(digest, digest + "g")  # past every hexadecimal digit
-    return or_(spaces.c.thread_key == key_of(thread_id), named)
+    first, column = _digest(thread_key), spaces.c.fingerprint
+    last = first + "g"  # past every hexadecimal digit
+    return or_(spaces.c.thread_key == thread_key, (column >= first) & (column < last))
 
 
-def space_at(connection: Connection, codec: Codec, space_id: int) -> Space:
-    """Return a namespace by its number, checked.
+def hold_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
+    """Let nobody else write to threads until the transaction is over.
+
+    Before their sessions, as a put does, and the graph's own namespace before the others, as
+    retention does: they would wait for each other.
+    """
+    order = (spaces.c.thread_key, spaces.c.ns_key != key_of(""), spaces.c.space_id)
+    for some in chunks(sorted(thread_keys)):
+        query = select(spaces.c.space_id).where(spaces.c.thread_key.in_(some))
+        connection.execute(query.order_by(*order).with_for_update()).all()
+
+
+def spaces_at(connection: Connection, codec: Codec, numbers: Sequence[int]) -> list[Space]:
+    """Return the namespaces with these numbers that there are, checked.
 
     Raises:
-        CorruptStoreError: When its row is damaged or missing.
+        CorruptStoreError: When the row of one is damaged.
     """
-    query = select(spaces).where(spaces.c.space_id == space_id)
+    return _found(connection, codec, spaces.c.space_id.in_(numbers))
+
+
+def _found(connection: Connection, codec: Codec, where: ColumnElement[bool]) -> list[Space]:
+    """Return namespaces, checked; in a transaction that writes, nobody else's."""
+    query = select(spaces).where(where).order_by(spaces.c.space_id)
     if is_writer(connection):
         query = query.with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
-    if row is None:
-        raise CorruptStoreError("The row of a thread is missing; restore a backup.")
-    return _checked_space(codec, row)
+    return [_checked_space(codec, row) for row in connection.execute(query).mappings()]
 
 
 def find_or_make_space(connection: Connection, codec: Codec, thread_id: str, ns: str) -> Space:

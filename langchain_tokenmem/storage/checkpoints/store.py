@@ -275,6 +275,11 @@ class Checkpoints:
             )
         return found
 
+    def make_sure_of(self, connection: Connection, space: Space, stored: Stored) -> None:
+        """Raise if pending writes or large values of a checkpoint are damaged or missing."""
+        self.pending(connection, space, stored)
+        rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
+
     def resolved(self, connection: Connection, space: Space, parts: Sequence[Part]) -> list[Any]:
         """Return values from their shapes and the references of their messages."""
         self._memory.belong(self.database.closings)

@@ -16,12 +16,13 @@ from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import Group, damaged, groups_of, insert_group
-from langchain_tokenmem.storage.checkpoints.records import every_checkpoint
+from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
+    hold_threads,
     insert_space,
     save_space,
-    space_at,
+    spaces_at,
     spaces_of,
 )
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
@@ -30,7 +31,6 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     checkpoints,
     contents,
     groups,
-    spaces,
     writes,
 )
 from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
@@ -44,8 +44,7 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
     key = key_of(checked_thread(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
-        mine = select(spaces.c.space_id).where(spaces.c.thread_key == key)
-        connection.execute(mine.order_by(spaces.c.space_id).with_for_update())
+        hold_threads(connection, [key])
         query = select(groups.c.session_id, groups.c.session_key).where(groups.c.thread_key == key)
         found = connection.execute(query).all()
         gone = erase_sessions(connection, [row.session_key for row in found])[1] if found else []
@@ -63,16 +62,16 @@ def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
     if not keys:
         return
     with store.database.writing("The checkpoints of runs") as connection:
-        query = (
-            select(checkpoints.c.space_id, checkpoints.c.checkpoint_key)
-            .where(checkpoints.c.run_key.in_(keys))
-            .order_by(checkpoints.c.space_id)
-        )
-        found = connection.execute(query).all()
-        for space_id, some in groupby(found, key=lambda row: row.space_id):
-            space = space_at(connection, store.codec, space_id)
-            rows.delete_checkpoints(connection, space_id, [row.checkpoint_key for row in some])
-            recount(connection, store.codec, space)
+        query = select(checkpoints.c.space_id).where(checkpoints.c.run_key.in_(keys)).distinct()
+        found = connection.execute(query).scalars().all()
+        for space in spaces_at(connection, store.codec, found):
+            with about(Address(space.thread_id, space.ns)):
+                there = every_checkpoint(connection, store.codec, space)
+                gone = [one for one in there if rows.run_key(one.metadata.get("run_id")) in keys]
+                rows.delete_checkpoints(
+                    connection, space.space_id, [key_of(one.id) for one in gone]
+                )
+                recount(connection, store.codec, space)
     if found:
         store.database.forget_deleted()
 
@@ -93,6 +92,7 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
 
     Raises:
         ConfigurationError: When the target has checkpoints or a transcript of its own.
+        CorruptStoreError: When something of the source is damaged or missing; nothing was copied.
     """
     codec = store.codec
     store.index.make_ready()
@@ -115,8 +115,10 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
             made = insert_space(connection, codec, fresh)
             _copy_rows(connection, codec, blobs, space.space_id, made.space_id)
             _copy_rows(connection, codec, writes, space.space_id, made.space_id)
-            for stored in every_checkpoint(connection, codec, space):
-                rows.insert_checkpoint(connection, codec, made.space_id, stored, is_new=True)
+            with about(Address(source, space.ns)):
+                for stored in every_checkpoint(connection, codec, space):
+                    store.make_sure_of(connection, space, stored)
+                    rows.insert_checkpoint(connection, codec, made.space_id, stored, is_new=True)
     store.index.tell(Change("added"))
 
 

@@ -1,0 +1,76 @@
+"""Takes out of checkpointed threads what is damaged, so that they go on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sqlalchemy import delete, select
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.doctor import (
+    IN_ORDER,
+    NOBODYS,
+    ORDERED,
+    OWNED,
+    Examination,
+    examine,
+    file_faults,
+)
+from langchain_tokenmem.storage.checkpoints.spaces import spaces_at
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.threads import recount
+
+
+def repair(store: Checkpoints, examination: Examination) -> Examination:
+    """Delete checkpoints that cannot be read, and rows that belong to no thread.
+
+    A thread then goes on from its newest checkpoint that is whole; one without any is left as it
+    is. Transcripts are never touched. In a SQLite file, what stands in a wrong order is put right
+    before anything else: what is not found by its key may be whole.
+
+    Args:
+        store: Where they are.
+        examination: What `examine` has found.
+
+    Returns:
+        What is left.
+
+    Raises:
+        StoreError: When the file cannot be mended; it is as it was then.
+    """
+    if any(finding.remedy == IN_ORDER for finding in examination.findings):
+        _put_in_order(store)
+        examination = examine(store)
+    mine = [finding for finding in examination.findings if finding.space_id and finding.remedy]
+    for number in dict.fromkeys(one.space_id for one in mine if one.space_id):
+        gone = [one.key for one in mine if one.space_id == number and one.key]
+        # One thread that cannot be repaired leaves the others their turn.
+        with suppress(CorruptStoreError), store.database.writing("The repair") as connection:
+            for space in spaces_at(connection, store.codec, [number]):
+                rows.delete_checkpoints(connection, number, gone)
+                recount(connection, store.codec, space)
+    left = examine(store)
+    if left.findings and all(finding.remedy == NOBODYS for finding in left.findings):
+        with store.database.writing("The repair") as connection:
+            for table, owner in OWNED:
+                connection.execute(delete(table).where(table.c[owner.name].not_in(select(owner))))
+        left = examine(store)
+    store.database.forget_deleted()
+    return left
+
+
+def _put_in_order(store: Checkpoints) -> None:
+    """Put the rows of a SQLite file in order again, with their indexes, if that mends it.
+
+    Raises:
+        CorruptStoreError: When it does not.
+    """
+    with store.database.writing("The order of rows") as connection:
+        for table in ORDERED:
+            connection.exec_driver_sql(f"REINDEX {table.name}")
+        left = file_faults(connection)
+        if left:
+            raise CorruptStoreError(
+                f"The rows could not be put in order: {left[0].what}. Restore a backup."
+            )
