@@ -17,6 +17,7 @@ from langchain_tokenmem.cli.savers import as_url, our_saver
 from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.storage.checkpoints.doctor import Examination, Finding, examine
 from langchain_tokenmem.storage.checkpoints.repair import repair
+from langchain_tokenmem.storage.urls import parsed
 
 _LONGEST = 160
 """Characters of what is wrong that a line of the table shows."""
@@ -28,7 +29,7 @@ def doctor(
     repairs: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Mend indexes, delete what cannot be read; copies the file first."
+            "--repair", help="Order rows, delete what cannot be read; copies the file first."
         ),
     ] = False,
     allow: Annotated[
@@ -91,8 +92,9 @@ def _safe(text: str) -> str:
 
 def _copied(url: str) -> Path | None:
     """Copy a SQLite file with its log, so that a repair can be taken back."""
-    path = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///") or not path.is_file():
+    address = parsed(url)
+    path = Path(address.database or "")
+    if address.get_backend_name() != "sqlite" or not path.is_file():
         return None
     names = (f"{path.name}.before-repair{number or ''}" for number in count())
     copy = next(copy for name in names if not (copy := path.with_name(name)).exists())

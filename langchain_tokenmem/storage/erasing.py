@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import BETWEEN
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, is_of
+from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, numbers_of
 from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
     checkpoints,
@@ -20,6 +20,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 from langchain_tokenmem.storage.index.postings import drop_entries
 from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
 from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
+from langchain_tokenmem.storage.message_rows import chunks
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import checked_id, find
@@ -109,16 +110,15 @@ def erase_sessions(
 
 def drop_thread(connection: Connection, thread_key: str) -> int:
     """Delete the checkpoints of a thread; return how many there were."""
-    places = select(spaces.c.space_id).where(is_of(thread_key))
-    mine = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
-    counts = [
-        connection.execute(delete(table).where(table.c.space_id.in_(places))).rowcount
-        for table in (checkpoints, writes, blobs)
-    ]
-    connection.execute(delete(contents).where(contents.c.group_id.in_(mine)))
-    connection.execute(delete(spaces).where(is_of(thread_key)))
+    counts = dict.fromkeys((checkpoints, writes, blobs, spaces), 0)
+    for some in chunks(numbers_of(connection, thread_key)):
+        for table in counts:
+            mine = table.c.space_id.in_(some)
+            counts[table] += connection.execute(delete(table).where(mine)).rowcount
+    shared = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
+    connection.execute(delete(contents).where(contents.c.group_id.in_(shared)))
     connection.execute(delete(groups).where(groups.c.thread_key == thread_key))
-    return counts[0]
+    return counts[checkpoints]
 
 
 def _emptied(connection: Connection, keys: Sequence[str], found: Sequence[Shelf]) -> dict[str, int]:

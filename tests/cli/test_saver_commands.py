@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
+from langchain_tokenmem.storage.checkpoints import rows
 
 RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
@@ -143,6 +144,45 @@ def test_doctor_deletes_no_rows_of_a_thread_whose_own_row_is_damaged(file):
     assert "5 rows of tokenmem_checkpoints belong to no thread" in found.output
     change(file, "UPDATE tokenmem_checkpoint_spaces SET space_id = 2 WHERE thread_key = '=bob'")
     assert len(ids(file, "bob")) == 5
+
+
+def test_doctor_deletes_a_row_that_lost_a_value(file):
+    before = ids(file, "ann")
+    must, may = "writes BIGINT NOT NULL", "writes BIGINT"
+    raw = sqlite3.connect(file, isolation_level=None)
+    raw.executescript(
+        f"""PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET sql = replace(sql, '{must}', '{may}');"""  # noqa: S608
+    )
+    raw.close()
+    damage = "UPDATE tokenmem_checkpoints SET writes = NULL WHERE checkpoint_key = ?"
+    change(file, damage, f"={before[2]}")
+    raw = sqlite3.connect(file, isolation_level=None)
+    raw.executescript(
+        f"""PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET sql = replace(sql, '{may}', '{must}');"""  # noqa: S608
+    )
+    raw.close()
+    found = RUN.invoke(app, ["doctor", str(file)])
+    assert "NULL value in tokenmem_checkpoints.writes" in found.output
+    assert RUN.invoke(app, ["doctor", str(file), "--repair"]).exit_code == 0
+    assert ids(file, "ann") == [*before[:2], *before[3:]]
+
+
+def test_doctor_deletes_nothing_for_an_error_that_may_pass(file, monkeypatch):
+    change(file, DAMAGES["body"], f"={ids(file, 'ann')[2]}")
+    before, find = ids(file, "bob"), rows.checkpoint_at
+
+    def failing(*given):
+        if given[-1] == f"={before[2]}":
+            raise sqlite3.OperationalError("disk I/O error")
+        return find(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "checkpoint_at", failing)
+        found = RUN.invoke(app, ["doctor", str(file), "--repair"])
+        assert found.exit_code == 2, found.output
+    assert ids(file, "bob") == before
 
 
 def test_doctor_keeps_the_copies_of_earlier_repairs(file):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 import re
-from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -483,9 +483,38 @@ def test_a_subgraph_that_one_index_does_not_find_is_found_by_the_other(tmp_path)
     with TranscriptStore(f"sqlite:///{path}") as store:
         saver = TokenMemorySaver(store)
         assert len(list(saver.list(thread("a")))) == 1
-        with suppress(CorruptStoreError):  # or all of it is deleted
+        with pytest.raises(CorruptStoreError, match="'a'"):  # never in part, and in silence
             saver.delete_thread("a")
-            assert rows(store, "SELECT count(*) FROM tokenmem_checkpoints") == [(1,)]
+        assert rows(store, "SELECT count(*) FROM tokenmem_checkpoints") == [(2,)]
+
+
+def test_a_thread_is_not_deleted_in_place_of_another_that_an_index_gives(tmp_path):
+    path = tmp_path / "saver.db"
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        for name in ("a", "b", "c"):
+            TokenMemorySaver(store).put(thread(name), empty_checkpoint(), {}, {})
+        prints = rows(store, "SELECT fingerprint FROM tokenmem_checkpoint_spaces ORDER BY space_id")
+    data, entry = path.read_bytes(), prints[1][0].encode() + b"\x02"  # with the number of the row
+    assert data.count(entry) == 1
+    path.write_bytes(data.replace(entry, entry[:-1] + b"\x03"))
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        with pytest.raises(CorruptStoreError, match="'c'"):
+            TokenMemorySaver(store).delete_thread("b")
+        for name in ("b", "c"):
+            assert TokenMemorySaver(store).get_tuple(thread(name)) is not None
+
+
+def test_retention_notices_a_large_value_that_is_hidden(store):
+    saver, config = TokenMemorySaver(store), thread(checkpoint_ns="")
+    for number in range(3):
+        values = {"large": os.urandom(600).hex()}
+        checkpoint = {**empty_checkpoint(), "channel_values": values}
+        checkpoint["channel_versions"] = versions = {"large": f"{number}"}
+        config = saver.put(config, checkpoint, {}, versions)
+    change(store, "DELETE FROM tokenmem_checkpoint_blobs WHERE number = 3")
+    with pytest.raises(CorruptStoreError, match="Thread 't': the value of a channel is missing"):
+        saver.prune(["t"])
+    assert len(rows(store, "SELECT 1 FROM tokenmem_checkpoints")) == 3
 
 
 def test_a_thread_that_lost_a_checkpoint_is_neither_pruned_nor_copied(store):

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     LargeBinary,
+    RowMapping,
     Select,
     Table,
     cast,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.groups import read_group
 from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_at
@@ -35,6 +36,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     spaces,
     writes,
 )
+from langchain_tokenmem.storage.damage import is_damage
 from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.rows import unescaped
 from langchain_tokenmem.storage.schema import sessions
@@ -44,6 +46,7 @@ Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
 
 IN_ORDER = "puts rows and indexes in order"
+WITH_ITS_ROW = "goes with its row"
 NOBODYS = "deletes them when nothing else is wrong"
 _UNFOUND = "its row is there, and is not found by its key"
 
@@ -54,11 +57,16 @@ Of the other tables an index may be right and the row be wrong: to build it anew
 what can still be read.
 """
 
+_TABLES = f"(?:{'|'.join(map(str, ORDERED))})"
 _OF_ORDER = re.compile(
-    rf"(index|order for|value in) (sqlite_autoindex_)?({'|'.join(map(str, ORDERED))})"
-    r"(_by_run|_\d+|\.\w+)?$"
+    rf"(?:row not in PRIMARY KEY order for {_TABLES}"
+    rf"|(?:row \d+ missing from|wrong # of entries in) "
+    rf"index (?:sqlite_autoindex_)?{_TABLES}(?:_by_run|_\d+)?)$"
 )
 """Lines of `PRAGMA integrity_check` that are about that."""
+
+_OF_VALUE = re.compile(rf"\w+ value in {_TABLES}\.\w+$")
+"""Lines about a value of a row in these tables, whose seal tells the same."""
 
 _MOST_LINES = 20
 
@@ -129,14 +137,13 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
         thread = ""
         try:
             with database.reading("A thread") as connection:
-                query = select(spaces).where(spaces.c.space_id == number)
-                row = connection.execute(query).mappings().one_or_none()
+                row = row_of(connection, number)
                 if row is None:
                     findings += _unfound(connection, number)
                     continue
                 thread = _shown(row["thread_id"])
                 threads.add(row["thread_key"])
-                findings += _space(store, connection, row)
+                findings += space_faults(store, connection, row)
                 done += len(rows.keys_of(connection, number))
         except CorruptStoreError as error:  # such as a key that is no text any more
             findings.append(Finding(thread, "", "", str(error)))
@@ -157,9 +164,12 @@ def file_faults(connection: Connection) -> list[Finding]:
     with _noting(found, "the file itself"):
         said = connection.exec_driver_sql("PRAGMA integrity_check(1000)").scalars().all()
         lines = [line for line in said if line != "ok"]
-        remedy = IN_ORDER if all(map(_OF_ORDER.search, lines)) else ""
-        found = [Finding("", "", "", f"the file itself: {line}", remedy) for line in lines]
-    return found[:_MOST_LINES]
+        found = [Finding("", "", "", f"the file itself: {one}", _remedy(one)) for one in lines]
+    return sorted(found, key=lambda one: one.remedy)[:_MOST_LINES]
+
+
+def _remedy(line: str) -> str:
+    return IN_ORDER if _OF_ORDER.match(line) else WITH_ITS_ROW if _OF_VALUE.match(line) else ""
 
 
 def _names(connection: Connection) -> Select[Any]:
@@ -170,11 +180,11 @@ def _names(connection: Connection) -> Select[Any]:
 
 @contextmanager
 def _noting(findings: list[Finding], what: str) -> Iterator[None]:
-    """Note it when the database cannot read something."""
+    """Note it when the database cannot read something because it is damaged."""
     try:
         yield
     except SQLAlchemyError as error:
-        findings.append(Finding("", "", "", f"{what} cannot be read: {error.__cause__}"))
+        findings.append(Finding("", "", "", f"{what} cannot be read: {_damage_in(error)}"))
 
 
 def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
@@ -200,7 +210,13 @@ def _unfound(connection: Connection, number: int) -> list[Finding]:
     return []  # it was removed meanwhile
 
 
-def _space(store: Checkpoints, connection: Connection, row: Any) -> list[Finding]:
+def row_of(connection: Connection, number: int) -> RowMapping | None:
+    """Return the row of a namespace as it is there, None when there is none."""
+    query = select(spaces).where(spaces.c.space_id == number)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def space_faults(store: Checkpoints, connection: Connection, row: RowMapping) -> list[Finding]:
     """Return what is wrong with a namespace."""
     thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["space_id"]
     try:
@@ -233,9 +249,17 @@ def _fault(store: Checkpoints, connection: Connection, space: Space, key: str) -
         store.loaded(connection, space, stored)
     except (CorruptStoreError, ValueError, LookupError, TypeError) as error:
         return str(error)
-    except (sqlite3.Error, SQLAlchemyError) as error:  # such as a text that is none any more
-        return f"a row of it cannot be read: {error}"
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        return f"a row of it cannot be read: {_damage_in(error)}"
     return None
+
+
+def _damage_in(error: Exception) -> BaseException:
+    """Return what the database said if it is about damage; raise anything else, which may pass."""
+    cause = getattr(error, "orig", None) or error
+    if not is_damage(cause):
+        raise error
+    return cause
 
 
 def _transcript(store: Checkpoints, name: str | bytes) -> list[Finding]:
@@ -247,7 +271,7 @@ def _transcript(store: Checkpoints, name: str | bytes) -> list[Finding]:
                 read_from(connection, session, session.first_seq)
             elif name in connection.execute(_names(connection)).scalars().all():
                 return [Finding(session_id, "", "", "its transcript is not found by its id")]
-    except CorruptStoreError as error:
+    except (CorruptStoreError, ScopeError) as error:  # a damaged id may be blank
         return [Finding(session_id, "", "", f"its transcript: {error}")]
     return []
 

@@ -13,9 +13,12 @@ from langchain_tokenmem.storage.checkpoints.doctor import (
     NOBODYS,
     ORDERED,
     OWNED,
+    WITH_ITS_ROW,
     Examination,
     examine,
     file_faults,
+    row_of,
+    space_faults,
 )
 from langchain_tokenmem.storage.checkpoints.spaces import spaces_at
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
@@ -42,14 +45,11 @@ def repair(store: Checkpoints, examination: Examination) -> Examination:
     if any(finding.remedy == IN_ORDER for finding in examination.findings):
         _put_in_order(store)
         examination = examine(store)
-    mine = [finding for finding in examination.findings if finding.space_id and finding.remedy]
-    for number in dict.fromkeys(one.space_id for one in mine if one.space_id):
-        gone = [one.key for one in mine if one.space_id == number and one.key]
-        # One thread that cannot be repaired leaves the others their turn.
-        with suppress(CorruptStoreError), store.database.writing("The repair") as connection:
-            for space in spaces_at(connection, store.codec, [number]):
-                rows.delete_checkpoints(connection, number, gone)
-                recount(connection, store.codec, space)
+    for number in {one.space_id for one in examination.findings if one.remedy}:
+        if number is not None:
+            # One thread that cannot be repaired leaves the others their turn.
+            with suppress(CorruptStoreError):
+                _delete_damaged(store, number)
     left = examine(store)
     if left.findings and all(finding.remedy == NOBODYS for finding in left.findings):
         with store.database.writing("The repair") as connection:
@@ -58,6 +58,19 @@ def repair(store: Checkpoints, examination: Examination) -> Examination:
         left = examine(store)
     store.database.forget_deleted()
     return left
+
+
+def _delete_damaged(store: Checkpoints, number: int) -> None:
+    """Delete the checkpoints of a namespace that cannot be read."""
+    with store.database.writing("The repair") as connection:
+        for space in spaces_at(connection, store.codec, [number]):
+            row = row_of(connection, number)
+            # Looked at again: what could not be read then may be readable now.
+            faults = space_faults(store, connection, row) if row else []
+            mine = [one for one in faults if one.remedy]
+            if mine:
+                rows.delete_checkpoints(connection, number, [one.key for one in mine if one.key])
+                recount(connection, store.codec, space)
 
 
 def _put_in_order(store: Checkpoints) -> None:
@@ -69,7 +82,7 @@ def _put_in_order(store: Checkpoints) -> None:
     with store.database.writing("The order of rows") as connection:
         for table in ORDERED:
             connection.exec_driver_sql(f"REINDEX {table.name}")
-        left = file_faults(connection)
+        left = [one for one in file_faults(connection) if one.remedy != WITH_ITS_ROW]
         if left:
             raise CorruptStoreError(
                 f"The rows could not be put in order: {left[0].what}. Restore a backup."

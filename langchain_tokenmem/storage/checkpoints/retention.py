@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Column, Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import checked_thread
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import as_numbers, chunks_in
@@ -58,8 +60,8 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
         now: The current time.
 
     Raises:
-        CorruptStoreError: When a checkpoint of the thread is damaged or missing; nothing was
-            deleted.
+        CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
+            stay is missing; nothing was deleted.
     """
     address = Address(checked_thread(thread_id), "")
     with store.database.writing(str(address)) as connection, about(address):
@@ -182,16 +184,32 @@ def _sweep_messages(
     for space in found:
         if space.group_id != group_id:
             continue
-        texts: list[str] = []
-        for one in rows.all_checkpoints(connection, codec, space.space_id):
-            texts += one.references()
-        for table in (blobs, writes):
-            query = select(table.c.refs).where(table.c.space_id == space.space_id)
-            texts += connection.execute(query).scalars()
+        kept = rows.all_checkpoints(connection, codec, space.space_id)
+        texts = [text for one in kept for text in one.references()]
+        texts += _large(connection, space, kept) + _written(connection, space, kept)
         for text in set(texts):
             used.update(chunks_in(text))
             used.update(-n for n in as_numbers(connection, codec, group_id, text) if n < 0)
     _delete_unused(connection, contents, contents.c.group_id, group_id, used)
+
+
+def _large(connection: Connection, space: Space, kept: Sequence[Stored]) -> list[str]:
+    """Return the references of the large values of a namespace; all of them must be there."""
+    query = select(blobs.c.number, blobs.c.refs).where(blobs.c.space_id == space.space_id)
+    found = {row.number: row.refs for row in connection.execute(query)}
+    if not found.keys() >= {number for one in kept for number in one.large.values()}:
+        raise CorruptStoreError("the value of a channel is missing")
+    return [*found.values()]
+
+
+def _written(connection: Connection, space: Space, kept: Sequence[Stored]) -> list[str]:
+    """Return the references of the pending writes of a namespace; all of them must be there."""
+    query = select(writes.c.checkpoint_key, writes.c.refs)
+    found = connection.execute(query.where(writes.c.space_id == space.space_id)).all()
+    counts = Counter(row.checkpoint_key for row in found)
+    if any(counts[key_of(one.id)] != one.writes for one in kept):
+        raise CorruptStoreError("a pending write is missing")
+    return [row.refs for row in found]
 
 
 def _delete_unused(

@@ -109,6 +109,8 @@ _OWN = select(spaces).where(
 )
 _FIND = Statement(_OWN)
 _FIND_LOCKED = Statement(_OWN.with_for_update())
+_IN_ORDER = (spaces.c.thread_key, spaces.c.ns_key != key_of(""), spaces.c.space_id)
+"""How several are held: the graph's own namespace first, as by what makes a new one."""
 _SAVE = Statement(update(spaces).where(spaces.c.space_id == bindparam("b_space_id")))
 _CHANGING = ("group_id", "count", "last_blob", "head", "tips")
 
@@ -185,16 +187,29 @@ def is_of(thread_key: str) -> ColumnElement[bool]:
     return or_(spaces.c.thread_key == thread_key, (column >= first) & (column < last))
 
 
+def numbers_of(connection: Connection, thread_key: str) -> list[int]:
+    """Return the numbers of the namespaces of a thread, damaged ones, too.
+
+    Raises:
+        CorruptStoreError: When an index gives the row of another thread, or the row's name is
+            damaged.
+    """
+    query = select(spaces.c.space_id, spaces.c.thread_id).where(is_of(thread_key))
+    found = connection.execute(query).all()
+    for row in found:
+        if key_of(unescaped(row.thread_id)) != thread_key:
+            raise damaged(row.thread_id)
+    return [row.space_id for row in found]
+
+
 def hold_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
     """Let nobody else write to threads until the transaction is over.
 
-    Before their sessions, as a put does, and the graph's own namespace before the others, as
-    retention does: they would wait for each other.
+    Before their sessions, as a put does: the two would wait for each other.
     """
-    order = (spaces.c.thread_key, spaces.c.ns_key != key_of(""), spaces.c.space_id)
     for some in chunks(sorted(thread_keys)):
         query = select(spaces.c.space_id).where(spaces.c.thread_key.in_(some))
-        connection.execute(query.order_by(*order).with_for_update()).all()
+        connection.execute(query.order_by(*_IN_ORDER).with_for_update()).all()
 
 
 def spaces_at(connection: Connection, codec: Codec, numbers: Sequence[int]) -> list[Space]:
@@ -208,7 +223,7 @@ def spaces_at(connection: Connection, codec: Codec, numbers: Sequence[int]) -> l
 
 def _found(connection: Connection, codec: Codec, where: ColumnElement[bool]) -> list[Space]:
     """Return namespaces, checked; in a transaction that writes, nobody else's."""
-    query = select(spaces).where(where).order_by(spaces.c.space_id)
+    query = select(spaces).where(where).order_by(*_IN_ORDER)
     if is_writer(connection):
         query = query.with_for_update()
     return [_checked_space(codec, row) for row in connection.execute(query).mappings()]

@@ -40,7 +40,11 @@ from langchain_tokenmem.storage.sessions import find, find_or_make, save
 
 
 def delete_thread(store: Checkpoints, thread_id: str) -> None:
-    """Delete everything of a thread, its transcript included; a damaged one, too."""
+    """Delete everything of a thread, its transcript included; a damaged one, too.
+
+    Raises:
+        CorruptStoreError: When an index gives the rows of another thread; nothing was deleted.
+    """
     key = key_of(checked_thread(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
@@ -92,7 +96,8 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
 
     Raises:
         ConfigurationError: When the target has checkpoints or a transcript of its own.
-        CorruptStoreError: When something of the source is damaged or missing; nothing was copied.
+        CorruptStoreError: When a checkpoint, a pending write or a large value of the source is
+            damaged or missing; nothing was copied.
     """
     codec = store.codec
     store.index.make_ready()
