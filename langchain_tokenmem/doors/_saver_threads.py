@@ -18,7 +18,12 @@ class ThreadSaver(ThreadedSaver):
     _checkpoints: Checkpoints
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread: checkpoints, pending writes, and its transcript."""
+        """Delete everything of a thread: checkpoints, pending writes, and its transcript.
+
+        Raises:
+            CorruptStoreError: When the rows of the thread cannot be told from those of others;
+                nothing was deleted.
+        """
         checkpoint_threads.delete_thread(self._checkpoints, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -26,6 +31,9 @@ class ThreadSaver(ThreadedSaver):
 
         What later checkpoints of a `DeltaChannel` build upon goes as well: this deletes what was
         named. To thin out a thread that lives on use `prune`.
+
+        Raises:
+            CorruptStoreError: When a thread of theirs lost a checkpoint; nothing was deleted.
         """
         checkpoint_threads.delete_for_runs(self._checkpoints, run_ids)
 
@@ -34,6 +42,8 @@ class ThreadSaver(ThreadedSaver):
 
         Raises:
             ConfigurationError: When the target has checkpoints or messages of its own.
+            CorruptStoreError: When something of the source is found to be damaged or missing;
+                nothing was copied.
         """
         checkpoint_threads.copy_thread(self._checkpoints, source_thread_id, target_thread_id)
 

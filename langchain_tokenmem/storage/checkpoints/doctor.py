@@ -48,6 +48,8 @@ Progress = Callable[[int, int], None]
 IN_ORDER = "puts rows and indexes in order"
 WITH_ITS_ROW = "goes with its row"
 NOBODYS = "deletes them when nothing else is wrong"
+"""What a repair does, as users read it; what has no such words stays as it is."""
+
 _UNFOUND = "its row is there, and is not found by its key"
 
 ORDERED = (checkpoints, writes, contents)
@@ -157,7 +159,7 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
 
 
 def file_faults(connection: Connection) -> list[Finding]:
-    """Return what SQLite finds wrong; it has a remedy if all of it is about order."""
+    """Return what SQLite finds wrong with the file, first what nothing here can mend."""
     if connection.dialect.name != "sqlite":
         return []
     found: list[Finding] = []

@@ -52,7 +52,9 @@ def listed(
     Raises:
         CorruptStoreError: When something is damaged or missing.
     """
-    places = _places(store, thread_id, ns, checkpoint_id)
+    places = _places(store, thread_id, ns)
+    if checkpoint_id is not None:
+        places = [place for place in places if place[0] == key_of(checkpoint_id)]
     if before is not None:
         places = [place for place in places if place[0] < key_of(before)]
     size = 1  # a caller that wants the newest one only waits for no other
@@ -62,9 +64,7 @@ def listed(
         size = min(2 * size, _PAGE)
 
 
-def _places(
-    store: Checkpoints, thread_id: str | None, ns: str | None, checkpoint_id: str | None
-) -> list[_Place]:
+def _places(store: Checkpoints, thread_id: str | None, ns: str | None) -> list[_Place]:
     whose = "The list of threads" if thread_id is None else f"Thread {thread_id!r}"
     with store.database.reading(whose) as connection:
         if thread_id is not None and ns is not None:
@@ -74,8 +74,6 @@ def _places(
             spaces = spaces_of(connection, store.codec, thread_id)
         spaces = [space for space in spaces if ns is None or space.ns == ns]
         places = [(key, space) for space in spaces for key in _keys(connection, store.codec, space)]
-    if checkpoint_id is not None:
-        places = [place for place in places if place[0] == key_of(checkpoint_id)]
     return sorted(places, key=lambda place: place[0], reverse=True)
 
 

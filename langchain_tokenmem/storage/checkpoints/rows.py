@@ -1,4 +1,4 @@
-"""The rows of checkpoints, of large values and of pending writes, each behind its seal."""
+"""The rows of checkpoints behind their seals, and what the seals of all rows are over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.shapes import runs_of, to_ranges
 from langchain_tokenmem.storage.checkpoints.tables import blobs, checkpoints, contents, writes
 from langchain_tokenmem.storage.rows import escaped, key_of
 from langchain_tokenmem.storage.statements import Statement
@@ -42,7 +41,6 @@ _COUNTED = (
 """Enough to check a key, without the pages of what the checkpoint says."""
 _NEWEST_FIRST = checkpoints.c.checkpoint_key.desc()
 _INSERT = Statement(insert(checkpoints))
-_INSERT_BLOB = Statement(insert(blobs))
 _REWRITE = Statement(update(checkpoints).where(_HERE, _AT))
 RECOUNT = Statement(
     update(checkpoints).where(_HERE, _AT, checkpoints.c.writes == bindparam("b_writes"))
@@ -104,14 +102,6 @@ class Place(NamedTuple):
     old: Stored | None
     parent: Stored | None
     writes: int
-
-
-@dataclass(frozen=True)
-class Blob:
-    """A value apart from its checkpoint: packed shape, and references as ranges."""
-
-    refs: str
-    body: bytes
 
 
 def checked(codec: Codec, names: Sequence[str], row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -260,35 +250,6 @@ def all_checkpoints(connection: Connection, codec: Codec, space_id: int) -> list
         .order_by(checkpoints.c.checkpoint_key)
     )
     return [as_stored_checkpoint(codec, row) for row in connection.execute(query).mappings()]
-
-
-def insert_blob(
-    connection: Connection, codec: Codec, space_id: int, number: int, blob: Blob
-) -> None:
-    """Insert a large value."""
-    columns = dict(zip(_BLOB, (space_id, number, blob.refs, blob.body), strict=True))
-    _INSERT_BLOB.run(connection, {**columns, "seal": codec.seal(columns.values())})
-
-
-def read_blobs(
-    connection: Connection, codec: Codec, space_id: int, numbers: Sequence[int]
-) -> dict[int, Blob]:
-    """Return large values by number.
-
-    Raises:
-        CorruptStoreError: When one is damaged or missing.
-    """
-    found = {}
-    for first, last in runs_of(to_ranges(sorted(set(numbers)))):
-        query = select(blobs).where(
-            blobs.c.space_id == space_id, blobs.c.number.between(first, last)
-        )
-        for row in connection.execute(query).mappings():
-            checked(codec, _BLOB, row)
-            found[row["number"]] = Blob(row["refs"], row["body"])
-    if found.keys() != set(numbers):
-        raise CorruptStoreError("the value of a channel is missing")
-    return found
 
 
 def delete_checkpoints(connection: Connection, space_id: int, keys: Sequence[str]) -> None:

@@ -198,7 +198,11 @@ def numbers_of(connection: Connection, thread_key: str) -> list[int]:
     found = connection.execute(query).all()
     for row in found:
         if key_of(unescaped(row.thread_id)) != thread_key:
-            raise damaged(row.thread_id)
+            raise CorruptStoreError(
+                f"An index of threads gives the row of another one, {row.thread_id!r}, or its name "
+                f"is damaged. Nothing was deleted; restore a backup, or look at the store with "
+                f"`tokenmem doctor`."
+            )
     return [row.space_id for row in found]
 
 

@@ -16,6 +16,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import pending as pending_rows
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.large import Blob, read_blobs
 from langchain_tokenmem.storage.checkpoints.memory import Lessons, MessageMemory
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.pending import Write
@@ -27,7 +28,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
     about,
     make_sure_of_absence,
 )
-from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoints.rows import Inline, Stored
 from langchain_tokenmem.storage.checkpoints.shapes import attach
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
@@ -226,7 +227,7 @@ class Checkpoints:
             CorruptStoreError: When something of it is damaged or missing.
         """
         pending = self.pending(connection, space, stored)
-        large = rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
+        large = read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
         parts = {name: self._part(name, one) for name, one in stored.inline.items()}
         for name, number in stored.large.items():
             parts[name] = self._part(name, large[number])
@@ -255,7 +256,7 @@ class Checkpoints:
             one: Inline | Blob = stored.inline[channel]
         else:
             number = stored.large[channel]
-            one = rows.read_blobs(connection, self.codec, space.space_id, [number])[number]
+            one = read_blobs(connection, self.codec, space.space_id, [number])[number]
         return self.resolved(connection, space, [self._part(channel, one)])[0]
 
     def _part(self, channel: str, one: Inline | Blob) -> Part:
@@ -278,7 +279,7 @@ class Checkpoints:
     def make_sure_of(self, connection: Connection, space: Space, stored: Stored) -> None:
         """Raise if pending writes or large values of a checkpoint are damaged or missing."""
         self.pending(connection, space, stored)
-        rows.read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
+        read_blobs(connection, self.codec, space.space_id, list(stored.large.values()))
 
     def resolved(self, connection: Connection, space: Space, parts: Sequence[Part]) -> list[Any]:
         """Return values from their shapes and the references of their messages."""

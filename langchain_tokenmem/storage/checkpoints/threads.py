@@ -61,7 +61,11 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
 
 
 def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs with their pending writes, in every thread."""
+    """Delete the checkpoints of runs with their pending writes, in every thread.
+
+    Raises:
+        CorruptStoreError: When a namespace they are in lost a checkpoint; nothing was deleted.
+    """
     keys = [key for run_id in run_ids if (key := rows.run_key(run_id))]
     if not keys:
         return

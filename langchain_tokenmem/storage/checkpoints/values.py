@@ -13,13 +13,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.known import Found
+from langchain_tokenmem.storage.checkpoints.large import Blob, insert_blob
 from langchain_tokenmem.storage.checkpoints.memory import Lessons
 from langchain_tokenmem.storage.checkpoints.messages import Messages
 from langchain_tokenmem.storage.checkpoints.records import Draft
-from langchain_tokenmem.storage.checkpoints.rows import Blob, Inline, Stored
+from langchain_tokenmem.storage.checkpoints.rows import Inline, Stored
 from langchain_tokenmem.storage.checkpoints.shapes import detach, is_bare, is_plain
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 
@@ -97,7 +97,7 @@ class Values:
             else:
                 space = replace(space, last_blob=space.last_blob + 1)
                 blob = Blob(refs, value.packed)
-                rows.insert_blob(connection, self._codec, space.space_id, space.last_blob, blob)
+                insert_blob(connection, self._codec, space.space_id, space.last_blob, blob)
                 stored.large[name] = space.last_blob
         return space
 
