@@ -43,10 +43,11 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
     if kind in _PLAIN:
         return value
     if kind in {list, tuple}:
-        if value and all(map(_is_message, set(map(type, value)))):
-            found += value
-            return {_MARK: [len(found) - len(value), len(found)]}
-        return [_detached(item, found) for item in value]
+        items = [*value]  # first: what is copied is fast to look at, and nobody changes it
+        if items and all(map(_is_message, set(map(type, items)))):
+            found += items
+            return {_MARK: [len(found) - len(items), len(found)]}
+        return [_detached(item, found) for item in items]
     if kind is dict:
         if _MARK in value:
             raise _TakenError
