@@ -54,7 +54,9 @@ def migrate(
     try:
         with (
             our_saver(target, key_env=key_env, allow=allow or (), is_new=True) as into,
-            source_saver(source, ours=ours, target=into, key_env=from_key_env) as out_of,
+            source_saver(
+                source, ours=ours, target=into, key_env=from_key_env, allow=allow or ()
+            ) as out_of,
             Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress,
         ):
             task = progress.add_task("migrate")
@@ -71,3 +73,7 @@ def migrate(
         f"{report.threads:,} threads: {report.copied:,} checkpoints with {report.writes:,} pending "
         f"writes copied and read back, {report.known:,} were there already."
     )
+    if report.skipped:
+        names = ", ".join(map(repr, report.skipped))
+        text = f"{len(report.skipped):,} left out, no thread can be named so here: {names}."
+        console.print(text, markup=False)

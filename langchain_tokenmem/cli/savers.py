@@ -11,11 +11,12 @@ from typing import Any
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.doors._foreign import stock_saver
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage.urls import of_file, parsed
 
 
-def as_url(given: str) -> str:
+def as_url(given: str) -> Any:
     """Return the URL of a database; a path is a SQLite file."""
-    return given if "://" in given else f"sqlite:///{given}"
+    return given if "://" in given else of_file(given)
 
 
 @contextmanager
@@ -38,11 +39,12 @@ def our_saver(
         key = os.environ.get(key_env)
         if not key:
             raise ConfigurationError(f"The environment variable {key_env} is not set.")
-    address = as_url(url)
-    file = Path(address.removeprefix("sqlite:///"))
-    if not is_new and address.startswith("sqlite:///") and not file.is_file():
+    address = parsed(as_url(url))
+    file = address.database if address.get_backend_name() == "sqlite" else None
+    is_uri = "uri" in address.query or file == ":memory:"
+    if file and not (is_new or is_uri or Path(file).is_file()):
         raise ConfigurationError(f"There is no file {file}.")
-    with TranscriptStore(address) as store:
+    with TranscriptStore(as_url(url)) as store:
         saver: Any = TokenMemorySaver(store, key=key)
         yield saver.with_allowlist([_named(one) for one in allow]) if allow else saver
 
@@ -58,7 +60,12 @@ def _named(given: str) -> tuple[str, str]:
 
 @contextmanager
 def source_saver(
-    url: str, *, ours: bool | None, target: TokenMemorySaver, key_env: str | None = None
+    url: str,
+    *,
+    ours: bool | None,
+    target: TokenMemorySaver,
+    key_env: str | None = None,
+    allow: Sequence[str] = (),
 ) -> Iterator[Any]:
     """Open the saver to copy from.
 
@@ -68,19 +75,20 @@ def source_saver(
             database, LangGraph's own is meant.
         target: Where the copy goes; values are read as strictly as it reads them.
         key_env: Name of the environment variable that holds the key of a store of this package.
+        allow: Further types that the state of such a store may hold, each as `module:Class`.
 
     Raises:
         ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
     """
     if ours:
-        with our_saver(url, key_env=key_env) as saver:
+        with our_saver(url, key_env=key_env, allow=allow) as saver:
             yield saver
         return
-    with stock_saver(as_url(url), target.serde) as found:
+    with stock_saver(url, target.serde) as found:
         if found is not None:
             yield found
             return
     if ours is False:
         raise ConfigurationError("There are no tables of a LangGraph checkpointer in the source.")
-    with our_saver(url, key_env=key_env) as saver:
+    with our_saver(url, key_env=key_env, allow=allow) as saver:
         yield saver

@@ -1,7 +1,7 @@
-"""Savers that are not ours: opened by URL, and asked for what the interface does not tell.
+"""Savers that are not ours, opened by URL; and any saver, asked what the interface does not tell.
 
-LangGraph's own savers are asked in SQL for all their threads and the paths of their tasks; for any
-other one the interface has to do.
+LangGraph's own savers are asked in SQL for all their threads and the paths of their tasks, ours by
+their store; for any other one the interface has to do.
 """
 
 from __future__ import annotations
@@ -9,19 +9,30 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from langchain_tokenmem.doors._saver_threads import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
+from langchain_tokenmem.storage.checkpoints.spaces import spaces_of
 
 _STOCK = {
     "langgraph.checkpoint.sqlite": ("checkpoints", "writes", "?"),
     "langgraph.checkpoint.postgres": ("checkpoints", "checkpoint_writes", "%s"),
 }
 """Modules of savers with a `cursor()`: their tables, and how a parameter is written."""
+
+
+class Place(NamedTuple):
+    """Where a checkpoint is in its thread."""
+
+    namespace: str
+    checkpoint_id: str
 
 
 @contextmanager
@@ -54,10 +65,11 @@ def stock_saver(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointS
 def _on_sqlite(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointSaver[Any] | None]:
     from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
 
-    path = url.removeprefix("sqlite:///")
+    # Only a URL has a query; in the path of a file every sign is one of its name.
+    path = url.removeprefix("sqlite:///").partition("?")[0] if "://" in url else url
     try:
         # "rw" never makes a file; the saver itself may add a column to an old one.
-        opened = sqlite3.connect(f"file:{path}?mode=rw", uri=True, check_same_thread=False)
+        opened = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, check_same_thread=False)
         with closing(opened):
             names = opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             has_it = ("checkpoints",) in names and ("writes",) in names
@@ -86,25 +98,52 @@ def _on_postgres(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpoint
 def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     """Return the ids of all threads."""
     if isinstance(saver, InMemorySaver):
-        return sorted(saver.storage)
+        return sorted(saver.storage, key=str)
+    if isinstance(saver, ThreadSaver):
+        store = saver._checkpoints  # noqa: SLF001  # what the saver itself reads with
+        with store.database.reading("The list of threads") as connection:
+            found = spaces_of(connection, store.codec, None)
+        return sorted({space.thread_id for space in found if space.count})
     tables = _tables(saver)
     if tables is None:
         named = {_configurable(found)["thread_id"] for found in saver.list(None)}
-        return sorted(named)
+        return sorted(named, key=str)
     rows = _rows(saver, f"SELECT DISTINCT thread_id FROM {tables[0]}")  # noqa: S608  # our names
     return sorted(str(row[0]) for row in rows)
 
 
-def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> list[tuple[str, str]]:
-    """Return namespace and id of a thread's checkpoints, without holding their values."""
+def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Place, str | None]:
+    """Return a thread's checkpoints with the ids of their parents, without holding their values."""
+    if isinstance(saver, ThreadSaver):
+        return _in_our_store(saver, thread)
     tables = _tables(saver)
     if tables is not None:
         query = (
-            f"SELECT checkpoint_ns, checkpoint_id FROM {tables[0]} WHERE thread_id = {tables[2]}"  # noqa: S608  # our names
+            f"SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM {tables[0]} "  # noqa: S608  # our names
+            f"WHERE thread_id = {tables[2]}"
         )
-        return [(str(row[0]), str(row[1])) for row in _rows(saver, query, thread)]
-    found = (_configurable(one) for one in saver.list({"configurable": {"thread_id": thread}}))
-    return [(one.get("checkpoint_ns", ""), one["checkpoint_id"]) for one in found]
+        rows = _rows(saver, query, thread)
+        return {Place(str(row[0]), str(row[1])): row[2] for row in rows}
+    return {
+        Place(named.get("checkpoint_ns", ""), named["checkpoint_id"]): parent
+        for named, parent in (
+            (
+                _configurable(one),
+                (one.parent_config or {}).get("configurable", {}).get("checkpoint_id"),
+            )
+            for one in saver.list({"configurable": {"thread_id": thread}})
+        )
+    }
+
+
+def _in_our_store(saver: ThreadSaver, thread: str) -> dict[Place, str | None]:
+    store, found = saver._checkpoints, dict[Place, str | None]()  # noqa: SLF001  # as above
+    with store.database.reading(f"Thread {thread!r}") as connection:
+        for space in spaces_of(connection, store.codec, thread):
+            with about(Address(thread, space.ns)):
+                for one in every_checkpoint(connection, store.codec, space):
+                    found[Place(space.ns, one.id)] = one.parent
+    return found
 
 
 def task_paths(saver: BaseCheckpointSaver[Any], found: CheckpointTuple) -> dict[str, str]:

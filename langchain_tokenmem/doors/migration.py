@@ -9,9 +9,27 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from langchain_tokenmem.doors._foreign import checkpoints_of, task_paths, thread_ids
+from langchain_tokenmem.doors._foreign import Place, checkpoints_of, task_paths
+from langchain_tokenmem.doors._migration_proof import (
+    WRITES,
+    difference,
+    digest_of,
+    has_writes_of,
+    parent_of,
+    would_lose_writes,
+)
+from langchain_tokenmem.doors._migration_source import (
+    config_at,
+    head_of,
+    places_of,
+    read,
+    said,
+    threads_of,
+)
+from langchain_tokenmem.doors._migration_transcript import copy_transcripts
+from langchain_tokenmem.doors._saver_config import NamedId
+from langchain_tokenmem.doors._saver_threads import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 
 Progress = Callable[[str, int, int], None]
@@ -27,22 +45,20 @@ class MigrationReport:
         copied: Checkpoints that were written.
         known: Checkpoints that the target had already, as they are.
         writes: Pending writes of the copied checkpoints.
+        skipped: Ids of threads that were left out, because they cannot be threads in the target.
     """
 
     threads: int
     copied: int
     known: int
     writes: int
-
-
-class _Place(NamedTuple):
-    namespace: str
-    checkpoint_id: str
+    skipped: tuple[str, ...] = ()
 
 
 class _Copied(NamedTuple):
     config: RunnableConfig
     versions: Mapping[str, Any]
+    digests: Mapping[str, bytes | None]
 
 
 def migrate_checkpoints(
@@ -55,8 +71,10 @@ def migrate_checkpoints(
     """Copy threads with every checkpoint, its parent, its metadata and its pending writes.
 
     Each checkpoint is read back from the target and compared with the source before the next one
-    is written. A migration that was interrupted goes on where it stopped when it is run again;
-    nobody should write to the threads meanwhile. The source is only read.
+    is written, and at the end of a thread a run goes on from the same one as in the source. From
+    one `TokenMemorySaver` to another the transcripts come along whole. A migration that was
+    interrupted goes on where it stopped when it is run again; nobody should write to the threads
+    meanwhile. The source is only read.
 
     Args:
         source: Any LangGraph checkpointer.
@@ -68,131 +86,156 @@ def migrate_checkpoints(
         How much was copied.
 
     Raises:
-        ConfigurationError: When the source has no checkpoint of a thread that is named.
-        StoreError: When the target holds something else under the name of a checkpoint, or does
-            not give back what it was given.
+        ConfigurationError: When the source has no checkpoint of a thread that is named, or holds a
+            type that its serializer is not allowed to load.
+        ScopeError: When a thread that is named cannot be one in the target, or belongs to another
+            user there.
+        StoreError: When the source cannot be read, the target holds something else under the name
+            of a checkpoint or has gone on from it, or does not give back what it was given.
 
     Example:
         >>> from langgraph.checkpoint.memory import InMemorySaver
         >>> migrate_checkpoints(InMemorySaver(), InMemorySaver())
-        MigrationReport(threads=0, copied=0, known=0, writes=0)
+        MigrationReport(threads=0, copied=0, known=0, writes=0, skipped=())
     """
-    copied = known = writes = moved = 0
-    for thread in thread_ids(source) if threads is None else threads:
-        places = [_Place(*place) for place in checkpoints_of(source, thread)]
-        if not places and threads is not None:
+    wanted, skipped = threads_of(source, target) if threads is None else ([*threads], [])
+    report = MigrationReport(0, 0, 0, 0, tuple(skipped))
+    for thread in wanted:
+        done = _migrated(source, target, thread, progress)
+        if not done.threads and threads is not None:
             raise ConfigurationError(
                 f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
             )
-        moved += bool(places)
-        there: dict[_Place, _Copied] = {}
-        begun = {_Place(*place) for place in checkpoints_of(target, thread)}
-        for done, place in enumerate(sorted(places, key=lambda one: one.checkpoint_id), start=1):
-            found = _read(source, thread, place)
-            copy = _known(target, found, thread, place) if place in begun else None
-            if copy is None:
-                _write(target, found, source, there)
-                copy = _verified(target, found, thread, place)
-                copied += 1
-                writes += len(found.pending_writes or ())
-            else:
-                known += 1
-            there[place] = _Copied(copy.config, _versions(found))
-            if progress is not None:
-                progress(thread, done, len(places))
-    return MigrationReport(moved, copied, known, writes)
-
-
-def _config(thread: str, place: _Place) -> RunnableConfig:
-    return {
-        "configurable": {
-            "thread_id": thread,
-            "checkpoint_ns": place.namespace,
-            "checkpoint_id": place.checkpoint_id,
-        }
-    }
-
-
-def _read(source: BaseCheckpointSaver[Any], thread: str, place: _Place) -> CheckpointTuple:
-    found = source.get_tuple(_config(thread, place))
-    if found is None:
-        raise StoreError(
-            f"Thread {thread!r}, checkpoint {place.checkpoint_id}: it went away while it was "
-            f"copied. Stop what deletes from the source, and run the migration again."
+        report = MigrationReport(
+            report.threads + done.threads,
+            report.copied + done.copied,
+            report.known + done.known,
+            report.writes + done.writes,
+            report.skipped,
         )
-    return found
+    return report
 
 
-def _versions(found: CheckpointTuple) -> dict[str, Any]:
-    """Return the versions of the channels whose values a checkpoint holds."""
-    values = found.checkpoint["channel_values"]
-    versions = found.checkpoint["channel_versions"]
-    return {name: version for name, version in versions.items() if name in values}
+def _migrated(
+    source: BaseCheckpointSaver[Any],
+    target: BaseCheckpointSaver[Any],
+    thread: str,
+    progress: Progress | None,
+) -> MigrationReport:
+    """Copy a thread; where the source has none of this name nothing is done."""
+    begun = checkpoints_of(target, thread)
+    places = places_of(source, thread)
+    more = {place.namespace for place in begun.keys() - set(places)}
+    namespaces = dict.fromkeys(place.namespace for place in places)
+    if places and isinstance(source, ThreadSaver) and isinstance(target, ThreadSaver):
+        copy_transcripts(source, target, thread, namespaces)
+    copied = writes = 0
+    there: dict[Place, _Copied] = {}
+    for done, place in enumerate(places, start=1):
+        found = read(source, thread, place)
+        copy = None
+        if place in begun:
+            copy = _known(target, found, thread, place, has_more=place.namespace in more)
+        digests = _digests(found)
+        if copy is None:
+            _write(target, found, _paths(source, found, thread, place), there, digests)
+            copy = _verified(target, found, thread, place)
+            copied += 1
+            writes += len(found.pending_writes or ())
+        there[place] = _Copied(copy.config, found.checkpoint["channel_versions"], digests)
+        if progress is not None:
+            progress(thread, done, len(places))
+    for namespace in namespaces.keys() - more:
+        _same_head(source, target, thread, namespace)
+    return MigrationReport(int(bool(places)), copied, len(places) - copied, writes)
+
+
+def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
+    """Return what names the values of the channels, which may change under one version."""
+    return {name: digest_of(value) for name, value in found.checkpoint["channel_values"].items()}
+
+
+def _paths(
+    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: Place
+) -> dict[str, str]:
+    with said(f"Thread {thread!r}, checkpoint {place.checkpoint_id}"):
+        return task_paths(source, found)
 
 
 def _write(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
-    source: BaseCheckpointSaver[Any],
-    there: Mapping[_Place, _Copied],
+    paths: Mapping[str, str],
+    there: Mapping[Place, _Copied],
+    digests: Mapping[str, bytes | None],
 ) -> None:
     named = found.config["configurable"]
-    place = {"thread_id": named["thread_id"], "checkpoint_ns": named.get("checkpoint_ns", "")}
-    parent = _parent_of(found)
-    before: Mapping[str, Any] = {}
+    config = config_at(named["thread_id"], named.get("checkpoint_ns", ""))
+    place = config["configurable"]
+    owner = found.metadata.get("user_id")
+    if isinstance(owner, str):
+        place["user_id"] = owner
+    before: _Copied | None = None
+    parent = parent_of(found)
     if parent is not None:
-        place["checkpoint_id"] = parent
-        copy = there.get(_Place(place["checkpoint_ns"], parent))
-        if copy is not None:
-            # The target's own name of the parent says that a branch there is meant.
-            place["checkpoint_id"] = copy.config["configurable"]["checkpoint_id"]
-            before = copy.versions
-    values = found.checkpoint["channel_values"]
+        before = there.get(Place(place["checkpoint_ns"], parent))
+        # A name that was given, not merely found at the head, says that a branch there is meant.
+        name = NamedId(parent) if before is None else before.config["configurable"]["checkpoint_id"]
+        place["checkpoint_id"] = name
     # What a step has written: the parent's copy stands for everything else.
     changed = {
         name: version
         for name, version in found.checkpoint["channel_versions"].items()
-        if name not in values or before.get(name) != version
+        if before is None
+        or (digest := digests.get(name)) is None
+        or before.versions.get(name) != version
+        or before.digests.get(name) != digest
     }
-    config = target.put({"configurable": place}, found.checkpoint, found.metadata, changed)
-    paths = task_paths(source, found)
+    stored = target.put(config, found.checkpoint, found.metadata, changed)
     for task, group in groupby(found.pending_writes or (), key=lambda write: write[0]):
         pairs = [(channel, value) for _, channel, value in group]
         # Apart, so that results keep their numbers: a task that runs again skips those it has.
         special = [pair for pair in pairs if pair[0] in WRITES_IDX_MAP]
         results = [pair for pair in pairs if pair[0] not in WRITES_IDX_MAP]
         for some in filter(None, (special, results)):
-            target.put_writes(config, some, task, paths.get(task, ""))
-
-
-def _parent_of(found: CheckpointTuple) -> str | None:
-    parent = (found.parent_config or {}).get("configurable", {}).get("checkpoint_id")
-    return None if parent is None else str(parent)
+            target.put_writes(stored, some, task, paths.get(task, ""))
 
 
 def _known(
-    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: _Place
+    target: BaseCheckpointSaver[Any],
+    found: CheckpointTuple,
+    thread: str,
+    place: Place,
+    *,
+    has_more: bool,
 ) -> CheckpointTuple | None:
     """Return a checkpoint that the target has already, whole; without its writes it is not."""
-    there = target.get_tuple(_config(thread, place))
-    different = None if there is None else _difference(found, there, target.serde)
-    if different == "its pending writes":
+    there = target.get_tuple(config_at(thread, *place))
+    if there is None:
         return None
-    if different is not None:
+    different = difference(found, there, target.serde)
+    if different is None or (different == WRITES and has_writes_of(found, there)):
+        return there
+    where = f"Thread {thread!r}, checkpoint {place.checkpoint_id}"
+    if different != WRITES:
         raise StoreError(
-            f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target has another one "
-            f"under this name ({different} differ). Migrate into an empty store, or delete the "
-            f"thread there."
+            f"{where}: the target has another one under this name ({different} differ). Migrate "
+            f"into an empty store, or delete the thread there."
         )
-    return there
+    if has_more or would_lose_writes(found, there):
+        raise StoreError(
+            f"{where}: the target has gone on from it ({different} differ). Delete the thread "
+            f"there, or leave it out: name the others with --thread."
+        )
+    return None
 
 
 def _verified(
-    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: _Place
+    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: Place
 ) -> CheckpointTuple:
     """Return the copy as it is read back, which must be the same."""
-    there = target.get_tuple(_config(thread, place))
-    different = "everything" if there is None else _difference(found, there, target.serde)
+    there = target.get_tuple(config_at(thread, *place))
+    different = "everything" if there is None else difference(found, there, target.serde)
     if there is None or different is not None:
         raise StoreError(
             f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target does not give back "
@@ -202,34 +245,16 @@ def _verified(
     return there
 
 
-def _difference(
-    source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
-) -> str | None:
-    """Return what is not the same in two readings of a checkpoint."""
-    if _parent_of(source) != _parent_of(target):
-        return "its parent"
-    if not _same(dict(source.metadata), dict(target.metadata), serde):
-        return "its metadata"
-    for name in source.checkpoint.keys() | target.checkpoint.keys():
-        left, right = source.checkpoint.get(name), target.checkpoint.get(name)
-        if name == "channel_values":
-            continue
-        if (left or right) and not _same(left, right, serde):
-            return f"its {name}"
-    values, others = (one.checkpoint["channel_values"] for one in (source, target))
-    for name in values.keys() | others.keys():
-        if name not in values or name not in others or not _same(values[name], others[name], serde):
-            return f"the values of channel {name!r}"
-    if not _same(source.pending_writes or [], target.pending_writes or [], serde):
-        return "its pending writes"
-    return None
-
-
-def _same(left: Any, right: Any, serde: SerializerProtocol) -> bool:
-    """Compare by bytes first: values such as arrays have no plain `==`, but sets have no order."""
-    if serde.dumps_typed(left) == serde.dumps_typed(right):
-        return True
-    try:
-        return bool(left == right)
-    except (TypeError, ValueError):
-        return False
+def _same_head(
+    source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any], thread: str, namespace: str
+) -> None:
+    """Make sure that a run goes on from the same checkpoint in both."""
+    with said(f"Thread {thread!r}: its newest checkpoint"):
+        right = head_of(source, thread, namespace)
+    copied = head_of(target, thread, namespace)
+    if right != copied:
+        raise StoreError(
+            f"Thread {thread!r}, namespace {namespace!r}: all checkpoints were copied, but a run "
+            f"would go on from {copied} there and from {right} in the source. Name the checkpoint "
+            f"in the config of the next run; please report it."
+        )

@@ -32,5 +32,10 @@ def parsed(url: str) -> URL:
     return address
 
 
+def of_file(path: str) -> URL:
+    """Return the address of a SQLite file; no sign of its path means anything else in it."""
+    return URL.create("sqlite", database=path)
+
+
 def _without_password(url: object) -> str:
     return re.sub(r"(?<=:)[^:@/]+(?=@)", "***", str(url))

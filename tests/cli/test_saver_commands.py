@@ -8,6 +8,8 @@ import sqlite3
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.sqlite import SqliteSaver
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -274,3 +276,51 @@ def test_a_thread_that_is_not_there_is_no_migration(file, tmp_path):
     )
     assert one.exit_code == 0, one.output
     assert ids(tmp_path / "new.db", "bob") == ids(file, "bob") != []
+
+
+class Plan(BaseModel):
+    """A type of the application's own."""
+
+    step: int
+
+
+@pytest.mark.parametrize("kind", ["auto", "tokenmem"])
+def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
+    with TranscriptStore(f"sqlite:///{file}") as store:
+        saver = TokenMemorySaver(store, allowed_types=[Plan])
+        saver.put_writes(saver.get_tuple(at("bob")).config, [("plan", Plan(step=1))], "other")
+    command = ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--from", kind]
+    refused = RUN.invoke(app, command)
+    assert refused.exit_code == 2
+    assert f"--allow {__name__}:Plan" in " ".join(refused.output.split())
+    done = RUN.invoke(app, [*command, "--allow", f"{__name__}:Plan"])
+    assert done.exit_code == 0, done.output
+    with TranscriptStore(f"sqlite:///{tmp_path / 'new.db'}") as store:
+        saver = TokenMemorySaver(store, allowed_types=[Plan])
+        written = saver.get_tuple(at("bob")).pending_writes
+        assert ("other", "plan", Plan(step=1)) in written
+
+
+@pytest.mark.parametrize("sign", ["#", "?", "%41", " "])
+@pytest.mark.parametrize("kind", ["auto", "tokenmem"])
+def test_a_path_may_hold_any_sign(file, tmp_path, sign, kind):
+    source, target = tmp_path / f"a{sign}b.db", tmp_path / f"new{sign}b.db"
+    shutil.copy(file, source)
+    done = RUN.invoke(app, ["migrate-checkpoints", str(source), str(target), "--from", kind])
+    assert done.exit_code == 0, done.output
+    found = RUN.invoke(app, ["doctor", str(target)])
+    assert "2 threads, 10 checkpoints: nothing is wrong." in found.output
+
+
+def test_a_blank_thread_is_left_out_and_said(tmp_path):
+    path, target = tmp_path / "a#?%41.db", str(tmp_path / "new.db")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        for thread in ("", "ann"):
+            put(saver, at(thread), 1)
+    done = RUN.invoke(app, ["migrate-checkpoints", str(path), target])
+    assert done.exit_code == 0, done.output
+    assert "1 threads: 1 checkpoints" in done.output
+    assert "1 left out, no thread can be named so here: ''." in done.output
+    assert (
+        RUN.invoke(app, ["migrate-checkpoints", str(path), target, "--thread", ""]).exit_code == 2
+    )

@@ -1,0 +1,55 @@
+"""Copies the transcripts of a thread from one store of this package to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby
+
+from langchain_tokenmem.core.threads import thread_session
+from langchain_tokenmem.core.units import Change
+from langchain_tokenmem.doors._saver_threads import ThreadSaver
+from langchain_tokenmem.storage.appending import append_indexed
+from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
+from langchain_tokenmem.storage.rows import Told
+from langchain_tokenmem.storage.sessions import find, find_or_make
+
+
+def copy_transcripts(
+    source: ThreadSaver, target: ThreadSaver, thread: str, namespaces: Iterable[str]
+) -> None:
+    """Append what the target's transcripts of a thread lack, with ids, times and owner.
+
+    A transcript has more than the checkpoints that are left. A target that encrypts gets the owner
+    only: nothing of it stands in clear.
+
+    Raises:
+        ScopeError: When a session belongs to another user there.
+        CorruptStoreError: When a transcript of the source is damaged.
+    """
+    for session_id in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
+        _copy_session(source, target, session_id)
+
+
+def _copy_session(source: ThreadSaver, target: ThreadSaver, session_id: str) -> None:
+    about = f"Session {session_id!r}"
+    there, here = source._checkpoints, target._checkpoints  # noqa: SLF001  # what savers read with
+    with there.database.reading(about) as connection:
+        session = find(connection, session_id, None)
+        if session is None:
+            return
+        said = read_from(connection, session, session.first_seq) if here.codec.is_plain else []
+    here.index.make_ready()
+    with here.database.writing(about) as connection:
+        copy = find_or_make(connection, session_id, session.user_id)
+        for now, some in groupby(said, key=lambda row: row.created_at):
+            told = [_as_it_was_told(row) for row in some]
+            added, _ = append_indexed(connection, here.index, copy, told, now, of_thread=True)
+            copy = replace(copy, last_seq=copy.last_seq + len(added))
+    here.index.tell(Change("added"))
+
+
+def _as_it_was_told(row: TranscriptRow) -> Told:
+    if row.was_named:
+        return Told(row.message)
+    return Told(row.message.model_copy(update={"id": None}), row.message.id)
