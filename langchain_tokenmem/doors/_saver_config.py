@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from enum import Enum
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -101,7 +102,13 @@ def kept_metadata(
             key: value for key, value in (config.get("metadata") or {}).items() if key not in secret
         },
     }
-    return dict(get_checkpoint_metadata(clean, metadata))
+    kept = dict(get_checkpoint_metadata(clean, metadata))
+    return {key: _as_number(value) for key, value in kept.items()}
+
+
+def _as_number(value: Any) -> Any:
+    """Return the number that an enumeration stands for: no reader needs to know its type."""
+    return value.value if isinstance(value, int | float) and isinstance(value, Enum) else value
 
 
 def secret_of(key: str | bytes | None) -> bytes | None:

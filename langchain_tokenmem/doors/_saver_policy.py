@@ -10,6 +10,9 @@ from langchain_tokenmem.storage.checkpoints.retention import Rule
 
 _STRATEGIES = {"keep_latest": 1, "delete": 0}
 
+_OLDEST = timedelta(days=365 * 1_000)
+"""So much can be taken from any date."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -30,8 +33,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         _check(self.keep_last, self.older_than)
-        if self.every < 1:
-            raise ConfigurationError(f"prune_every is {self.every}; 1 is the least.")
+        if type(self.every) is not int or self.every < 1:
+            raise ConfigurationError(
+                f"prune_every is {self.every!r}; it is a whole number, and 1 is the least."
+            )
 
     def is_due(self, count: int) -> bool:
         """Return whether to apply it, by the checkpoints that a namespace has.
@@ -69,7 +74,14 @@ def rule_of(
 
 
 def _check(keep_last: int | None, older_than: timedelta | None) -> None:
-    if keep_last is not None and keep_last < 1:
-        raise ConfigurationError(f"keep_last is {keep_last}; one checkpoint is the least.")
-    if older_than is not None and older_than <= timedelta(0):
-        raise ConfigurationError(f"older_than is {older_than}; it is an age above zero.")
+    if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
+        raise ConfigurationError(
+            f"keep_last is {keep_last!r}; it is a whole number, and one checkpoint is the least."
+        )
+    if older_than is not None and not (
+        isinstance(older_than, timedelta) and timedelta(0) < older_than <= _OLDEST
+    ):
+        raise ConfigurationError(
+            f"older_than is {older_than!r}; it is a timedelta above zero and up to "
+            f"{_OLDEST.days:,} days."
+        )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from langchain_tokenmem.doors._saver_async import ThreadedSaver
 from langchain_tokenmem.doors._saver_policy import rule_of
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
-from langchain_tokenmem.storage.checkpoints.retention import prune
+from langchain_tokenmem.storage.checkpoints.retention import delete_for_runs, prune
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 
 
@@ -33,9 +35,11 @@ class ThreadSaver(ThreadedSaver):
         named. To thin out a thread that lives on use `prune`.
 
         Raises:
+            ConfigurationError: When it is one id instead of several.
             CorruptStoreError: When a thread of theirs lost a checkpoint; nothing was deleted.
         """
-        checkpoint_threads.delete_for_runs(self._checkpoints, run_ids)
+        names = [str(one) for one in _many(run_ids, "run_ids")]
+        delete_for_runs(self._checkpoints, names, now=datetime.now(UTC))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all checkpoints, pending writes and its transcript.
@@ -68,10 +72,18 @@ class ThreadSaver(ThreadedSaver):
             older_than: Only those of this age and older go; the head always stays.
 
         Raises:
-            ConfigurationError: When the strategy is another one, or a number cannot be.
+            ConfigurationError: When the strategy is another one, a number cannot be, or one id is
+                given instead of several.
             CorruptStoreError: When a thread is damaged; nothing of it was deleted.
         """
         now = datetime.now(UTC)
         rule = rule_of(strategy, keep_last, older_than, now)
-        for thread_id in thread_ids:
+        for thread_id in _many(thread_ids, "thread_ids"):
             prune(self._checkpoints, thread_id, rule, now=now)
+
+
+def _many(given: Iterable[Any], name: str) -> Iterable[Any]:
+    """Return ids; a single one would be taken letter by letter."""
+    if isinstance(given, str | bytes):
+        raise ConfigurationError(f"{name} is {given!r}; give a list of ids, such as [{given!r}].")
+    return given

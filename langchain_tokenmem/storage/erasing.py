@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.threads import BETWEEN
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, numbers_of
 from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
@@ -21,7 +21,7 @@ from langchain_tokenmem.storage.index.postings import drop_entries
 from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
 from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
 from langchain_tokenmem.storage.message_rows import chunks
-from langchain_tokenmem.storage.rows import escaped, key_of
+from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
 from langchain_tokenmem.storage.schema import leases, messages, sessions
 from langchain_tokenmem.storage.sessions import checked_id, find
 
@@ -66,22 +66,53 @@ def erase(
         How many rows there were of each kind, and the numbers of the shelves that are gone.
     """
     named = [] if session_id is None else [key_of(checked_id(session_id))]
-    hold_threads(connection, named or session_keys(connection, None, user_id))
+    hold_threads(
+        connection, _threads_of(connection, named or session_keys(connection, None, user_id))
+    )
     keys = session_keys(connection, session_id, user_id)
+    threads = _threads_of(connection, keys)
+    if session_id is not None and {*threads} - {*keys}:
+        raise StoreError(
+            f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
+            f"thread could not be read without them. Erase the thread: nothing was deleted."
+        )
     # A thread goes whole: the sessions of its sub-graphs, too.
-    parts = [
-        name
-        for key in keys
-        for name in connection.execute(
-            select(sessions.c.session_key).where(
-                sessions.c.session_key.startswith(key + escaped(BETWEEN), autoescape=True)
-            )
-        ).scalars()
-    ]
-    keys = sorted({*keys, *parts})
+    keys = sorted({*keys, *sessions_of_threads(connection, threads)})
     counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
-    counts["checkpoints"] = sum(drop_thread(connection, key) for key in keys)
+    counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     return counts, gone
+
+
+def _threads_of(connection: Connection, session_keys: Sequence[str]) -> list[str]:
+    """Return the keys of the threads that sessions belong to, each its own where there is none."""
+    found = {
+        row.session_key: row.thread_key
+        for some in chunks(session_keys)
+        for row in connection.execute(
+            select(groups.c.session_key, groups.c.thread_key).where(groups.c.session_key.in_(some))
+        )
+    }
+    return sorted({found.get(key, key) for key in session_keys})
+
+
+def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> set[str]:
+    """Return the keys of the sessions of threads: of their checkpoints, and of sub-graphs."""
+    found = {
+        key
+        for some in chunks(thread_keys)
+        for key in connection.execute(
+            select(groups.c.session_key).where(groups.c.thread_key.in_(some))
+        ).scalars()
+    }
+    # A sub-graph without a checkpointer has a session and no checkpoints.
+    query = select(sessions.c.session_key, sessions.c.session_id).where(
+        sessions.c.session_id.contains(escaped(BETWEEN), autoescape=True)
+    )
+    wanted = {*thread_keys}
+    for row in connection.execute(query):
+        if key_of(unescaped(row.session_id).partition(BETWEEN)[0]) in wanted:
+            found.add(row.session_key)
+    return found
 
 
 def erase_sessions(

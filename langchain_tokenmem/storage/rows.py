@@ -96,8 +96,13 @@ def as_stored(message: BaseMessage) -> BaseMessage:
             "A transcript only grows, RemoveMessage has no place in it. Use clear() to delete a "
             "session."
         )
-    while isinstance(message, BaseMessageChunk):
-        message = message_chunk_to_message(message)
+    try:
+        while isinstance(message, BaseMessageChunk):
+            message = message_chunk_to_message(message)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # changed in place
+        raise ConfigurationError(
+            f"Message {message.id} cannot be stored: no whole message comes of it ({error!r:.200})."
+        ) from error
     if message.type not in _TYPES:
         raise ConfigurationError(
             f"Messages of type {message.type!r} cannot be stored, those of type "

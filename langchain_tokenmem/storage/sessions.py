@@ -262,6 +262,18 @@ def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
         )
 
 
+def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
+    """Return who owns the sessions of a checkpointed thread; None where nobody does yet."""
+    query = (
+        select(sessions.c.user_id)
+        .join(groups, groups.c.session_key == sessions.c.session_key)
+        .where(groups.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
+        .order_by(groups.c.group_id)
+    )
+    owner = connection.execute(query).scalars().first()
+    return None if owner is None else unescaped(owner)
+
+
 def save(connection: Connection, row: SessionRow) -> None:
     """Write the row back."""
     values = row.values()

@@ -144,9 +144,9 @@ def test_a_change_while_a_message_is_stored_again_is_noticed_when_it_is_undone(m
         said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
         first, own = said[STRETCH].content, messages._own
 
-        def late(message):
+        def late(codec, message):
             message.content = "meanwhile"
-            return own(message)
+            return own(codec, message)
 
         monkeypatch.setattr(messages, "_own", late)
         parent = put(saver, parent, {"messages": said}, f"{3:032}.5")

@@ -106,7 +106,7 @@ def _copied_value(value: Any) -> Any:
     if kind in ATOMS:
         return value
     if kind is list:
-        return [_copied_value(item) for item in value]
+        return [_copied_value(item) for item in [*value]]
     if kind is dict:
-        return {key: _copied_value(item) for key, item in value.items()}
+        return {key: _copied_value(item) for key, item in value.copy().items()}
     return copy.deepcopy(value)

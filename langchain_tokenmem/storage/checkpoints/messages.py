@@ -95,7 +95,7 @@ class Messages:
         if found.new:
             # What is stored and what is remembered must be one thing, whoever changes the message
             # meanwhile.
-            copies = [_own(messages[index]) for index in found.new]
+            copies = [_own(self._codec, messages[index]) for index in found.new]
             shelf = Shelf(connection, self._codec, space, self._index, user_id)
             fresh = {at for at, index in enumerate(found.new) if 0 < found.fresh_from <= index}
             channel = messages if is_main else None
@@ -175,11 +175,20 @@ class Messages:
         return found, [number for number in seqs if number < 0]
 
 
-def _own(message: BaseMessage) -> BaseMessage:
+def _own(codec: Codec, message: BaseMessage) -> BaseMessage:
+    """Return a copy; of a message that cannot be copied, what is read back of it.
+
+    Raises:
+        ConfigurationError: When that cannot be copied either, such as a lock.
+    """
     try:
         return fresh(message)
-    except (TypeError, ValueError, RecursionError) as error:  # a lock, or what holds itself
-        raise unstorable(f"Message {message.id}", error) from error
+    except (TypeError, ValueError, RecursionError) as error:
+        packed = codec.checked(codec.pack(message))
+        try:
+            return fresh(codec.unpack(packed))
+        except (TypeError, ValueError, RecursionError):
+            raise unstorable(f"Message {message.id}", error) from error
 
 
 def _transcript(

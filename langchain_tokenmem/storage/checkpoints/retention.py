@@ -16,7 +16,12 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import as_numbers, chunks_in
 from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
 from langchain_tokenmem.storage.checkpoints.rows import Stored
-from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_of
+from langchain_tokenmem.storage.checkpoints.spaces import (
+    Space,
+    hold_threads,
+    spaces_at,
+    spaces_of,
+)
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 from langchain_tokenmem.storage.checkpoints.tables import (
     blobs,
@@ -70,17 +75,47 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
             space.space_id: every_checkpoint(connection, store.codec, space) for space in found
         }
         kept = _kept(found, there, rule)
-        removed = 0
+        removed, is_less = 0, False
         for space in found:
             gone = [one for one in there[space.space_id] if one.id not in kept[space.space_id]]
             removed += len(gone)
-            _sweep(connection, store.codec, space, gone, now)
-        if removed:
+            is_less |= _sweep(connection, store.codec, space, gone, now)
+        if is_less:
             for group_id in sorted({space.group_id for space in found}):
                 _sweep_messages(connection, store.codec, found, group_id)
-    if removed:
+    if is_less:
         store.database.forget_deleted()
     return removed
+
+
+def delete_for_runs(store: Checkpoints, run_ids: Sequence[str], *, now: datetime) -> None:
+    """Delete the checkpoints of runs, and everything that only they needed, in every thread.
+
+    Raises:
+        CorruptStoreError: When a thread they are in lost a checkpoint; nothing was deleted.
+    """
+    keys = [key for run_id in run_ids if (key := rows.run_key(run_id))]
+    if not keys:
+        return
+    with store.database.writing("The checkpoints of runs") as connection:
+        query = select(checkpoints.c.space_id).where(checkpoints.c.run_key.in_(keys)).distinct()
+        numbers = connection.execute(query).scalars().all()
+        owners = select(spaces.c.thread_key).where(spaces.c.space_id.in_(numbers)).distinct()
+        hold_threads(connection, connection.execute(owners).scalars().all())
+        touched = spaces_at(connection, store.codec, numbers)
+        for thread_id in sorted({space.thread_id for space in touched}):
+            with about(Address(thread_id, "")):
+                found = spaces_of(connection, store.codec, thread_id)
+                for space in found:
+                    there = every_checkpoint(connection, store.codec, space)
+                    gone = [
+                        one for one in there if rows.run_key(one.metadata.get("run_id")) in keys
+                    ]
+                    _sweep(connection, store.codec, space, gone, now)
+                for group_id in sorted({space.group_id for space in found}):
+                    _sweep_messages(connection, store.codec, found, group_id)
+    if touched:
+        store.database.forget_deleted()
 
 
 def _kept(
@@ -142,30 +177,37 @@ def _ancestors(stored: Sequence[Stored], kept: Iterable[str]) -> set[str]:
         name for one in stored for name in one.metadata.get("counters_since_delta_snapshot") or {}
     }
     needed: set[str] = set()
-    for name in kept:
-        one: Stored | None = by_id[name]
+    waiting = [*kept]
+    while waiting:
+        one: Stored | None = by_id[waiting.pop()]
         open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
         while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
             one = by_id.get(one.parent) if one.parent else None
-            if one is not None:
+            if one is not None and one.id not in needed:
                 needed.add(one.id)
+                # What stays can be read, and so it needs all of its own channels.
+                waiting.append(one.id)
     return needed
 
 
 def _sweep(
     connection: Connection, codec: Codec, space: Space, gone: Sequence[Stored], now: datetime
-) -> None:
-    """Delete checkpoints of a namespace, stray writes, and the values that nobody has any more."""
+) -> bool:
+    """Delete checkpoints of a namespace, stray writes, and the values that nobody has any more.
+
+    Returns:
+        Whether there was any of it.
+    """
     mine = select(checkpoints.c.checkpoint_key).where(checkpoints.c.space_id == space.space_id)
-    connection.execute(
+    strays = connection.execute(
         delete(writes).where(
             writes.c.space_id == space.space_id,
             writes.c.written < round((now - _STRAY).timestamp()),
             writes.c.checkpoint_key.not_in(mine),
         )
-    )
+    ).rowcount
     if not gone:
-        return
+        return strays > 0
     rows.delete_checkpoints(connection, space.space_id, [key_of(one.id) for one in gone])
     left = recount(connection, codec, space)
     used = {number for one in left for number in one.large.values()}
@@ -174,6 +216,7 @@ def _sweep(
         has_writes = select(writes.c.idx).where(writes.c.space_id == space.space_id).limit(1)
         if connection.execute(has_writes).first() is None:
             connection.execute(delete(spaces).where(spaces.c.space_id == space.space_id))
+    return True
 
 
 def _sweep_messages(

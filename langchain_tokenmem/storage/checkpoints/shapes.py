@@ -23,14 +23,15 @@ def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
     """Return a value with marks in place of its messages, and the messages in order.
 
     Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
-    through; what other objects hold stays in them. The value itself is not changed.
+    through, and copied, for a node may go on with its state meanwhile; what other objects hold
+    stays in them. The value itself is not changed.
     """
     found: list[BaseMessage] = []
     try:
         shape = _detached(value, found)
+        return (shape, found) if found else (_snapshot(value), [])
     except (_TakenError, RecursionError):
         return value, []
-    return (shape, found) if found else (value, found)
 
 
 def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
@@ -51,7 +52,7 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
     if kind is dict:
         if _MARK in value:
             raise _TakenError
-        return {key: _detached(item, found) for key, item in value.items()}
+        return {key: _detached(item, found) for key, item in value.copy().items()}
     if _is_message(kind):
         found.append(value)
         return {_MARK: len(found) - 1}
@@ -61,6 +62,18 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
         return Overwrite(_detached(value.value, found))
     if kind is Send:
         return Send(value.node, _detached(value.arg, found), timeout=value.timeout)
+    return value
+
+
+def _snapshot(value: Any) -> Any:
+    """Return a value whose lists and dicts are nobody else's: what is checked is what is stored."""
+    kind = type(value)
+    if kind is list:
+        return [_snapshot(item) for item in [*value]]
+    if kind is tuple:
+        return tuple(_snapshot(item) for item in value)
+    if kind is dict:
+        return {key: _snapshot(item) for key, item in value.copy().items()}
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
@@ -20,8 +20,8 @@ from langchain_tokenmem.storage.checkpoints.tables import contents
 from langchain_tokenmem.storage.database import sqlite_driver
 from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.rows import Told, key_of
-from langchain_tokenmem.storage.sessions import find, find_or_make
+from langchain_tokenmem.storage.rows import Told, key_of, said_at
+from langchain_tokenmem.storage.sessions import find, find_or_make, owner_of_thread
 from langchain_tokenmem.storage.statements import Statement
 
 _MOVE = Statement(
@@ -29,6 +29,8 @@ _MOVE = Statement(
         contents.c.group_id == bindparam("b_group_id"), contents.c.number == bindparam("b_number")
     )
 )
+
+_ANY_TIME = datetime.fromtimestamp(0, UTC)
 
 
 class Placed(NamedTuple):
@@ -166,8 +168,9 @@ class Shelf:
             return []
         session = find_or_make(self._connection, self._space.session_id, None)
         if self._user_id is not None and session.user_id is None:
-            # A thread may have several users; it belongs to the first one.
-            session = find_or_make(self._connection, self._space.session_id, self._user_id)
+            # A thread may have several users; with its sub-graphs it belongs to the first one.
+            owner = owner_of_thread(self._connection, self._space.thread_id) or self._user_id
+            session = find_or_make(self._connection, self._space.session_id, owner)
         added, _ = append_indexed(self._connection, self._index, session, told, now, of_thread=True)
         new = {row.message.id for row in added}
         others = [one.stored.id for one in told if one.stored.id and one.stored.id not in new]
@@ -228,6 +231,7 @@ def _where_said(told: Iterable[_Telling], rows: Iterable[TranscriptRow]) -> dict
 
 def _written(message: BaseMessage) -> Told | None:
     try:
+        said_at(message, _ANY_TIME)
         return Told(message).checked()
     except ConfigurationError:
         return None

@@ -29,7 +29,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
     make_sure_of_absence,
 )
 from langchain_tokenmem.storage.checkpoints.rows import Inline, Stored
-from langchain_tokenmem.storage.checkpoints.shapes import attach
+from langchain_tokenmem.storage.checkpoints.shapes import attach, is_plain
 from langchain_tokenmem.storage.checkpoints.spaces import (
     Space,
     find_or_make_space,
@@ -120,6 +120,8 @@ class Checkpoints:
             for name, value in checkpoint["channel_values"].items()
             if name in draft.new_versions
         }
+        if not is_plain(draft.metadata):
+            self.codec.checked(self.codec.pack(draft.metadata))
         lessons = Lessons()
         self.index.make_ready()
         with self.database.writing(str(address)) as connection, about(address):
@@ -164,7 +166,6 @@ class Checkpoints:
         A write that is there stays; only errors, interrupts and resumes are written over.
         """
         checkpoint_id = str(address.checkpoint_id)
-        self._precedence.give_way(address.namespace)
         self._memory.belong(self.database.closings)
         ready = [
             (
@@ -174,6 +175,7 @@ class Checkpoints:
             )
             for index, (channel, value) in enumerate(given)
         ]
+        self._precedence.give_way(address.namespace)
         now = datetime.now(UTC)
         lessons = Lessons()
         with self.database.writing(str(address)) as connection, about(address):

@@ -1,8 +1,7 @@
-"""Whole threads: deleted, copied, and cleared of the checkpoints of single runs."""
+"""Whole threads: deleted, copied, and counted anew."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -22,18 +21,15 @@ from langchain_tokenmem.storage.checkpoints.spaces import (
     hold_threads,
     insert_space,
     save_space,
-    spaces_at,
     spaces_of,
 )
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
-from langchain_tokenmem.storage.checkpoints.tables import (
-    blobs,
-    checkpoints,
-    contents,
-    groups,
-    writes,
+from langchain_tokenmem.storage.checkpoints.tables import blobs, contents, groups, writes
+from langchain_tokenmem.storage.erasing import (
+    drop_thread,
+    erase_sessions,
+    sessions_of_threads,
 )
-from langchain_tokenmem.storage.erasing import drop_thread, erase_sessions
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
 from langchain_tokenmem.storage.rows import Told, key_of, unescaped
 from langchain_tokenmem.storage.sessions import find, find_or_make, save
@@ -49,39 +45,16 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
         hold_threads(connection, [key])
-        query = select(groups.c.session_id, groups.c.session_key).where(groups.c.thread_key == key)
-        found = connection.execute(query).all()
-        gone = erase_sessions(connection, [row.session_key for row in found])[1] if found else []
+        query = select(groups.c.session_id).where(groups.c.thread_key == key)
+        names = connection.execute(query).scalars().all()
+        found = sorted(sessions_of_threads(connection, [key]))
+        gone = erase_sessions(connection, found)[1] if found else []
         drop_thread(connection, key)
-    for row in found:
-        store.messages.forget(unescaped(row.session_id))
+    for name in names:
+        store.messages.forget(unescaped(name))
     if found:
         store.database.forget_deleted()
         store.index.tell(Change("erased", gone))
-
-
-def delete_for_runs(store: Checkpoints, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs with their pending writes, in every thread.
-
-    Raises:
-        CorruptStoreError: When a namespace they are in lost a checkpoint; nothing was deleted.
-    """
-    keys = [key for run_id in run_ids if (key := rows.run_key(run_id))]
-    if not keys:
-        return
-    with store.database.writing("The checkpoints of runs") as connection:
-        query = select(checkpoints.c.space_id).where(checkpoints.c.run_key.in_(keys)).distinct()
-        found = connection.execute(query).scalars().all()
-        for space in spaces_at(connection, store.codec, found):
-            with about(Address(space.thread_id, space.ns)):
-                there = every_checkpoint(connection, store.codec, space)
-                gone = [one for one in there if rows.run_key(one.metadata.get("run_id")) in keys]
-                rows.delete_checkpoints(
-                    connection, space.space_id, [key_of(one.id) for one in gone]
-                )
-                recount(connection, store.codec, space)
-    if found:
-        store.database.forget_deleted()
 
 
 def recount(connection: Connection, codec: Codec, space: Space) -> list[rows.Stored]:
@@ -139,7 +112,7 @@ def _copy_group(connection: Connection, store: Checkpoints, group: Group, target
     session = find(connection, group.session_id, None)
     if session is None:
         return made.group_id
-    copy = find_or_make(connection, session_id, None)
+    copy = find_or_make(connection, session_id, session.user_id)
     if copy.count:
         raise ConfigurationError(
             f"Session {session_id!r} has messages of its own; copy to a new thread."

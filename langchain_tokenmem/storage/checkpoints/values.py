@@ -125,7 +125,8 @@ class Values:
         """
         shape, messages = detach(value)
         if not is_plain(shape):
-            self._codec.checked(self._codec.pack(shape))
+            # As it is read back: an object could say something else until it is written.
+            shape = self._codec.unpack(self._codec.checked(self._codec.pack(shape)))
         return shape, self._messages.known(session_id, messages, is_main=False)
 
 
