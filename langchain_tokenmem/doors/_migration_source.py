@@ -21,8 +21,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-
-_BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+from langchain_tokenmem.storage.checkpoints.codec import BLOCKED
 
 
 def config_at(thread: str, namespace: str, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -126,7 +125,7 @@ def _nothing_refused(where: str) -> Iterator[None]:
     refused: set[str] = set()
 
     def note(event: SerdeEvent) -> None:
-        if event["kind"] in _BLOCKED:
+        if event["kind"] in BLOCKED:
             refused.add(f"{event['module']}:{event['name']}")
 
     forget = register_serde_event_listener(note)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from itertools import groupby
 
 from langchain_tokenmem.core.threads import thread_session
 from langchain_tokenmem.core.units import Change
 from langchain_tokenmem.doors._saver_threads import ThreadSaver
-from langchain_tokenmem.storage.appending import append_indexed
-from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
-from langchain_tokenmem.storage.rows import Told
+from langchain_tokenmem.storage.checkpoints.threads import said_again
+from langchain_tokenmem.storage.message_rows import read_from
 from langchain_tokenmem.storage.sessions import find, find_or_make
 
 
@@ -42,14 +39,5 @@ def _copy_session(source: ThreadSaver, target: ThreadSaver, session_id: str) -> 
     here.index.make_ready()
     with here.database.writing(about) as connection:
         copy = find_or_make(connection, session_id, session.user_id)
-        for now, some in groupby(said, key=lambda row: row.created_at):
-            told = [_as_it_was_told(row) for row in some]
-            added, _ = append_indexed(connection, here.index, copy, told, now, of_thread=True)
-            copy = replace(copy, last_seq=copy.last_seq + len(added))
+        said_again(connection, here.index, copy, said)
     here.index.tell(Change("added"))
-
-
-def _as_it_was_told(row: TranscriptRow) -> Told:
-    if row.was_named:
-        return Told(row.message)
-    return Told(row.message.model_copy(update={"id": None}), row.message.id)

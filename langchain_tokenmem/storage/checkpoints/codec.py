@@ -29,7 +29,8 @@ _SMALLEST = 96
 _SHORT = 4_096
 """Bytes that a window of 12 bits holds."""
 
-_BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+"""Events of LangGraph's serializer: it gave raw data in place of a type that is not allowed."""
 
 
 class Codec:
@@ -160,7 +161,7 @@ def _nothing_blocked() -> Iterator[None]:
     refused: list[str] = []
 
     def note(event: SerdeEvent) -> None:
-        if event["kind"] in _BLOCKED and threading.get_ident() == here:
+        if event["kind"] in BLOCKED and threading.get_ident() == here:
             refused.append(f"{event['module']}.{event['name']}")
 
     forget = register_serde_event_listener(note)

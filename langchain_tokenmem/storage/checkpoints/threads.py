@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -30,9 +31,10 @@ from langchain_tokenmem.storage.erasing import (
     erase_sessions,
     sessions_of_threads,
 )
+from langchain_tokenmem.storage.index.store import IndexStore
 from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
 from langchain_tokenmem.storage.rows import Told, key_of, unescaped
-from langchain_tokenmem.storage.sessions import find, find_or_make, save
+from langchain_tokenmem.storage.sessions import SessionRow, find, find_or_make, save
 
 
 def delete_thread(store: Checkpoints, thread_id: str) -> None:
@@ -120,12 +122,29 @@ def _copy_group(connection: Connection, store: Checkpoints, group: Group, target
     # The same numbers as in the source, because the checkpoints name them.
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
     said = read_from(connection, session, session.first_seq)
+    save(connection, said_again(connection, index, copy, said))
+    return made.group_id
+
+
+def said_again(
+    connection: Connection, index: IndexStore, copy: SessionRow, said: Iterable[TranscriptRow]
+) -> SessionRow:
+    """Append what another transcript has and this one lacks, with ids and times.
+
+    Args:
+        connection: In a transaction that writes.
+        index: Takes what is appended.
+        copy: The session's row as it is stored.
+        said: The other one's messages, oldest first.
+
+    Returns:
+        The row as it is then.
+    """
     for now, some in groupby(said, key=lambda row: row.created_at):
         told = [_as_it_was_told(row) for row in some]
         added, _ = append_indexed(connection, index, copy, told, now, of_thread=True)
         copy = replace(copy, last_seq=copy.last_seq + len(added))
-    save(connection, copy)
-    return made.group_id
+    return copy
 
 
 def _as_it_was_told(row: TranscriptRow) -> Told:
