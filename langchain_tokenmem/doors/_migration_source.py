@@ -113,6 +113,28 @@ def read(source: BaseCheckpointSaver[Any], thread: str, place: Place) -> Checkpo
             f"{where}: it went away while it was copied. Stop what deletes from the source, and "
             f"run the migration again."
         )
+    held = _not_made(found.checkpoint["channel_values"], found.pending_writes, found.metadata)
+    if held and not isinstance(source, ThreadSaver):
+        raise ConfigurationError(
+            f"{where}: an old version of LangGraph stored {', '.join(sorted(held))}, of which its "
+            f"serializer now gives the parts only. If you trust it, call migrate_checkpoints in "
+            f"Python with JsonPlusSerializer(allowed_json_modules=...) as the source's serializer."
+        )
+    return found
+
+
+def _not_made(*values: Any) -> set[str]:
+    """Return the names of objects that LangGraph's reader of old JSON rows left as parts."""
+    found: set[str] = set()
+    waiting = [*values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            if value.get("lc") == 2 and value.get("type") == "constructor":  # noqa: PLR2004  # its sign
+                found.add(".".join(map(str, value.get("id") or ())))
     return found
 
 
