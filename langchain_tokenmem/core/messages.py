@@ -137,7 +137,7 @@ def _free(key: str, taken: dict[str, BaseMessage]) -> str:
 
 def marks_of(message: BaseMessage) -> dict[str, Any]:
     """Return what the memory noted on a message: `created_at`, `pinned`, `cut`."""
-    metadata = message.response_metadata  # that something else was set to is the message's affair
+    metadata = message.response_metadata  # a node may have set it to anything
     marks = metadata.get(MARKS) if isinstance(metadata, dict) else None
     return marks if isinstance(marks, dict) else {}
 

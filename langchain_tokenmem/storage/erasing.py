@@ -64,6 +64,10 @@ def erase(
 
     Returns:
         How many rows there were of each kind, and the numbers of the shelves that are gone.
+
+    Raises:
+        ScopeError: When neither id is given, or the session belongs to another user.
+        StoreError: When the session is that of a sub-graph, which the thread's checkpoints need.
     """
     named = [] if session_id is None else [key_of(checked_id(session_id))]
     hold_threads(
@@ -74,7 +78,8 @@ def erase(
     if session_id is not None and {*threads} - {*keys}:
         raise StoreError(
             f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
-            f"thread could not be read without them. Erase the thread: nothing was deleted."
+            f"thread could not be read without them. Nothing was deleted; erase the thread's own "
+            f"session, {session_id.partition(BETWEEN)[0]!r}, and this one goes with it."
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})

@@ -241,6 +241,8 @@ class TranscriptStore(SessionStates, Closing):
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
+            StoreError: When the session is that of a sub-graph, whose thread's checkpoints need its
+                messages; nothing was deleted.
         """
         with self._database.writing("Erasing") as connection:
             counts, gone = erase(connection, session_id, user_id)

@@ -31,6 +31,7 @@ _MOVE = Statement(
 )
 
 _ANY_TIME = datetime.fromtimestamp(0, UTC)
+"""Stands for the current one where it only matters whether a message tells a time."""
 
 
 class Placed(NamedTuple):
