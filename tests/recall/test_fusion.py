@@ -103,6 +103,7 @@ def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkey
         recall.index()
         monkeypatch.setattr(recall._dense, "wake", lambda _change: None)
         monkeypatch.setattr(recall._dense._worker, "wake", lambda: None)
+        assert recall._dense._worker.wait(30)  # woken by the first messages, it may still be there
         store.add("s", [HumanMessage("The spare key is in the red drawer.", id="new")])
         assert recall.backlog()["vectors"] == 1
         found = recall.search("Where is the spare key?", session_id="s", k=2)
