@@ -17,7 +17,7 @@ from langchain_tokenmem.cli.audit import audit
 from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter, wire
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
-from langchain_tokenmem.core.results import shortened
+from langchain_tokenmem.core.shortening import shortened
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
 

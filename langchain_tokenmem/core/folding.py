@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from langchain_tokenmem.core.capping import tokens_of
-from langchain_tokenmem.core.mending import OPENING
-from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.repair import OPENING
+from langchain_tokenmem.core.size_caps import tokens_of
 
 SUMMARY_FRAME = 48
 """Tokens that fences, introduction and the system message around a summary take at most."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.mending import says_nothing
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
+from langchain_tokenmem.core.repair import says_nothing
 
 
 def problems(messages: Sequence[BaseMessage]) -> list[str]:

@@ -13,17 +13,17 @@ from itertools import accumulate
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.capping import (
+from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.shortening import old_result_cut, shortened
+from langchain_tokenmem.core.size_caps import (
     capped,
     recapped,
     room_of,
     tokens_of,
     with_required_fitted,
 )
-from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
-from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.results import old_result_cut, shortened
-from langchain_tokenmem.core.scene import Meter, Scene
 from langchain_tokenmem.core.trigger import TAIL_BATCH, Policy
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut

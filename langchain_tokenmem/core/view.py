@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
+from langchain_tokenmem.core.context_parts import Meter, Scene
 from langchain_tokenmem.core.planning import fitted
-from langchain_tokenmem.core.scene import Meter, Scene
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, Table, delete, select
 
-from langchain_tokenmem.core.threads import BETWEEN
+from langchain_tokenmem.core.thread_names import BETWEEN
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, numbers_of
 from langchain_tokenmem.storage.checkpoints.tables import (
@@ -17,13 +17,24 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.index.postings import drop_entries
-from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
-from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
-from langchain_tokenmem.storage.message_rows import chunks
-from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
-from langchain_tokenmem.storage.schema import leases, messages, sessions
-from langchain_tokenmem.storage.sessions import checked_id, find
+from langchain_tokenmem.storage.database.schema import leases, messages, sessions
+from langchain_tokenmem.storage.search_index.postings import drop_entries
+from langchain_tokenmem.storage.search_index.shelves import (
+    Shelf,
+    find_shelf,
+    session_documents,
+    user_key,
+)
+from langchain_tokenmem.storage.search_index.tables import (
+    documents,
+    outbox,
+    owners,
+    shelves,
+    vectors,
+)
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
+from langchain_tokenmem.storage.transcripts.sessions import checked_id, find
 
 BY_SESSION: tuple[tuple[str, Table], ...] = (
     ("messages", messages),

@@ -18,10 +18,10 @@ from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.breaker import CircuitBreaker
 from langchain_tokenmem.summarize.checks import checked
+from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, Orders
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from langchain_tokenmem.summarize.orders import USERS_LANGUAGE, Orders
+from langchain_tokenmem.summarize.model_call import quiet_config, unbound
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
-from langchain_tokenmem.summarize.quiet import quiet_config, unbound
 from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves
 
 ATTEMPTS = 3

@@ -12,7 +12,7 @@ from langchain_tokenmem import LegalityProfile, TokenBudget, TokenMemory
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.core.profiles import PROFILES, profile_for, profile_of_model
-from langchain_tokenmem.core.shaping import BRIDGE, CLOSING
+from langchain_tokenmem.core.provider_format import BRIDGE, CLOSING
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import CHECKS, LS_PROVIDERS, RefusedError, StrictModel

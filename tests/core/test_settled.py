@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.settled import _last_turn
+from langchain_tokenmem.core.parse_cache import _last_turn
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages

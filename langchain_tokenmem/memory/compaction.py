@@ -1,0 +1,252 @@
+"""Carrying out a plan: the steps between a state and the next one.
+
+One generator holds the logic; `driven` and `adriven` are its two drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeVar
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.planning import Plan, Steps, plan
+from langchain_tokenmem.core.size_caps import capped, tokens_of
+from langchain_tokenmem.core.trigger import Policy
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent, tell
+from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+
+T = TypeVar("T")
+
+Work = Generator[SummaryRequest, Summary | SummaryError, T]
+"""Yields what the summarizer is asked, takes its answers, and returns what comes of it."""
+
+_MOST_SUMMARIES = 3
+"""Summaries of one compaction; the second and third only where the request is still over the
+limit after the one before, which planning rules out as far as counts add up."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How a compaction is to be done.
+
+    Attributes:
+        policy: When a summary is due.
+        summarizer: Writes it.
+        callbacks: Are told of every change.
+        now: Gives the time of a summary, in UTC.
+        count_text: Counts the tokens of a text.
+        warn: Takes what the log should say once.
+        force: Fold everything but the recent share.
+        steps: Which steps may be taken.
+        instruction: What this one summary should pay attention to.
+    """
+
+    policy: Policy
+    summarizer: Summarizer
+    callbacks: Sequence[CompactCallbacks]
+    now: Callable[[], datetime]
+    count_text: Callable[[str], int]
+    warn: Callable[[str], None]
+    force: bool = False
+    steps: Steps = "all"
+    instruction: str | None = None
+
+
+def compaction(
+    scene: Scene, budget: TokenBudget, meter: Meter, state: MemoryState, order: Order
+) -> Work[MemoryState]:
+    """Do what the plan asks for, and return the new state; as it is where nothing was due."""
+    for _ in range(_MOST_SUMMARIES):
+        scene, planned = decided(scene, budget, meter, order)
+        for warning in planned.warnings:
+            order.warn(warning)
+        if not planned.fold:
+            return _shortened(scene, state, planned, order)
+        state = yield from _summarized(scene, meter, state, planned, order)
+        scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
+        if tokens_of(scene, meter) <= budget.limit:
+            return state
+        order = replace(order, force=False)
+    return state
+
+
+def decided(scene: Scene, budget: TokenBudget, meter: Meter, order: Order) -> tuple[Scene, Plan]:
+    """Return the scene with nothing in it over its share, and the plan for it."""
+    scene = capped(scene, budget, meter)
+    planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
+    return scene, _gated(scene, planned, order.summarizer)
+
+
+def _gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
+    """Return the plan, without its summary where the summarizer waits for more to say."""
+    if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
+        return planned
+    return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
+
+
+def driven(work: Work[T], summarizer: Summarizer) -> T:
+    """Carry a compaction out, and return what comes of it."""
+    step = _advance(work, None)
+    while isinstance(step, SummaryRequest):
+        try:
+            answer: Summary | SummaryError = summarizer.summarize(step)
+        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+            answer = _as_summary_error(error)
+        step = _advance(work, answer)
+    return step
+
+
+async def adriven(work: Work[T], summarizer: Summarizer) -> T:
+    """Do the same as `driven` without blocking the event loop.
+
+    Everything but the summarizer's own calls runs in a thread: counting, where a vocabulary may be
+    loaded, planning, and the view.
+    """
+    step = await asyncio.to_thread(_advance, work, None)
+    while isinstance(step, SummaryRequest):
+        try:
+            answer: Summary | SummaryError = await summarizer.asummarize(step)
+        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+            answer = _as_summary_error(error)
+        step = await asyncio.to_thread(_advance, work, answer)
+    return step
+
+
+def _advance(work: Work[T], answer: Summary | SummaryError | None) -> SummaryRequest | T:
+    """Hand an answer to a compaction; return its next request, or what comes of it."""
+    try:
+        return next(work) if answer is None else work.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def _as_summary_error(error: Exception) -> SummaryError:
+    if isinstance(error, SummaryError):
+        return error
+    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _kept(scene: Scene, planned: Plan) -> list[str]:
+    """Return the covered messages that stay visible; a store reads nothing else of them."""
+    groups = scene.kept
+    same = [message.id or "" for group in groups for message in group.source.messages]
+    return [*scene.system_ids, *(same if planned.kept is None else planned.kept)]
+
+
+def _shortened(scene: Scene, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+    """Return the state with the plan's cuts; only a change of what was sent is an event."""
+    if planned.reason is None:
+        return _with_cuts(state, planned.cuts)
+    ids = tuple(key for key in planned.cuts if key not in state["cuts"])
+    event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
+    tell(order.callbacks, "start", event)
+    tell(order.callbacks, "end", event)
+    totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
+    return {**state, "cuts": dict(planned.cuts), "kept": _kept(scene, planned), "totals": totals}
+
+
+def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
+    if not isinstance(cuts, dict) or cuts == state["cuts"]:
+        return state
+    return {**state, "cuts": dict(cuts)}
+
+
+def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
+    """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
+    return [
+        message
+        for group in scene.tail[: planned.fold]
+        for message in scene.shown(group) or group.source.messages
+    ]
+
+
+def _summarized(
+    scene: Scene, meter: Meter, state: MemoryState, planned: Plan, order: Order
+) -> Work[MemoryState]:
+    reason = planned.reason or "manual"
+    batch = _batch(scene, planned)
+    ids = tuple(message.id or "" for message in batch)
+    event = CompactEvent("summary", reason, planned.before, planned.after, ids)
+    tell(order.callbacks, "start", event)
+    started = time.perf_counter()
+    answer: Summary | SummaryError = Summary("", "none", "none")
+    if planned.summary_tokens:
+        front = scene.front()
+        answer = yield SummaryRequest(
+            messages=batch,
+            max_tokens=planned.summary_tokens,
+            count_text=order.count_text,
+            prior=scene.summary["text"] if scene.summary else None,
+            instruction=order.instruction,
+            sent=[*([front] if front is not None else []), *scene.body(meter)],
+        )
+    event = replace(event, duration_s=time.perf_counter() - started)
+    if isinstance(answer, SummaryError):
+        tell(order.callbacks, "error", replace(event, error=str(answer)))
+        raise answer
+    event = _finished(event, planned, answer, order)
+    if event.error:
+        tell(order.callbacks, "error", event)
+    tell(order.callbacks, "end", event)
+    live = scene.folded(planned.fold).blocks
+    return {
+        **state,
+        "summary": _running(scene, planned, answer, order),
+        "kept": _kept(scene, planned),
+        "cuts": dict(planned.cuts),
+        "blocks": {key: block for key, block in state["blocks"].items() if key in live},
+        "totals": _added(state["totals"], answer),
+    }
+
+
+def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order) -> CompactEvent:
+    unused = planned.summary_tokens - order.count_text(summary.text)
+    return replace(
+        event,
+        tokens_after=planned.after - max(0, unused),
+        model=summary.model,
+        calls=summary.calls,
+        input_tokens=summary.input_tokens,
+        output_tokens=summary.output_tokens,
+        cost=summary.cost,
+        error="; ".join(summary.failures) or None,
+    )
+
+
+def _running(scene: Scene, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
+    folded = scene.tail[: planned.fold]
+    covered = sum(len(group.source.messages) for group in folded)
+    return {
+        "text": summary.text,
+        "covers_to": folded[-1].source.last_id,
+        "covered": covered + (scene.summary["covered"] if scene.summary else 0),
+        "tokens": order.count_text(summary.text),
+        "model": summary.model,
+        "prompt_version": summary.prompt_version,
+        "reason": planned.reason or "manual",
+        "created_at": order.now().isoformat(),
+        "failures": list(summary.failures),
+    }
+
+
+def _added(totals: Totals, summary: Summary) -> Totals:
+    return {
+        **totals,
+        "summaries": totals["summaries"] + 1,
+        "calls": totals["calls"] + summary.calls,
+        "input_tokens": totals["input_tokens"] + summary.input_tokens,
+        "output_tokens": totals["output_tokens"] + summary.output_tokens,
+        "cost": totals["cost"] + (summary.cost or 0.0),
+    }
