@@ -21,7 +21,7 @@ from langchain_tokenmem.adapters._quiet_old import unheard
 from langchain_tokenmem.adapters.graphs.archive import config_scope
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.background import wait_for
@@ -54,7 +54,7 @@ class Step:
 
     messages: Sequence[BaseMessage]
     state: MemoryState | None
-    around: Around = field(default_factory=Around)
+    around: RequestOptions = field(default_factory=RequestOptions)
     steps: Steps | None = "all"
     order: str | None = None
     key: Hashable = None

@@ -13,7 +13,7 @@ from langchain_tokenmem.state import MemoryState, new_state
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
-    from langchain_tokenmem.core.request_options import Around
+    from langchain_tokenmem.core.request_options import RequestOptions
     from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
     from langchain_tokenmem.storage.transcripts.store import TranscriptStore
 
@@ -56,7 +56,7 @@ class Loaded:
     state: MemoryState
     stored: MemoryState
     version: int
-    around: Around
+    around: RequestOptions
 
 
 @dataclass(frozen=True)

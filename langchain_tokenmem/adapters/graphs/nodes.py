@@ -14,7 +14,7 @@ from langchain_tokenmem.adapters.agent_tools import ORDERS
 from langchain_tokenmem.adapters.graphs.archive import Archive, Leaving, archived, config_scope
 from langchain_tokenmem.adapters.graphs.state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.recalled_blocks import with_numbers
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -82,7 +82,7 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
                 "itself: a view must not take its place. Name another key."
             )
         self.memory = memory
-        self._around: Around = {
+        self._around: RequestOptions = {
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,
