@@ -23,7 +23,6 @@ from langchain_tokenmem.core.parse_cache import (
     ParsedMessages,
     ParseRules,
     group_sizes,
-    parse_messages,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
@@ -37,13 +36,13 @@ REPLY_PRIMING = 3
 
 @dataclass(frozen=True, slots=True)
 class RequestCounter:
-    """How a request is counted.
+    """Token counts of one request.
 
     Attributes:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
-        known: What was weighed already, with the groups and cuts by whose identity it is found.
+        known: Sizes found so far, by the identity of the groups and cuts that stand beside them.
     """
 
     message: Callable[[BaseMessage], int]
@@ -51,17 +50,19 @@ class RequestCounter:
     overhead: int = 0
     known: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
-    def weights(self, found: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
-        """Return what groups weigh under `cuts`."""
-        known = self.known.get((id(found), id(cuts)))
-        return known[2] if known else self.note(found, cuts, group_sizes(found, cuts, self.message))
+    def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
+        """Return the sizes of groups under `cuts`."""
+        known = self.known.get((id(groups), id(cuts)))
+        if known:
+            return known[2]
+        return self.remember(groups, cuts, group_sizes(groups, cuts, self.message))
 
-    def note(
-        self, found: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], weights: GroupSizes
+    def remember(
+        self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], sizes: GroupSizes
     ) -> GroupSizes:
-        """Take what groups weigh under `cuts`, and return it."""
-        self.known[id(found), id(cuts)] = (found, cuts, weights)
-        return weights
+        """Keep the sizes of groups under `cuts`, and return them."""
+        self.known[id(groups), id(cuts)] = (groups, cuts, sizes)
+        return sizes
 
 
 def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
@@ -86,6 +87,7 @@ class ContextParts:
     """A conversation as the next request would show it.
 
     Attributes:
+        counter: How the request is counted.
         system: The application's own system text, as one message.
         summary: The running summary.
         kept: Covered groups that stay visible, oldest first.
@@ -100,6 +102,7 @@ class ContextParts:
         blocks: Texts of live memory blocks, by the id of the human message in which they ride.
     """
 
+    counter: RequestCounter
     system: BaseMessage | None
     summary: RunningSummary | None
     kept: tuple[RepairedGroup, ...]
@@ -113,11 +116,11 @@ class ContextParts:
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
-        """Return a group as this scene shows it, memory blocks aside."""
+    def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
+        """Return a group as this context shows it, memory blocks aside."""
         return apply_cuts(group.messages, self.cuts)
 
-    def front(self) -> BaseMessage | None:
+    def system_message(self) -> BaseMessage | None:
         """Return the system message with everything that rides in it."""
         system = self.system
         if self.summary is not None and self.summary["text"]:
@@ -126,9 +129,16 @@ class ContextParts:
             system = with_text(system, left_out_text(self.left_out))
         return system
 
-    def body(self, meter: RequestCounter) -> list[BaseMessage]:
+    def request_messages(self) -> list[BaseMessage]:
+        """Return the whole request: the system message, then the conversation."""
+        system = self.system_message()
+        return [*([system] if system is not None else []), *self.body()]
+
+    def body(self) -> list[BaseMessage]:
         """Return the messages after the system text."""
-        parts = (meter.weights(found, self.cuts).shown for found in (self.kept, self.tail))
+        parts = (
+            self.counter.group_sizes(groups, self.cuts).shown for groups in (self.kept, self.tail)
+        )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
         if self.blocks:
             shown = [self._with_block(message) for message in shown]
@@ -136,54 +146,56 @@ class ContextParts:
             shown.insert(0, FIRST_HUMAN_MESSAGE)
         return fit_list(shown, self.profile)
 
-    def sizes(self, found: Sequence[RepairedGroup], meter: RequestCounter) -> Sequence[int]:
-        """Return the tokens of groups as this scene shows them, memory blocks included."""
-        sizes = meter.weights(tuple(found), self.cuts).sizes
+    def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
+        """Return the tokens of groups as this context shows them, memory blocks included."""
+        sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not self.blocks:
             return sizes
-        added = (self._block_tokens(group, meter) for group in found)
+        added = (self._block_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
-    def _block_tokens(self, group: RepairedGroup, meter: RequestCounter) -> int:
+    def _block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks that ride in a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
-        shown = self.shown(group)
-        return sum(meter.message(self._with_block(m)) - meter.message(m) for m in shown)
+        shown = self.shown_messages(group)
+        return sum(
+            self.counter.message(self._with_block(m)) - self.counter.message(m) for m in shown
+        )
 
     def _with_block(self, message: BaseMessage) -> BaseMessage:
         text = self.blocks.get(message.id or "")
         return with_block(message, text) if text else message
 
-    def parts(self, meter: RequestCounter) -> dict[str, int]:
+    def part_tokens(self) -> dict[str, int]:
         """Return the tokens of each part of the request."""
-        own = meter.message(self.system) if self.system is not None else 0
-        front = self.front()
-        kept, tail = sum(self.sizes(self.kept, meter)), sum(self.sizes(self.tail, meter))
+        own = self.counter.message(self.system) if self.system is not None else 0
+        system = self.system_message()
+        kept, tail = sum(self.sizes(self.kept)), sum(self.sizes(self.tail))
         blocks = [
-            sum(self._block_tokens(group, meter) for group in found) if self.blocks else 0
-            for found in (self.kept, self.tail)
+            sum(self._block_tokens(group) for group in groups) if self.blocks else 0
+            for groups in (self.kept, self.tail)
         ]
         if self.profile.shapes:
-            added = sum(map(meter.message, self.body(meter))) - kept - tail
+            added = sum(map(self.counter.message, self.body())) - kept - tail
         else:
-            added = 0 if self._opens_itself() else meter.message(FIRST_HUMAN_MESSAGE)
+            added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
-            "system": own + meter.overhead + REPLY_PRIMING,
-            "tools": meter.tools,
+            "system": own + self.counter.overhead + REPLY_PRIMING,
+            "tools": self.counter.tools,
             "pinned": kept - blocks[0],
-            "summary": (meter.message(front) if front is not None else 0) - own,
+            "summary": (self.counter.message(system) if system is not None else 0) - own,
             "memory_block": sum(blocks),
             "tail": tail - blocks[1] + added,
         }
 
-    def _opens_itself(self) -> bool:
+    def _starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""
-        shown = chain.from_iterable(map(self.shown, chain(self.kept, self.tail)))
+        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
         return first is None or role_of(first) == "human"
 
-    def most_added(self, meter: RequestCounter) -> int:
+    def max_added_tokens(self) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.
 
         Every bridge that stands now may stay, and every group that is kept when its neighbours
@@ -191,12 +203,13 @@ class ContextParts:
         """
         if not self.profile.shapes:
             return 0
-        standing = sum(str(message.id).endswith("~bridge") for message in self.body(meter))
+        standing = sum(str(message.id).endswith("~bridge") for message in self.body())
         seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
         bridge = max(
-            meter.message(AIMessage(BRIDGE_TEXT)), meter.message(HumanMessage(BRIDGE_TEXT))
+            self.counter.message(AIMessage(BRIDGE_TEXT)),
+            self.counter.message(HumanMessage(BRIDGE_TEXT)),
         )
-        return (standing + seams) * bridge + meter.message(CONTINUE_MESSAGE)
+        return (standing + seams) * bridge + self.counter.message(CONTINUE_MESSAGE)
 
     def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""
@@ -205,8 +218,8 @@ class ContextParts:
             for message in group.source.messages
         )
 
-    def folded(self, count: int) -> ContextParts:
-        """Return the scene after its oldest `count` tail groups were covered."""
+    def with_folded(self, count: int) -> ContextParts:
+        """Return the context after its oldest `count` tail groups were covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
         rest = replace(self, kept=tuple(required), tail=self.tail[count:])
         if not (count and self.blocks):
@@ -217,7 +230,7 @@ class ContextParts:
         return replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
 
     def with_newest_block(self) -> ContextParts:
-        """Return the scene with the memory block of the newest question only."""
+        """Return the context with the memory block of the newest question only."""
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
@@ -226,13 +239,13 @@ class ContextParts:
 def split_context(
     messages: Sequence[BaseMessage],
     state: MemoryState,
-    meter: RequestCounter,
+    counter: RequestCounter,
     *,
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
-    memo: ParseCache | None = None,
+    cache: ParseCache | None = None,
 ) -> ContextParts:
     """Return the conversation under `state`.
 
@@ -247,17 +260,18 @@ def split_context(
     summary = state["summary"]
     start = _after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    terms = ParseRules(state["cuts"], meter.message, dangling, profile)
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    kept = ParsedMessages().followed_by(visible, terms)
-    tail = parse_messages(unique[start:], kept.taken, terms, memo or ParseCache())
-    for passage in (kept, tail):
-        meter.note(passage.groups, state["cuts"], passage.weights)
+    kept = ParsedMessages().extended(visible, rules)
+    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
+    for parsed in (kept, tail):
+        counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
     return ContextParts(
+        counter=counter,
         system=merged_system([*own, *inside]),
         summary=summary,
         kept=kept.groups,

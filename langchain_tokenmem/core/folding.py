@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
 
@@ -38,19 +38,17 @@ class FoldForecast:
     most: int
 
     @classmethod
-    def of(
-        cls, scene: ContextParts, meter: RequestCounter, *, prior: int = 0, most: int = 0
-    ) -> FoldForecast:
-        """Return the foldings of a scene whose own summary counts as a fixed part."""
-        sizes = scene.sizes(scene.tail, meter)
-        goes = [not scene.is_required(group) for group in scene.tail]
-        first = (*scene.kept, *scene.tail)[:1]
-        opens_itself = any(m.id == scene.first_request for g in first for m in g.messages)
-        opening = 0 if opens_itself else meter.message(FIRST_HUMAN_MESSAGE)
+    def of(cls, context: ContextParts, *, prior: int = 0, most: int = 0) -> FoldForecast:
+        """Return the foldings of a context whose own summary counts as a fixed part."""
+        sizes = context.sizes(context.tail)
+        goes = [not context.is_required(group) for group in context.tail]
+        first = (*context.kept, *context.tail)[:1]
+        opens_itself = any(m.id == context.first_request for g in first for m in g.messages)
+        opening = 0 if opens_itself else context.counter.message(FIRST_HUMAN_MESSAGE)
         return cls(
-            fixed=request_tokens(replace(scene.folded(0), tail=()), meter)
+            fixed=request_tokens(replace(context.with_folded(0), tail=()))
             + opening
-            + scene.most_added(meter),
+            + context.max_added_tokens(),
             total=sum(sizes),
             taken=[0, *accumulate(sizes)],
             freed=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import SUMMARY_FRAME, FoldForecast
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
@@ -83,9 +83,8 @@ class _Due:
 
 
 def plan(
-    scene: ContextParts,
+    context: ContextParts,
     budget: TokenBudget,
-    meter: RequestCounter,
     *,
     force: bool = False,
     policy: SummaryPolicy = DEFAULT_POLICY,
@@ -94,9 +93,8 @@ def plan(
     """Return what to do before the next model call.
 
     Args:
-        scene: The conversation under its state.
+        context: The conversation under its state.
         budget: The thresholds.
-        meter: How requests are counted.
         force: Fold whatever the recent share leaves, below the thresholds too.
         policy: When a summary is due.
         steps: Which steps may be taken.
@@ -107,16 +105,16 @@ def plan(
     Raises:
         BudgetExceededError: When the fixed parts leave no room for a conversation.
     """
-    scene = cap_messages(scene, budget, meter)
-    before = request_tokens(scene, meter)
-    idle = Plan(None, scene.cuts, 0, before, before)
-    messages = meter.weights(scene.tail, scene.cuts).messages
+    context = cap_messages(context, budget)
+    before = request_tokens(context)
+    idle = Plan(None, context.cuts, 0, before, before)
+    messages = context.counter.group_sizes(context.tail, context.cuts).message_count
     due = _due(messages, before, budget, policy, force=force)
     if due is None and before <= budget.compact_tokens:
         return idle
     if steps != "all":
-        return _shortening(scene, budget, meter, idle, steps)
-    return _change(scene, budget, meter, idle, due)
+        return _shortening(context, budget, idle, steps)
+    return _change(context, budget, idle, due)
 
 
 def _due(
@@ -138,13 +136,11 @@ def _due(
     return None
 
 
-def _shortening(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, idle: Plan, steps: Steps
-) -> Plan:
+def _shortening(context: ContextParts, budget: TokenBudget, idle: Plan, steps: Steps) -> Plan:
     """Return the plan that shortens old results and folds nothing."""
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))
-    after = request_tokens(compacted, meter)
+    compacted = _compact(context, budget, _recent_start(context, budget))
+    after = request_tokens(compacted)
     enough = after <= budget.summarize_tokens or steps == "shorten"
     if idle.before - after < gain or not enough:
         return idle
@@ -152,44 +148,47 @@ def _shortening(
 
 
 def _change(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, idle: Plan, due: _Due | None
+    context: ContextParts,
+    budget: TokenBudget,
+    idle: Plan,
+    due: _Due | None,
 ) -> Plan:
     """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
     before = idle.before
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    recent = _recent_start(scene, budget, meter)
-    compacted = _compact(scene, budget, meter, recent)
-    after = request_tokens(compacted, meter)
+    recent = _recent_start(context, budget)
+    compacted = _compact(context, budget, recent)
+    after = request_tokens(compacted)
     pays = before - after >= gain and after <= budget.summarize_tokens
     if pays and (due is None or not (due.to_recent or due.messages)):
         return Plan("compact_at", compacted.cuts, 0, before, after)
     if due is None:
         return idle
     ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling, due=due)
+    folded = _fold(compacted, budget, recent=recent, ceiling=ceiling, due=due)
     if folded.fold and (due.forced or before - folded.after >= gain):
         return replace(folded, reason=due.reason, before=before)
-    if due.reason == "limit" and folded.cuts != scene.cuts:
+    if due.reason == "limit" and folded.cuts != context.cuts:
         return replace(folded, reason="compact_at", before=before)
     warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
     return idle if due.forced else replace(idle, warnings=(warning,))
 
 
-def fit_to_limit(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
-    """Return the scene within the limit: the oldest groups left out, with one marker for them.
+def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    """Return the context within the limit: the oldest groups left out, with one marker for them.
 
     Raises:
         BudgetExceededError: When not even the capped newest messages fit.
     """
-    scene = cap_messages(scene, budget, meter)
-    if request_tokens(scene, meter) <= budget.limit:
-        return scene
-    whole = renew_caps(scene.with_newest_block(), budget, meter)
+    context = cap_messages(context, budget)
+    if request_tokens(context) <= budget.limit:
+        return context
+    whole = renew_caps(context.with_newest_block(), budget)
     bare = replace(whole, blocks={})
     # What was recalled goes first, then the summary, before a message that must be present does.
     for candidate in (whole, bare, replace(bare, summary=None)):
-        rest = _fitted_once(candidate, budget, meter)
-        parts = rest.parts(meter)
+        rest = _fitted_once(candidate, budget)
+        parts = rest.part_tokens()
         if sum(parts.values()) <= budget.limit:
             return rest
     raise BudgetExceededError(
@@ -197,54 +196,53 @@ def fit_to_limit(scene: ContextParts, budget: TokenBudget, meter: RequestCounter
     )
 
 
-def _fitted_once(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
-    marked = replace(scene, left_out=MARKER_COUNT)
+def _fitted_once(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    marked = replace(context, left_out=MARKER_COUNT)
     newest = max(len(marked.tail) - 1, 0)
-    fold = FoldForecast.of(marked, meter).fewest(budget.limit, within=newest)
+    fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
-    rest = fit_required(marked.folded(fold), budget, meter)
-    gone = [group for group in scene.tail[:fold] if not scene.is_required(group)]
+    rest = fit_required(marked.with_folded(fold), budget)
+    gone = [group for group in context.tail[:fold] if not context.is_required(group)]
     return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
 
 
-def _recent_start(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> int:
+def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     """Return the index of the first tail group of the recent share; the newest is always in it."""
-    sizes = scene.sizes(scene.tail, meter)
+    sizes = context.sizes(context.tail)
     newest = max(len(sizes) - 1, 0)
     used = accumulate(reversed(sizes))
     within = sum(1 for total in used if total <= budget.recent_tokens)
     return min(len(sizes) - within, newest)
 
 
-def _holding(scene: ContextParts, messages: int) -> int:
+def _holding(context: ContextParts, messages: int) -> int:
     """Return how many of the oldest groups hold so many messages; the newest group stays."""
-    held = list(accumulate(len(group.source.messages) for group in scene.tail))
+    held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, max(len(held) - 1, 0)) if messages else 0
 
 
-def _compact(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, recent: int
-) -> ContextParts:
-    """Return the scene with old tool results shortened, oldest first, down to the target."""
-    excess = request_tokens(scene, meter) - budget.target_tokens
-    cuts = dict(scene.cuts)
-    for group in scene.tail[:recent]:
+def _compact(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
+    """Return the context with old tool results shortened, oldest first, down to the target."""
+    excess = request_tokens(context) - budget.target_tokens
+    cuts = dict(context.cuts)
+    for group in context.tail[:recent]:
         for message in group.messages:
             key = message.id or ""
             if excess <= 0 or role_of(message) != "tool" or key in cuts:
                 continue
-            cut = old_result_cut(message, budget, meter.message)
+            cut = old_result_cut(message, budget, context.counter.message)
             if cut is not None:
                 cuts[key] = cut
-                excess -= meter.message(message) - meter.message(apply_cut(message, cut))
-    return replace(scene, cuts=cuts) if len(cuts) > len(scene.cuts) else scene
+                excess -= context.counter.message(message) - context.counter.message(
+                    apply_cut(message, cut)
+                )
+    return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
 
 
 def _fold(
-    scene: ContextParts,
+    context: ContextParts,
     budget: TokenBudget,
-    meter: RequestCounter,
     *,
     recent: int,
     ceiling: int,
@@ -254,32 +252,31 @@ def _fold(
 
     The recent share is left alone unless the ceiling cannot be reached beside it.
     """
-    scene = renew_caps(scene, budget, meter)
-    room = available_tokens(scene, budget, meter)
+    context = renew_caps(context, budget)
+    room = available_tokens(context, budget)
     spare = room - int(budget.message_share * room) - SUMMARY_FRAME
     folding = FoldForecast.of(
-        replace(scene, summary=None),
-        meter,
-        prior=scene.summary["tokens"] if scene.summary else 0,
+        replace(context, summary=None),
+        prior=context.summary["tokens"] if context.summary else 0,
         most=max(0, min(budget.summary_tokens, spare)),
     )
-    newest = max(len(scene.tail) - 1, 0)
+    newest = max(len(context.tail) - 1, 0)
     fold = folding.fewest(budget.target_tokens, within=recent)
     if fold is None and folding.after(recent) > ceiling:
         fold = folding.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
     fold = recent if fold is None or due.to_recent else fold
-    fold = max(fold, _holding(scene, due.messages))
+    fold = max(fold, _holding(context, due.messages))
     aside = folding.summary(fold)
-    rest = replace(scene.folded(fold), summary=None)
-    rest = fit_required(rest, budget, meter, aside=aside)
+    rest = replace(context.with_folded(fold), summary=None)
+    rest = fit_required(rest, budget, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
         reason=None,
         cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
         fold=fold,
         before=0,
-        after=request_tokens(rest, meter) + aside,
+        after=request_tokens(rest) + aside,
         summary_tokens=folding.allowance(fold),
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )

@@ -1,6 +1,6 @@
-"""How a broken history is mended, so that providers accept it.
+"""How a broken history is repaired, so that providers accept it.
 
-The transcript stays as it is; what is mended is the view.
+The transcript stays as it is; what is repaired is the view.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RepairedGroup:
 
 
 def repair_groups(
-    found: Iterable[Group], *, dangling: Dangling = "answer", taken: set[str] | None = None
+    found: Iterable[Group], *, dangling: Dangling = "answer", used: set[str] | None = None
 ) -> tuple[list[RepairedGroup], list[str]]:
     """Return the groups in the form that providers accept, and a note for each repair.
 
@@ -55,19 +55,21 @@ def repair_groups(
     Args:
         found: Groups in order, from `groups`.
         dangling: What becomes of calls without a result.
-        taken: Ids of earlier tool calls; those of `found` are added to it.
+        used: Ids of earlier tool calls; those of `found` are added to it.
 
     Returns:
-        The mended groups, one for each group, and the notes.
+        The repaired groups, one for each group, and the notes.
     """
-    taken = set() if taken is None else taken
+    used = set() if used is None else used
     notes: list[str] = []
-    mended = [RepairedGroup(group, _mend_group(group, taken, notes, dangling)) for group in found]
-    return mended, notes
+    repaired = [
+        RepairedGroup(group, _repair_group(group, used, notes, dangling)) for group in found
+    ]
+    return repaired, notes
 
 
-def _mend_group(
-    group: Group, taken: set[str], notes: list[str], dangling: Dangling
+def _repair_group(
+    group: Group, used: set[str], notes: list[str], dangling: Dangling
 ) -> tuple[BaseMessage, ...]:
     first = group.messages[0]
     if len(group.messages) == 1 and role_of(first) == "human":
@@ -78,7 +80,7 @@ def _mend_group(
     for message in group.messages:
         role = role_of(message)
         if role == "ai":
-            shown += _mend_call(message, results, taken, notes, dangling)
+            shown += _repair_call(message, results, used, notes, dangling)
         elif role == "tool" and result_id(message) is None and shown:
             shown.append(message)  # a legacy function result; `groups` put it behind its call
         elif role == "human":
@@ -89,10 +91,10 @@ def _mend_group(
         f"Tool result {message.id} has no call; left out of the view."
         for message in results.values()
     ]
-    return _unless_same(group, (*shown, *others))
+    return _same_or(group, (*shown, *others))
 
 
-def _unless_same(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
+def _same_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
     same = len(shown) == len(group.messages) and all(
         one is other for one, other in zip(shown, group.messages, strict=True)
     )
@@ -112,10 +114,10 @@ def _first_results(group: Group, notes: list[str]) -> dict[str, BaseMessage]:
     return results
 
 
-def _mend_call(
+def _repair_call(
     message: BaseMessage,
     results: dict[str, BaseMessage],
-    taken: set[str],
+    used: set[str],
     notes: list[str],
     dangling: Dangling,
 ) -> list[BaseMessage]:
@@ -125,27 +127,29 @@ def _mend_call(
             notes.append(f"Assistant message {message.id} says nothing; left out of the view.")
             return []
         return [message]
-    mended = _without_repeated_calls(message, notes)
-    if not _has_calls(mended) and has_no_content(mended):
+    repaired = _without_repeated_calls(message, notes)
+    if not _has_calls(repaired) and has_no_content(repaired):
         return []
-    keys = call_ids(mended)
+    keys = call_ids(repaired)
     answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
     if dangling == "drop" and None in answers:
         notes.append(f"Assistant message {message.id} has open tool calls; left out of the view.")
         return []
     if None in answers:
         notes.append(f"Tool calls of {message.id} have no result; answered as interrupted.")
-    full = [answer or _interrupted(mended, key) for key, answer in zip(keys, answers, strict=True)]
-    reused = {key: _fresh(key, taken) for key in keys if key in taken}
-    taken.update(reused.get(key, key) for key in keys)
+    full = [
+        answer or _interrupted(repaired, key) for key, answer in zip(keys, answers, strict=True)
+    ]
+    reused = {key: _fresh(key, used) for key in keys if key in used}
+    used.update(reused.get(key, key) for key in keys)
     if not reused:
-        return [mended, *full]
+        return [repaired, *full]
     notes.append(f"Tool call ids of {message.id} were used before; renamed in the view.")
     renamed = [
         answer.model_copy(update={"tool_call_id": reused.get(key, key)})
         for key, answer in zip(keys, full, strict=True)
     ]
-    return [_with_call_ids(mended, reused), *renamed]
+    return [_with_call_ids(repaired, reused), *renamed]
 
 
 def _has_calls(message: AIMessage) -> bool:
@@ -241,8 +245,8 @@ def _with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
     )
 
 
-def _fresh(key: str, taken: set[str]) -> str:
+def _fresh(key: str, used: set[str]) -> str:
     number = 2
-    while f"{key}~{number}" in taken:
+    while f"{key}~{number}" in used:
         number += 1
     return f"{key}~{number}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
-from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.planning import fit_to_limit
 
 
@@ -28,31 +28,28 @@ class View:
     left_out: int = 0
 
 
-def build_view(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, *, exact: bool
-) -> View:
-    """Return the view of a scene: a pure function, which fits whatever the scene holds.
+def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:
+    """Return the view of a context: a pure function, which fits whatever the context holds.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
-    whole, scene = scene, fit_to_limit(scene, budget, meter)
-    front = scene.front()
-    warnings = scene.notes
-    if scene.summary is not None and scene.summary["failures"]:
-        why = "; ".join(scene.summary["failures"])
-        said = f"The running summary was written by {scene.summary['model']}"
+    whole, context = context, fit_to_limit(context, budget)
+    warnings = context.notes
+    if context.summary is not None and context.summary["failures"]:
+        why = "; ".join(context.summary["failures"])
+        said = f"The running summary was written by {context.summary['model']}"
         warnings += (f"{said} after refused attempts: {why}.",)
-    if whole.summary is not scene.summary:
+    if whole.summary is not context.summary:
         warnings += ("The running summary did not fit beside the newest messages.",)
-    if whole.with_newest_block().blocks and not scene.blocks:
+    if whole.with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
-    if scene.left_out:
-        said = f"{scene.left_out:,} messages did not fit and are left out"
+    if context.left_out:
+        said = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{said}; compact() folds them into a summary.",)
     return View(
-        messages=[*([front] if front is not None else []), *scene.body(meter)],
-        usage=usage_of(scene.parts(meter), budget, exact=exact),
+        messages=context.request_messages(),
+        usage=usage_of(context.part_tokens(), budget, exact=exact),
         warnings=warnings,
-        left_out=scene.left_out,
+        left_out=context.left_out,
     )

@@ -15,7 +15,7 @@ from typing import TypeVar
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
@@ -64,31 +64,30 @@ class Order:
 def compaction(
     scene: ContextParts,
     budget: TokenBudget,
-    meter: RequestCounter,
     state: MemoryState,
     order: Order,
 ) -> Work[MemoryState]:
     """Do what the plan asks for, and return the new state; as it is where nothing was due."""
     for _ in range(_MOST_SUMMARIES):
-        scene, planned = decided(scene, budget, meter, order)
+        scene, planned = decided(scene, budget, order)
         for warning in planned.warnings:
             order.warn(warning)
         if not planned.fold:
             return _shortened(scene, state, planned, order)
-        state = yield from _summarized(scene, meter, state, planned, order)
-        scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
-        if request_tokens(scene, meter) <= budget.limit:
+        state = yield from _summarized(scene, state, planned, order)
+        scene = replace(
+            scene.with_folded(planned.fold), summary=state["summary"], cuts=state["cuts"]
+        )
+        if request_tokens(scene) <= budget.limit:
             return state
         order = replace(order, force=False)
     return state
 
 
-def decided(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, order: Order
-) -> tuple[ContextParts, Plan]:
+def decided(scene: ContextParts, budget: TokenBudget, order: Order) -> tuple[ContextParts, Plan]:
     """Return the scene with nothing in it over its share, and the plan for it."""
-    scene = cap_messages(scene, budget, meter)
-    planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
+    scene = cap_messages(scene, budget)
+    planned = plan(scene, budget, force=order.force, policy=order.policy, steps=order.steps)
     return scene, _gated(scene, planned, order.summarizer)
 
 
@@ -174,12 +173,12 @@ def _batch(scene: ContextParts, planned: Plan) -> list[BaseMessage]:
     return [
         message
         for group in scene.tail[: planned.fold]
-        for message in scene.shown(group) or group.source.messages
+        for message in scene.shown_messages(group) or group.source.messages
     ]
 
 
 def _summarized(
-    scene: ContextParts, meter: RequestCounter, state: MemoryState, planned: Plan, order: Order
+    scene: ContextParts, state: MemoryState, planned: Plan, order: Order
 ) -> Work[MemoryState]:
     reason = planned.reason or "manual"
     batch = _batch(scene, planned)
@@ -189,14 +188,13 @@ def _summarized(
     started = time.perf_counter()
     answer: Summary | SummaryError = Summary("", "none", "none")
     if planned.summary_tokens:
-        front = scene.front()
         answer = yield SummaryRequest(
             messages=batch,
             max_tokens=planned.summary_tokens,
             count_text=order.count_text,
             prior=scene.summary["text"] if scene.summary else None,
             instruction=order.instruction,
-            sent=[*([front] if front is not None else []), *scene.body(meter)],
+            sent=scene.request_messages(),
         )
     event = replace(event, duration_s=time.perf_counter() - started)
     if isinstance(answer, SummaryError):
@@ -206,7 +204,7 @@ def _summarized(
     if event.error:
         notify(order.callbacks, "error", event)
     notify(order.callbacks, "end", event)
-    live = scene.folded(planned.fold).blocks
+    live = scene.with_folded(planned.fold).blocks
     return {
         **state,
         "summary": _running(scene, planned, answer, order),

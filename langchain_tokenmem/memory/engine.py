@@ -59,20 +59,18 @@ class Taken:
     Attributes:
         scene: Its parts under the state.
         budget: The budget of the call, for counts as exact as these.
-        meter: Weighs the parts.
         state: What was decided so far.
         exact: Whether the counts are exact.
     """
 
     scene: ContextParts
     budget: TokenBudget
-    meter: RequestCounter
     state: MemoryState
     exact: bool
 
     def view(self) -> View:
         """Return the request for the call."""
-        return build_view(self.scene, self.budget, self.meter, exact=self.exact)
+        return build_view(self.scene, self.budget, exact=self.exact)
 
     def shown(self) -> set[str]:
         """Return the ids of the messages that the request shows, recalled ones too."""
@@ -166,10 +164,10 @@ class Engine:
             pin_first=self.pin_first,
             dangling=self.dangling,
             profile=profile,
-            memo=self.memos(id(messages[0]), id(counter), profile) if messages else None,
+            cache=self.memos(id(messages[0]), id(counter), profile) if messages else None,
         )
         exact = counter.method == "exact"
-        return Taken(scene, budget.for_counts(exact=exact), meter, known, exact=exact)
+        return Taken(scene, budget.for_counts(exact=exact), known, exact=exact)
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if self.legality is not None:
@@ -178,7 +176,7 @@ class Engine:
 
     def plan(self, taken: Taken) -> Plan:
         """Return what a compaction would do."""
-        _, planned = decided(taken.scene, taken.budget, taken.meter, self._order(taken))
+        _, planned = decided(taken.scene, taken.budget, self._order(taken))
         return planned
 
     def explanation(self, taken: Taken) -> Explanation:
@@ -193,7 +191,7 @@ class Engine:
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state."""
         taken, order, _ = self._begun(messages, state, **asked)
-        return (yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order))
+        return (yield from compaction(taken.scene, taken.budget, taken.state, order))
 
     def compaction_and_view(
         self,
@@ -203,7 +201,7 @@ class Engine:
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         taken, order, around = self._begun(messages, state, **asked)
-        new = yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
+        new = yield from compaction(taken.scene, taken.budget, taken.state, order)
         seen = taken if new is taken.state else self.taken(messages, new, **around)
         return new, seen.view()
 
