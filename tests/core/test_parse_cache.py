@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.parse_cache import _last_turn
+from langchain_tokenmem.core.parse_cache import _newest_turn
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
@@ -112,9 +112,9 @@ def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profil
 
 
 @given(conversations(20))
-def test_nothing_after_the_last_turn_belongs_to_a_group_before_it(history):
+def test_nothing_after_the_newest_turn_belongs_to_a_group_before_it(history):
     said = [m for m in history if m.type != "system"]
-    cut = _last_turn(said)
+    cut = _newest_turn(said)
     assert groups(said) == groups(said[:cut]) + groups(said[cut:])
 
 
