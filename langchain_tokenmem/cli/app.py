@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import Conversation, load_conversations
+from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
 from langchain_tokenmem.cli.report import (
     as_json,
@@ -29,7 +29,7 @@ from langchain_tokenmem.cli.report import (
 from langchain_tokenmem.cli.scripted import WatchedSummarizer
 
 
-class Writer(StrEnum):
+class SummarizerChoice(StrEnum):
     """Who writes summaries in a replay."""
 
     extractive = "extractive"
@@ -67,8 +67,9 @@ def replay(
         Path | None, typer.Option(help="Folder for replay.jsonl, one line per conversation.")
     ] = None,
     summarizer: Annotated[
-        Writer, typer.Option(help="Who writes summaries; `scripted` shows what a model is sent.")
-    ] = Writer.extractive,
+        SummarizerChoice,
+        typer.Option(help="Who writes summaries; `scripted` shows what a model is sent."),
+    ] = SummarizerChoice.extractive,
     summarizer_window: Annotated[
         int, typer.Option(help="Context window of the scripted summarizer, in tokens.")
     ] = 4_000,
@@ -85,9 +86,9 @@ def replay(
     try:
         conversations = load_conversations(file)
         budget = TokenBudget(context_window=window, model=model)
-        counter = outside_counter(budget.model)
+        counter = reference_counter(budget.model)
         watched = WatchedSummarizer(summarizer_window, counter)
-        scripted = watched if summarizer is Writer.scripted else None
+        scripted = watched if summarizer is SummarizerChoice.scripted else None
         memory = TokenMemory(budget, summarizer=scripted)
         reports = _play(conversations, memory, counter, console)
     except (OSError, ValueError) as error:
@@ -114,9 +115,9 @@ def replay(
 
 
 def _play(
-    conversations: Sequence[Conversation],
+    conversations: Sequence[RecordedConversation],
     memory: TokenMemory,
-    counter: OutsideCounter,
+    counter: ReferenceCounter,
     console: Console,
 ) -> list[ConversationReport]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

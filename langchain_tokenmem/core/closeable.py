@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 
-class Closing:
+class Closeable:
     """A context manager, sync and async, for what has `close` and `aclose`."""
 
     close: Any

@@ -18,17 +18,17 @@ from langchain_tokenmem.core.inserted_text import (
 )
 from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.parse_cache import (
-    Memo,
-    Passage,
-    Terms,
-    Weights,
-    passage_of,
-    weights_of,
+    GroupSizes,
+    ParseCache,
+    ParsedMessages,
+    ParseRules,
+    group_sizes,
+    parse_messages,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
-from langchain_tokenmem.core.provider_format import BRIDGE, CLOSING, shaped
-from langchain_tokenmem.core.repair import OPENING, Dangling, Mended
-from langchain_tokenmem.core.shortening import shown_messages
+from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
+from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
 
 REPLY_PRIMING = 3
@@ -36,7 +36,7 @@ REPLY_PRIMING = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class RequestCounter:
     """How a request is counted.
 
     Attributes:
@@ -49,20 +49,22 @@ class Meter:
     message: Callable[[BaseMessage], int]
     tools: int = 0
     overhead: int = 0
-    known: dict[tuple[int, int], tuple[Any, Any, Weights]] = field(default_factory=dict)
+    known: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
-    def weights(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut]) -> Weights:
+    def weights(self, found: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
         """Return what groups weigh under `cuts`."""
         known = self.known.get((id(found), id(cuts)))
-        return known[2] if known else self.note(found, cuts, weights_of(found, cuts, self.message))
+        return known[2] if known else self.note(found, cuts, group_sizes(found, cuts, self.message))
 
-    def note(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut], weights: Weights) -> Weights:
+    def note(
+        self, found: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], weights: GroupSizes
+    ) -> GroupSizes:
         """Take what groups weigh under `cuts`, and return it."""
         self.known[id(found), id(cuts)] = (found, cuts, weights)
         return weights
 
 
-def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
+def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
     """Return a count that knows each message object after the first time.
 
     For one call, in which nobody changes a message and each is counted several times. The message
@@ -80,7 +82,7 @@ def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], i
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ContextParts:
     """A conversation as the next request would show it.
 
     Attributes:
@@ -100,8 +102,8 @@ class Scene:
 
     system: BaseMessage | None
     summary: RunningSummary | None
-    kept: tuple[Mended, ...]
-    tail: tuple[Mended, ...]
+    kept: tuple[RepairedGroup, ...]
+    tail: tuple[RepairedGroup, ...]
     cuts: Mapping[str, Cut]
     first_request: str | None
     newest_human: str | None
@@ -111,9 +113,9 @@ class Scene:
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
+    def shown(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return a group as this scene shows it, memory blocks aside."""
-        return shown_messages(group.messages, self.cuts)
+        return apply_cuts(group.messages, self.cuts)
 
     def front(self) -> BaseMessage | None:
         """Return the system message with everything that rides in it."""
@@ -124,17 +126,17 @@ class Scene:
             system = with_text(system, left_out_text(self.left_out))
         return system
 
-    def body(self, meter: Meter) -> list[BaseMessage]:
+    def body(self, meter: RequestCounter) -> list[BaseMessage]:
         """Return the messages after the system text."""
         parts = (meter.weights(found, self.cuts).shown for found in (self.kept, self.tail))
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
         if self.blocks:
             shown = [self._with_block(message) for message in shown]
         if shown and role_of(shown[0]) != "human":
-            shown.insert(0, OPENING)
-        return shaped(shown, self.profile)
+            shown.insert(0, FIRST_HUMAN_MESSAGE)
+        return fit_list(shown, self.profile)
 
-    def sizes(self, found: Sequence[Mended], meter: Meter) -> Sequence[int]:
+    def sizes(self, found: Sequence[RepairedGroup], meter: RequestCounter) -> Sequence[int]:
         """Return the tokens of groups as this scene shows them, memory blocks included."""
         sizes = meter.weights(tuple(found), self.cuts).sizes
         if not self.blocks:
@@ -142,7 +144,7 @@ class Scene:
         added = (self._block_tokens(group, meter) for group in found)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
-    def _block_tokens(self, group: Mended, meter: Meter) -> int:
+    def _block_tokens(self, group: RepairedGroup, meter: RequestCounter) -> int:
         """Return the tokens of the memory blocks that ride in a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
@@ -153,7 +155,7 @@ class Scene:
         text = self.blocks.get(message.id or "")
         return with_block(message, text) if text else message
 
-    def parts(self, meter: Meter) -> dict[str, int]:
+    def parts(self, meter: RequestCounter) -> dict[str, int]:
         """Return the tokens of each part of the request."""
         own = meter.message(self.system) if self.system is not None else 0
         front = self.front()
@@ -165,7 +167,7 @@ class Scene:
         if self.profile.shapes:
             added = sum(map(meter.message, self.body(meter))) - kept - tail
         else:
-            added = 0 if self._opens_itself() else meter.message(OPENING)
+            added = 0 if self._opens_itself() else meter.message(FIRST_HUMAN_MESSAGE)
         return {
             "system": own + meter.overhead + REPLY_PRIMING,
             "tools": meter.tools,
@@ -181,7 +183,7 @@ class Scene:
         first = next(shown, None)
         return first is None or role_of(first) == "human"
 
-    def most_added(self, meter: Meter) -> int:
+    def most_added(self, meter: RequestCounter) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.
 
         Every bridge that stands now may stay, and every group that is kept when its neighbours
@@ -191,17 +193,19 @@ class Scene:
             return 0
         standing = sum(str(message.id).endswith("~bridge") for message in self.body(meter))
         seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
-        bridge = max(meter.message(AIMessage(BRIDGE)), meter.message(HumanMessage(BRIDGE)))
-        return (standing + seams) * bridge + meter.message(CLOSING)
+        bridge = max(
+            meter.message(AIMessage(BRIDGE_TEXT)), meter.message(HumanMessage(BRIDGE_TEXT))
+        )
+        return (standing + seams) * bridge + meter.message(CONTINUE_MESSAGE)
 
-    def is_required(self, group: Mended) -> bool:
+    def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""
         return any(
             message.id in {self.first_request, self.newest_human} or is_pinned(message)
             for message in group.source.messages
         )
 
-    def folded(self, count: int) -> Scene:
+    def folded(self, count: int) -> ContextParts:
         """Return the scene after its oldest `count` tail groups were covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
         rest = replace(self, kept=tuple(required), tail=self.tail[count:])
@@ -212,24 +216,24 @@ class Scene:
         live.add(self.newest_human)
         return replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
 
-    def with_newest_block(self) -> Scene:
+    def with_newest_block(self) -> ContextParts:
         """Return the scene with the memory block of the newest question only."""
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
 
 
-def scene_of(
+def split_context(
     messages: Sequence[BaseMessage],
     state: MemoryState,
-    meter: Meter,
+    meter: RequestCounter,
     *,
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
-    memo: Memo | None = None,
-) -> Scene:
+    memo: ParseCache | None = None,
+) -> ContextParts:
     """Return the conversation under `state`.
 
     Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
@@ -243,17 +247,17 @@ def scene_of(
     summary = state["summary"]
     start = _after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    terms = Terms(state["cuts"], meter.message, dangling, profile)
+    terms = ParseRules(state["cuts"], meter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    kept = Passage().followed_by(visible, terms)
-    tail = passage_of(unique[start:], kept.taken, terms, memo or Memo())
+    kept = ParsedMessages().followed_by(visible, terms)
+    tail = parse_messages(unique[start:], kept.taken, terms, memo or ParseCache())
     for passage in (kept, tail):
         meter.note(passage.groups, state["cuts"], passage.weights)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
-    return Scene(
+    return ContextParts(
         system=merged_system([*own, *inside]),
         summary=summary,
         kept=kept.groups,

@@ -18,16 +18,16 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
-from langchain_tokenmem.core.provider_format import fitting
-from langchain_tokenmem.core.repair import Dangling, Mended, mend
-from langchain_tokenmem.core.shortening import shown_messages
+from langchain_tokenmem.core.provider_format import fit_message
+from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups
+from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class GroupSizes:
     """What groups weigh under some cuts.
 
     Attributes:
@@ -42,8 +42,8 @@ class Weights:
     heaviest: int = 0
     messages: int = 0
 
-    def __add__(self, other: Weights) -> Weights:
-        return Weights(
+    def __add__(self, other: GroupSizes) -> GroupSizes:
+        return GroupSizes(
             self.shown + other.shown,
             self.sizes + other.sizes,
             max(self.heaviest, other.heaviest),
@@ -51,11 +51,13 @@ class Weights:
         )
 
 
-def weights_of(found: Sequence[Mended], cuts: Mapping[str, Cut], count: CountMessage) -> Weights:
+def group_sizes(
+    found: Sequence[RepairedGroup], cuts: Mapping[str, Cut], count: CountMessage
+) -> GroupSizes:
     """Return what groups weigh under `cuts`."""
-    shown = tuple(shown_messages(group.messages, cuts) for group in found)
+    shown = tuple(apply_cuts(group.messages, cuts) for group in found)
     uncut = (m for group in found for m in group.messages if (m.id or "") not in cuts)
-    return Weights(
+    return GroupSizes(
         shown,
         tuple(sum(map(count, messages)) for messages in shown),
         max(map(count, uncut), default=0),
@@ -64,7 +66,7 @@ def weights_of(found: Sequence[Mended], cuts: Mapping[str, Cut], count: CountMes
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ParseRules:
     """What decides, beside the messages, how they are taken apart.
 
     Attributes:
@@ -81,7 +83,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class ParsedMessages:
     """A run of messages taken apart.
 
     Attributes:
@@ -98,28 +100,28 @@ class Passage:
     taken: frozenset[str] = frozenset()
     system: tuple[BaseMessage, ...] = ()
     humans: tuple[str | None, ...] = ()
-    groups: tuple[Mended, ...] = ()
+    groups: tuple[RepairedGroup, ...] = ()
     notes: tuple[str, ...] = ()
-    weights: Weights = field(default_factory=Weights)
+    weights: GroupSizes = field(default_factory=GroupSizes)
 
-    def followed_by(self, messages: Sequence[BaseMessage], terms: Terms) -> Passage:
+    def followed_by(self, messages: Sequence[BaseMessage], terms: ParseRules) -> ParsedMessages:
         """Return the passage that goes on with `messages`, which begin a group."""
         if not messages:
             return self
         spoken = [m for m in messages if role_of(m) not in {"system", "remove"}]
         humans = [message.id for message in spoken if role_of(message) == "human"]
         taken = set(self.taken)
-        mended, notes = mend(groups(spoken), dangling=terms.dangling, taken=taken)
+        mended, notes = repair_groups(groups(spoken), dangling=terms.dangling, taken=taken)
         if terms.profile.fits:
             mended = [_fitting(group, terms.profile) for group in mended]
-        return Passage(
+        return ParsedMessages(
             messages=(*self.messages, *messages),
             taken=frozenset(taken),
             system=(*self.system, *(m for m in messages if role_of(m) == "system")),
             humans=_ends([*self.humans, *humans]),
             groups=(*self.groups, *mended),
             notes=(*self.notes, *notes),
-            weights=self.weights + weights_of(mended, terms.cuts, terms.count),
+            weights=self.weights + group_sizes(mended, terms.cuts, terms.count),
         )
 
 
@@ -127,14 +129,14 @@ def _ends(humans: list[str | None]) -> tuple[str | None, ...]:
     return (humans[0], humans[-1]) if humans else ()
 
 
-def _fitting(group: Mended, profile: LegalityProfile) -> Mended:
-    messages = tuple(fitting(message, profile) for message in group.messages)
+def _fitting(group: RepairedGroup, profile: LegalityProfile) -> RepairedGroup:
+    messages = tuple(fit_message(message, profile) for message in group.messages)
     same = all(one is other for one, other in zip(messages, group.messages, strict=True))
     return group if same else replace(group, messages=messages)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ParsedPrefix:
     """A passage to which nothing that follows belongs, and what its messages said.
 
     Attributes:
@@ -146,7 +148,7 @@ class Settled:
 
     start: frozenset[str]
     cuts: Mapping[str, Cut] = field(default_factory=dict)
-    passage: Passage = field(default_factory=Passage)
+    passage: ParsedMessages = field(default_factory=ParsedMessages)
     seals: tuple[Mapping[str, Any], ...] = ()
 
     def holds(
@@ -165,12 +167,12 @@ class Settled:
             return False
         return _cuts_of(own, cuts) == self.cuts
 
-    def grown(self, messages: Sequence[BaseMessage], terms: Terms) -> Settled:
+    def grown(self, messages: Sequence[BaseMessage], terms: ParseRules) -> ParsedPrefix:
         """Return this with `messages` behind it; itself if they cannot be told from edited ones."""
         seals = _seals(messages)
         if not messages or seals is None:
             return self
-        return Settled(
+        return ParsedPrefix(
             start=self.start,
             cuts={**self.cuts, **_cuts_of(messages, terms.cuts)},
             passage=self.passage.followed_by(messages, terms),
@@ -178,19 +180,19 @@ class Settled:
         )
 
 
-class Memo:
+class ParseCache:
     """What is settled of one conversation; one reference, so that threads need no lock."""
 
     __slots__ = ("settled",)
 
     def __init__(self) -> None:
-        self.settled = Settled(frozenset())
+        self.settled = ParsedPrefix(frozenset())
 
 
-def passage_of(
-    messages: Sequence[BaseMessage], start: frozenset[str], terms: Terms, memo: Memo
-) -> Passage:
-    """Return messages taken apart, as `Passage(taken=start).followed_by` does.
+def parse_messages(
+    messages: Sequence[BaseMessage], start: frozenset[str], terms: ParseRules, memo: ParseCache
+) -> ParsedMessages:
+    """Return messages taken apart, as `ParsedMessages(taken=start).followed_by` does.
 
     Args:
         messages: The messages, each with an id of its own.
@@ -200,7 +202,7 @@ def passage_of(
     """
     settled = memo.settled
     if not settled.holds(messages, start, terms.cuts):
-        settled = Settled(start, passage=Passage(taken=start))
+        settled = ParsedPrefix(start, passage=ParsedMessages(taken=start))
     rest = messages[len(settled.passage.messages) :]
     turn = _last_turn(rest)
     grown = settled.grown(rest[:turn], terms)

@@ -15,13 +15,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem.core.messages import Role, role_of, text_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 
-BRIDGE = "[No message was recorded here.]"
+BRIDGE_TEXT = "[No message was recorded here.]"
 """What stands between two messages that a provider does not accept as neighbours."""
 
-CLOSING = HumanMessage("[Please go on.]", id="tm-closing")
+CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
 """Stands last where the assistant spoke last and the provider asks for an input."""
 
-BLANK = "[empty message]"
+BLANK_TEXT = "[empty message]"
 """What a human message without content says where a provider refuses it."""
 
 _REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
@@ -29,7 +29,7 @@ _REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_deta
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
-def fitting(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
+def fit_message(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
     """Return a message without what the profile's provider refuses in it; itself if all is well.
 
     Reasoning goes whole or stays whole: never a part of it.
@@ -54,7 +54,7 @@ def _without_blanks(message: BaseMessage) -> BaseMessage:
     if isinstance(content, list):
         content = [block for block in content if not _is_blank(block)]
     if role_of(message) == "human" and not text_of(message).strip():
-        content = BLANK
+        content = BLANK_TEXT
     elif content == message.content:
         return message
     return message.model_copy(update={"content": content or ""})
@@ -120,13 +120,13 @@ def _without_id(block: Any) -> Any:
     return {key: value for key, value in block.items() if key != "id"}
 
 
-def shaped(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
+def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
     r"""Return the messages after the system text in the shape that the profile asks for.
 
     Example:
         >>> from langchain_tokenmem.core.profiles import profile_named
         >>> two = [HumanMessage("One.", id="a"), HumanMessage("Two.", id="b")]
-        >>> [message.content for message in shaped(two, profile_named("strict"))]
+        >>> [message.content for message in fit_list(two, profile_named("strict"))]
         ['One.\n\nTwo.']
     """
     if not profile.shapes:
@@ -144,13 +144,13 @@ def shaped(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[Ba
             body.append(_bridge("ai", message))
         body.append(message)
     if profile.ends_with_input and body and role_of(body[-1]) == "ai":
-        body.append(CLOSING)
+        body.append(CONTINUE_MESSAGE)
     return body
 
 
 def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
     kind = AIMessage if role == "ai" else HumanMessage
-    return kind(BRIDGE, id=f"{before.id}~bridge")
+    return kind(BRIDGE_TEXT, id=f"{before.id}~bridge")
 
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:

@@ -25,7 +25,7 @@ Dangling = Literal["answer", "drop"]
 is left out of the view."""
 
 INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
-OPENING = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
+FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
 """Stands first where no human message does: Gemini, Anthropic and strict templates refuse a list
 that begins with the assistant."""
 
@@ -33,7 +33,7 @@ _REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairedGroup:
     """A group as a provider accepts it.
 
     Attributes:
@@ -45,9 +45,9 @@ class Mended:
     messages: tuple[BaseMessage, ...]
 
 
-def mend(
+def repair_groups(
     found: Iterable[Group], *, dangling: Dangling = "answer", taken: set[str] | None = None
-) -> tuple[list[Mended], list[str]]:
+) -> tuple[list[RepairedGroup], list[str]]:
     """Return the groups in the form that providers accept, and a note for each repair.
 
     A group without fault comes back with the very same messages.
@@ -62,7 +62,7 @@ def mend(
     """
     taken = set() if taken is None else taken
     notes: list[str] = []
-    mended = [Mended(group, _mend_group(group, taken, notes, dangling)) for group in found]
+    mended = [RepairedGroup(group, _mend_group(group, taken, notes, dangling)) for group in found]
     return mended, notes
 
 
@@ -121,12 +121,12 @@ def _mend_call(
 ) -> list[BaseMessage]:
     """Return an AI message followed by the results of its calls, taking them from `results`."""
     if not isinstance(message, AIMessage) or not _has_calls(message):
-        if says_nothing(message):
+        if has_no_content(message):
             notes.append(f"Assistant message {message.id} says nothing; left out of the view.")
             return []
         return [message]
     mended = _without_repeated_calls(message, notes)
-    if not _has_calls(mended) and says_nothing(mended):
+    if not _has_calls(mended) and has_no_content(mended):
         return []
     keys = call_ids(mended)
     answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
@@ -152,7 +152,7 @@ def _has_calls(message: AIMessage) -> bool:
     return bool(message.tool_calls or message.invalid_tool_calls)
 
 
-def says_nothing(message: BaseMessage) -> bool:
+def has_no_content(message: BaseMessage) -> bool:
     """Return whether a message has neither words nor anything else to show."""
     if message.additional_kwargs.get("function_call"):
         return False

@@ -12,7 +12,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.planning import Steps
 
 
-class Around(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """Keywords of every method that looks at a whole request; each may be left out.
 
     Attributes:
@@ -28,7 +28,7 @@ class Around(TypedDict, total=False):
     budget: TokenBudget | None
 
 
-class Asked(Around, total=False):
+class CompactionOptions(RequestOptions, total=False):
     """Keywords of every method that compacts; each may be left out.
 
     Attributes:

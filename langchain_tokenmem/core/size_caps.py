@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
@@ -20,12 +20,12 @@ _ROUNDS = 4
 """Most tries to divide the room between required messages."""
 
 
-def tokens_of(scene: Scene, meter: Meter) -> int:
+def request_tokens(scene: ContextParts, meter: RequestCounter) -> int:
     """Return the tokens of the request that a scene shows."""
     return sum(scene.parts(meter).values())
 
 
-def room_of(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
+def available_tokens(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> int:
     """Return the tokens that the fixed parts leave for summary and conversation.
 
     Raises:
@@ -38,13 +38,13 @@ def room_of(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
     return room
 
 
-def capped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+def cap_messages(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
     """Return the scene with every single message cut to its share of the room.
 
     Whether a message is cut depends only on itself and on the fixed parts, so it is cut before
     it is first sent, and never later.
     """
-    share = int(budget.message_share * room_of(scene, budget, meter))
+    share = int(budget.message_share * available_tokens(scene, budget, meter))
     cuts = {
         message.id or "": cut_to(message, share, meter.message)
         for found in (scene.kept, scene.tail)
@@ -56,7 +56,7 @@ def capped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     return replace(scene, cuts={**scene.cuts, **cuts}) if cuts else scene
 
 
-def recapped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+def renew_caps(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
     """Return the scene with pinned and human messages as whole as they may be.
 
     Their cuts are chosen anew whenever the prefix changes anyway; those of tool results stay.
@@ -69,12 +69,12 @@ def recapped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
         if role_of(message) != "tool"
     }
     kept = {key: cut for key, cut in scene.cuts.items() if key not in loose}
-    return capped(replace(scene, cuts=kept), budget, meter)
+    return cap_messages(replace(scene, cuts=kept), budget, meter)
 
 
-def with_required_fitted(
-    scene: Scene, budget: TokenBudget, meter: Meter, *, aside: int = 0
-) -> Scene:
+def fit_required(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, *, aside: int = 0
+) -> ContextParts:
     """Return the scene with the messages that must be present cut to the room there is.
 
     Newest group, newest human message and pinned ones share `message_share` of the room, divided
@@ -86,19 +86,21 @@ def with_required_fitted(
         meter: How requests are counted.
         aside: Tokens kept free for a summary that is still to be written.
     """
-    excess = tokens_of(scene, meter) + aside - budget.limit
+    excess = request_tokens(scene, meter) + aside - budget.limit
     if excess <= 0:
         return scene
     required = [*reversed(scene.tail[-1:]), *reversed(scene.kept)]
     sizes = meter.weights(tuple(required), scene.cuts).sizes
-    most = min(int(budget.message_share * room_of(scene, budget, meter)), sum(sizes) - excess)
+    most = min(
+        int(budget.message_share * available_tokens(scene, budget, meter)), sum(sizes) - excess
+    )
     for _ in range(_ROUNDS):
         cuts = dict(scene.cuts)
         for group, size, own in zip(required, sizes, _divided(sizes, most), strict=True):
             if size > own:
                 cuts.update(cut_group(group.messages, own, meter.message))
         fitted = replace(scene, cuts=cuts)
-        excess = tokens_of(fitted, meter) + aside - budget.limit
+        excess = request_tokens(fitted, meter) + aside - budget.limit
         if excess <= 0:
             break
         most -= excess  # a marker alone may be more than a small share

@@ -10,12 +10,12 @@ from datetime import datetime
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.planning import Plan, Steps, plan
-from langchain_tokenmem.core.size_caps import capped, tokens_of
-from langchain_tokenmem.core.trigger import Policy
+from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
+from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent, tell
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
@@ -41,7 +41,7 @@ class Order:
         instruction: What this one summary should pay attention to.
     """
 
-    policy: Policy
+    policy: SummaryPolicy
     summarizer: Summarizer
     callbacks: Sequence[CompactCallbacks]
     now: Callable[[], datetime]
@@ -53,7 +53,11 @@ class Order:
 
 
 def compaction(
-    scene: Scene, budget: TokenBudget, meter: Meter, state: MemoryState, order: Order
+    scene: ContextParts,
+    budget: TokenBudget,
+    meter: RequestCounter,
+    state: MemoryState,
+    order: Order,
 ) -> Work[MemoryState]:
     """Do what the plan asks for, and return the new state; as it is where nothing was due."""
     for _ in range(_MOST_SUMMARIES):
@@ -64,41 +68,43 @@ def compaction(
             return _shortened(scene, state, planned, order)
         state = yield from _summarized(scene, meter, state, planned, order)
         scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
-        if tokens_of(scene, meter) <= budget.limit:
+        if request_tokens(scene, meter) <= budget.limit:
             return state
         order = replace(order, force=False)
     return state
 
 
-def decided(scene: Scene, budget: TokenBudget, meter: Meter, order: Order) -> tuple[Scene, Plan]:
+def decided(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, order: Order
+) -> tuple[ContextParts, Plan]:
     """Return the scene with nothing in it over its share, and the plan for it."""
-    scene = capped(scene, budget, meter)
+    scene = cap_messages(scene, budget, meter)
     planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
     return scene, _gated(scene, planned, order.summarizer)
 
 
-def _gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
+def _gated(scene: ContextParts, planned: Plan, summarizer: Summarizer) -> Plan:
     """Return the plan, without its summary where the summarizer waits for more to say."""
     if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
         return planned
     return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
 
 
-def _kept(scene: Scene, planned: Plan) -> list[str]:
+def _kept(scene: ContextParts, planned: Plan) -> list[str]:
     """Return the covered messages that stay visible; a store reads nothing else of them."""
     groups = scene.kept
     same = [message.id or "" for group in groups for message in group.source.messages]
     return [*scene.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
-def _shortened(scene: Scene, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+def _shortened(scene: ContextParts, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
     """Return the state with the plan's cuts; only a change of what was sent is an event."""
     if planned.reason is None:
         return _with_cuts(state, planned.cuts)
     ids = tuple(key for key in planned.cuts if key not in state["cuts"])
     event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
-    tell(order.callbacks, "start", event)
-    tell(order.callbacks, "end", event)
+    notify(order.callbacks, "start", event)
+    notify(order.callbacks, "end", event)
     totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
     return {**state, "cuts": dict(planned.cuts), "kept": _kept(scene, planned), "totals": totals}
 
@@ -109,7 +115,7 @@ def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
     return {**state, "cuts": dict(cuts)}
 
 
-def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
+def _batch(scene: ContextParts, planned: Plan) -> list[BaseMessage]:
     """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
     return [
         message
@@ -119,13 +125,13 @@ def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
 
 
 def _summarized(
-    scene: Scene, meter: Meter, state: MemoryState, planned: Plan, order: Order
+    scene: ContextParts, meter: RequestCounter, state: MemoryState, planned: Plan, order: Order
 ) -> Work[MemoryState]:
     reason = planned.reason or "manual"
     batch = _batch(scene, planned)
     ids = tuple(message.id or "" for message in batch)
     event = CompactEvent("summary", reason, planned.before, planned.after, ids)
-    tell(order.callbacks, "start", event)
+    notify(order.callbacks, "start", event)
     started = time.perf_counter()
     summary = Summary("", "none", "none")
     if planned.summary_tokens:
@@ -133,13 +139,13 @@ def _summarized(
             summary = (yield _summary_request(scene, meter, batch, planned, order)) or summary
         except SummaryError as error:
             took = time.perf_counter() - started
-            tell(order.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            notify(order.callbacks, "error", replace(event, duration_s=took, error=str(error)))
             raise
     event = replace(event, duration_s=time.perf_counter() - started)
     event = _finished(event, planned, summary, order)
     if event.error:
-        tell(order.callbacks, "error", event)
-    tell(order.callbacks, "end", event)
+        notify(order.callbacks, "error", event)
+    notify(order.callbacks, "end", event)
     live = scene.folded(planned.fold).blocks
     return {
         **state,
@@ -152,7 +158,11 @@ def _summarized(
 
 
 def _summary_request(
-    scene: Scene, meter: Meter, batch: list[BaseMessage], planned: Plan, order: Order
+    scene: ContextParts,
+    meter: RequestCounter,
+    batch: list[BaseMessage],
+    planned: Plan,
+    order: Order,
 ) -> SummaryRequest:
     front = scene.front()
     return SummaryRequest(
@@ -179,7 +189,7 @@ def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order
     )
 
 
-def _running(scene: Scene, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
+def _running(scene: ContextParts, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
     folded = scene.tail[: planned.fold]
     covered = sum(len(group.source.messages) for group in folded)
     return {

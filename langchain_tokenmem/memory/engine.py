@@ -14,16 +14,21 @@ from typing import Any, Unpack, get_args
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene, remembered, scene_of
+from langchain_tokenmem.core.context_parts import (
+    ContextParts,
+    RequestCounter,
+    cached_count,
+    split_context,
+)
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.memory_block import recalled_ids
-from langchain_tokenmem.core.parse_cache import Memo
+from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import Around, Asked
-from langchain_tokenmem.core.trigger import Policy
-from langchain_tokenmem.core.view import View, view_of
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.compaction import Order, compaction, decided
@@ -42,9 +47,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _memos() -> Callable[..., Memo]:
+def _memos() -> Callable[..., ParseCache]:
     """Return what gives a conversation's memo: one for each key, the newest ones."""
-    return lru_cache(maxsize=_MEMOS)(lambda *_key: Memo())
+    return lru_cache(maxsize=_MEMOS)(lambda *_key: ParseCache())
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,15 @@ class Taken:
         exact: Whether the counts are exact.
     """
 
-    scene: Scene
+    scene: ContextParts
     budget: TokenBudget
-    meter: Meter
+    meter: RequestCounter
     state: MemoryState
     exact: bool
 
     def view(self) -> View:
         """Return the request for the call."""
-        return view_of(self.scene, self.budget, self.meter, exact=self.exact)
+        return build_view(self.scene, self.budget, self.meter, exact=self.exact)
 
     def shown(self) -> set[str]:
         """Return the ids of the messages that the request shows, recalled ones too."""
@@ -96,7 +101,7 @@ class Engine:
 
     budget: TokenBudget
     summarizer: Summarizer
-    policy: Policy
+    policy: SummaryPolicy
     callbacks: Sequence[CompactCallbacks]
     warn: Callable[[str], None]
     now: Callable[[], datetime]
@@ -104,7 +109,7 @@ class Engine:
     pin_first: bool
     dangling: Dangling
     legality: LegalityProfile | None
-    memos: Callable[..., Memo] = field(default_factory=_memos)
+    memos: Callable[..., ParseCache] = field(default_factory=_memos)
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, TokenBudget):
@@ -130,7 +135,7 @@ class Engine:
         """Return the counter that is used under a budget."""
         return self.counter or counter_for(budget.model)
 
-    def limit_of(self, around: Around) -> int:
+    def limit_of(self, around: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
         budget = around.get("budget") or self.budget
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
@@ -145,15 +150,15 @@ class Engine:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
     ) -> Taken:
-        """Return a conversation taken apart; keywords as in `Around`."""
+        """Return a conversation taken apart; keywords as in `RequestOptions`."""
         budget = budget or self.budget
         counter = self.counter_of(budget)
         profile = self._profile(budget)
         known = load_state(state)
-        meter = Meter(
-            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        meter = RequestCounter(
+            cached_count(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
         )
-        scene = scene_of(
+        scene = split_context(
             messages,
             known,
             meter,
@@ -181,14 +186,20 @@ class Engine:
         return Explanation(taken.view(), self.plan(taken), taken.scene.profile.name)
 
     def compaction(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **asked: Unpack[CompactionOptions],
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state."""
         taken, order, _ = self._begun(messages, state, **asked)
         return (yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order))
 
     def compaction_and_view(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **asked: Unpack[CompactionOptions],
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         taken, order, around = self._begun(messages, state, **asked)
@@ -204,8 +215,8 @@ class Engine:
         force: bool = False,
         instruction: str | None = None,
         steps: Steps = "all",
-        **around: Unpack[Around],
-    ) -> tuple[Taken, Order, Around]:
+        **around: Unpack[RequestOptions],
+    ) -> tuple[Taken, Order, RequestOptions]:
         """Return a conversation taken apart, how it is to be compacted, and what surrounds it."""
         taken = self.taken(messages, state, **around)
         order = replace(self._order(taken), force=force, instruction=instruction, steps=steps)

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.memory_block import Found
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
-from langchain_tokenmem.core.thread_names import is_part
+from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import Block, MemoryState
 
@@ -160,7 +160,7 @@ def _query_of(question: BaseMessage) -> str:
 def _is_ours(hit: Hit, whose: ConversationScope) -> bool:
     if hit.session_id != whose.session_id:
         # What a sub-agent has said is nobody else's memory.
-        return hit.session_id is None or not is_part(hit.session_id)
+        return hit.session_id is None or not is_subgraph_session(hit.session_id)
     if whose.branch is None or hit.document_id is not None:
         return True
     held = whose.branch.get(hit.message_id)

@@ -13,14 +13,14 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.closeable import Closing
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import Around, Asked
-from langchain_tokenmem.core.trigger import Policy, Trigger
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
@@ -42,7 +42,7 @@ from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 
 
-class TokenMemory(Closing):
+class TokenMemory(Closeable):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
@@ -107,7 +107,7 @@ class TokenMemory(Closing):
         self.engine = Engine(
             budget=budget or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
-            policy=Policy(trigger=trigger, max_tail_messages=max_tail_messages),
+            policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
             callbacks=tuple(callbacks),
             warn=self.warn_once,
             now=now,
@@ -134,7 +134,7 @@ class TokenMemory(Closing):
         return self.engine.summarizer
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> SummaryPolicy:
         """When a summary is due."""
         return self.engine.policy
 
@@ -150,7 +150,7 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **around: Unpack[RequestOptions],
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
@@ -160,7 +160,7 @@ class TokenMemory(Closing):
         Args:
             messages: The conversation, oldest first; system messages may stand in it.
             state: What was decided so far; None for nothing.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
@@ -171,7 +171,7 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **around: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
         return self.engine.plan(self.engine.taken(messages, state, **around))
@@ -180,14 +180,15 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
-            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see `Asked`.
+            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see
+                `CompactionOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
@@ -199,7 +200,7 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
         return await arun(self.engine.compaction(messages, state, **asked), self.summarizer)
@@ -209,7 +210,7 @@ class TokenMemory(Closing):
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
         whose: ConversationScope,
-        **around: Unpack[Around],
+        **around: Unpack[RequestOptions],
     ) -> MemoryState | None:
         """Return the state with a memory block for the newest question; `state` if none is due.
 
@@ -221,7 +222,7 @@ class TokenMemory(Closing):
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
             whose: ConversationScope conversation it is.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
@@ -249,7 +250,7 @@ class TokenMemory(Closing):
         """Return the counter that this memory uses under a budget."""
         return self.engine.counter_of(budget)
 
-    def limit_of(self, around: Around) -> int:
+    def limit_of(self, around: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
         return self.engine.limit_of(around)
 
@@ -257,7 +258,7 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **around: Unpack[RequestOptions],
     ) -> Explanation:
         """Return the exact list of the next model call, its parts, and what `compact` would do.
 

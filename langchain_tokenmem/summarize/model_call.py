@@ -29,7 +29,7 @@ _BOUND = frozenset(
 """What binds a model to tools or to a form of answer, in the words of the integrations."""
 
 
-def quiet_config(step: str, attempt: int) -> RunnableConfig:
+def unstreamed_config(step: str, attempt: int) -> RunnableConfig:
     """Return the config of a call that stays out of every stream.
 
     `nostream` is LangGraph's tag for that; it does not stop `astream_events`, whose handlers are
@@ -87,7 +87,7 @@ def _is_stream_handler(handler: Any) -> bool:
     return hasattr(handler, "tap_output_iter")
 
 
-def unbound(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+def without_bindings(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
     """Return a chat model without its tools and forms of answer; the given one is not changed.
 
     Anything that holds no chat model is returned as it is.

@@ -17,7 +17,7 @@ from typing import Protocol
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError
 from langchain_tokenmem.memory.drivers import PendingSummary, Work, arun, run
@@ -40,7 +40,7 @@ class TurnRequest:
         instruction: Instruction of a compaction that the agent asked for; None where it did not.
     """
 
-    options: Around = field(default_factory=Around)
+    options: RequestOptions = field(default_factory=RequestOptions)
     incoming: Sequence[BaseMessage] = ()
     steps: Steps | None = "all"
     instruction: str | None = None
@@ -64,7 +64,7 @@ class Snapshot:
     messages: Sequence[BaseMessage]
     state: MemoryState
     stored: MemoryState
-    options: Around
+    options: RequestOptions
     version: int = 0
     scope: ConversationScope | None = None
 

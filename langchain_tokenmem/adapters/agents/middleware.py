@@ -29,7 +29,7 @@ from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
 from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
@@ -189,7 +189,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             scope=recall_scope(memory, None),
             label=self._name,
         )
-        options: Around = {
+        options: RequestOptions = {
             "system": request.system_message,
             "tools": request.tools,
             "overhead_tokens": format_tokens(request.response_format, counter),

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from langchain_tokenmem.adapters.chains.message_io import with_id
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
@@ -126,7 +126,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         options = call.request.options
         overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
         system = merged_system([m for m in before if role_of(m) == "system"])
-        fitted: Around = {**options, "system": system, "overhead_tokens": overhead}
+        fitted: RequestOptions = {**options, "system": system, "overhead_tokens": overhead}
         return replace(call.request, incoming=incoming, options=fitted), examples
 
 

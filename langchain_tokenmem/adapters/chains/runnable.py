@@ -19,7 +19,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg, format_tokens
 from langchain_tokenmem.adapters.chains.message_io import Keys, added_up, messages_of, with_id
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, with_prompts
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -242,7 +242,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
                 f"list of messages, or name its key with input_messages_key."
             )
-        options: Around = {
+        options: RequestOptions = {
             "tools": self._tools,
             "overhead_tokens": self._overhead,
             "budget": configurable.get("token_budget"),

@@ -21,7 +21,7 @@ from langchain_tokenmem.adapters.run_context import (
     write_events,
 )
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.recalled_blocks import with_numbers
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -80,7 +80,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
                 "itself: a view must not take its place. Name another key."
             )
         self.memory = memory
-        self._options: Around = {
+        self._options: RequestOptions = {
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,

@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_ev
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.adapters.migration.other_savers import Place, checkpoints_of, thread_ids
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import (
     ConfigurationError,
     ScopeError,
@@ -44,7 +44,7 @@ def threads_of(
 
 def _is_usable(thread: Any) -> bool:
     try:
-        checked_thread(thread)
+        check_thread_id(thread)
     except ScopeError:
         return False
     return True

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from langchain_tokenmem.core.thread_names import checked_thread, thread_session
+from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import damaged, find_or_make_group
@@ -122,7 +122,7 @@ def find_space(connection: Connection, codec: Codec, thread_id: Any, ns: str) ->
         CorruptStoreError: When its row is damaged, or cannot be found and must be there.
         ScopeError: When the thread's id cannot be one.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     query = _FIND_LOCKED if is_writer(connection) else _FIND
     found = query.first(connection, {"thread": key, "ns": key_of(ns)})
     if found is None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
 
-from langchain_tokenmem.core.closeable import Closing
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
@@ -35,7 +35,7 @@ from langchain_tokenmem.storage.transcripts.sessions import (
 from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
 
 
-class TranscriptStore(SessionStates, Closing):
+class TranscriptStore(SessionStates, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
