@@ -1,16 +1,11 @@
-"""Carrying out a plan: the steps between a state and the next one.
-
-One generator holds the logic; `driven` and `adriven` are its two drivers.
-"""
+"""Compaction: the generator that carries out a plan, from a memory state to the next one."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
 
 from langchain_core.messages import BaseMessage
 
@@ -21,13 +16,9 @@ from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
+from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
-
-T = TypeVar("T")
-
-Work = Generator[SummaryRequest, Summary | SummaryError, T]
-"""Yields what the summarizer is asked, takes its answers, and returns what comes of it."""
 
 _MOST_SUMMARIES = 3
 """Summaries of one compaction; the second and third only where the request is still over the
@@ -98,51 +89,6 @@ def _gated(scene: ContextParts, planned: Plan, summarizer: Summarizer) -> Plan:
     return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
 
 
-def driven(work: Work[T], summarizer: Summarizer) -> T:
-    """Carry a compaction out, and return what comes of it."""
-    step = _advance(work, None)
-    while isinstance(step, SummaryRequest):
-        try:
-            answer: Summary | SummaryError = summarizer.summarize(step)
-        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-            answer = _as_summary_error(error)
-        step = _advance(work, answer)
-    return step
-
-
-async def adriven(work: Work[T], summarizer: Summarizer) -> T:
-    """Do the same as `driven` without blocking the event loop.
-
-    Everything but the summarizer's own calls runs in a thread: counting, where a vocabulary may be
-    loaded, planning, and the view.
-    """
-    step = await asyncio.to_thread(_advance, work, None)
-    while isinstance(step, SummaryRequest):
-        try:
-            answer: Summary | SummaryError = await summarizer.asummarize(step)
-        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-            answer = _as_summary_error(error)
-        step = await asyncio.to_thread(_advance, work, answer)
-    return step
-
-
-def _advance(work: Work[T], answer: Summary | SummaryError | None) -> SummaryRequest | T:
-    """Hand an answer to a compaction; return its next request, or what comes of it."""
-    try:
-        return next(work) if answer is None else work.send(answer)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
-def _as_summary_error(error: Exception) -> SummaryError:
-    if isinstance(error, SummaryError):
-        return error
-    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
 def _kept(scene: ContextParts, planned: Plan) -> list[str]:
     """Return the covered messages that stay visible; a store reads nothing else of them."""
     groups = scene.kept
@@ -186,33 +132,44 @@ def _summarized(
     event = CompactEvent("summary", reason, planned.before, planned.after, ids)
     notify(order.callbacks, "start", event)
     started = time.perf_counter()
-    answer: Summary | SummaryError = Summary("", "none", "none")
+    summary = Summary("", "none", "none")
     if planned.summary_tokens:
-        answer = yield SummaryRequest(
-            messages=batch,
-            max_tokens=planned.summary_tokens,
-            count_text=order.count_text,
-            prior=scene.summary["text"] if scene.summary else None,
-            instruction=order.instruction,
-            sent=scene.request_messages(),
-        )
+        try:
+            summary = (yield _summary_request(scene, batch, planned, order)) or summary
+        except SummaryError as error:
+            took = time.perf_counter() - started
+            notify(order.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            raise
     event = replace(event, duration_s=time.perf_counter() - started)
-    if isinstance(answer, SummaryError):
-        notify(order.callbacks, "error", replace(event, error=str(answer)))
-        raise answer
-    event = _finished(event, planned, answer, order)
+    event = _finished(event, planned, summary, order)
     if event.error:
         notify(order.callbacks, "error", event)
     notify(order.callbacks, "end", event)
     live = scene.with_folded(planned.fold).blocks
     return {
         **state,
-        "summary": _running(scene, planned, answer, order),
+        "summary": _running(scene, planned, summary, order),
         "kept": _kept(scene, planned),
         "cuts": dict(planned.cuts),
         "blocks": {key: block for key, block in state["blocks"].items() if key in live},
-        "totals": _added(state["totals"], answer),
+        "totals": _added(state["totals"], summary),
     }
+
+
+def _summary_request(
+    scene: ContextParts,
+    batch: list[BaseMessage],
+    planned: Plan,
+    order: Order,
+) -> SummaryRequest:
+    return SummaryRequest(
+        messages=batch,
+        max_tokens=planned.summary_tokens,
+        count_text=order.count_text,
+        prior=scene.summary["text"] if scene.summary else None,
+        instruction=order.instruction,
+        sent=scene.request_messages(),
+    )
 
 
 def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order) -> CompactEvent:

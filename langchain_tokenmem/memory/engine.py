@@ -1,7 +1,6 @@
 """What a memory does with a conversation: take it apart, plan, compact.
 
-A compaction is a generator from the messages to what the caller gets; `driven` and `adriven` make
-the calls that it asks for.
+A compaction is a generator; the drivers of `memory.drivers` make the calls that it asks for.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.compaction import Order, Work, compaction, decided
+from langchain_tokenmem.memory.compaction import Order, compaction, decided
+from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.base import TokenCounter

@@ -22,7 +22,7 @@ _MOST = 1_024
 
 
 @dataclass(frozen=True)
-class _Offer:
+class _FinishedSummary:
     """A finished summary.
 
     Attributes:
@@ -38,8 +38,8 @@ class _Offer:
     @classmethod
     def of(
         cls, messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState
-    ) -> _Offer | None:
-        """Return what a compaction of `messages` offers; None if it made no summary of them."""
+    ) -> _FinishedSummary | None:
+        """Return what a compaction of `messages` finisheds; None if it made no summary of them."""
         summary = after["summary"]
         if summary is None or summary == before["summary"]:
             return None
@@ -86,15 +86,15 @@ def carried_over(
         after: The state that it gave.
         now: The state as it stands now.
     """
-    offer = _Offer.of(messages, before, after)
-    return offer.taken(messages, now) if offer else None
+    finished = _FinishedSummary.of(messages, before, after)
+    return finished.taken(messages, now) if finished else None
 
 
-class Handover:
+class FinishedSummaries:
     """Keeps one finished summary for each conversation until a call takes it."""
 
     def __init__(self) -> None:
-        self._offers: OrderedDict[Hashable, _Offer] = OrderedDict()
+        self._finished: OrderedDict[Hashable, _FinishedSummary] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(
@@ -105,25 +105,25 @@ class Handover:
         after: MemoryState,
     ) -> None:
         """Offer the state that a compaction of `messages` under `before` has given."""
-        offer = _Offer.of(messages, before or new_state(), after)
-        if offer is None:
+        finished = _FinishedSummary.of(messages, before or new_state(), after)
+        if finished is None:
             return
         with self._lock:
-            self._offers.pop(key, None)
-            self._offers[key] = offer
-            while len(self._offers) > _MOST:
-                self._offers.popitem(last=False)
+            self._finished.pop(key, None)
+            self._finished[key] = finished
+            while len(self._finished) > _MOST:
+                self._finished.popitem(last=False)
 
     def take(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
     ) -> MemoryState | None:
         """Return the state that waits for a conversation, if it fits; the given one else."""
         with self._lock:
-            offer = self._offers.get(key)
-            taken = offer.taken(messages, state or new_state()) if offer else None
+            finished = self._finished.get(key)
+            taken = finished.taken(messages, state or new_state()) if finished else None
             if taken is None:
                 return state
-            del self._offers[key]
+            del self._finished[key]
         return taken
 
 

@@ -63,8 +63,8 @@ class Recaller(Protocol):
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Whose conversation it is, and which messages are its own.
+class ConversationScope:
+    """ConversationScope conversation it is, and which messages are its own.
 
     Attributes:
         session_id: Names the conversation.
@@ -101,7 +101,7 @@ def _words_of(question: BaseMessage) -> str:
 def found_by(
     recall: Recaller,
     question: BaseMessage,
-    whose: Whose,
+    whose: ConversationScope,
     scope: RecallScope,
     shown: Collection[str],
     warn: Callable[[str], None],
@@ -125,7 +125,7 @@ def found_by(
 def _search(
     recall: Recaller,
     question: BaseMessage,
-    whose: Whose,
+    whose: ConversationScope,
     scope: RecallScope,
     shown: Collection[str],
 ) -> Sequence[Hit]:
@@ -157,7 +157,7 @@ def _query_of(question: BaseMessage) -> str:
     return "\n".join(texts)[:_LONGEST_QUERY].strip()
 
 
-def _is_ours(hit: Hit, whose: Whose) -> bool:
+def _is_ours(hit: Hit, whose: ConversationScope) -> bool:
     if hit.session_id != whose.session_id:
         # What a sub-agent has said is nobody else's memory.
         return hit.session_id is None or not is_subgraph_session(hit.session_id)

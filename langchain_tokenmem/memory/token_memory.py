@@ -23,14 +23,14 @@ from langchain_tokenmem.core.request_options import CompactionOptions, RequestOp
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.background import SummaryJobs, checked_seconds
-from langchain_tokenmem.memory.compaction import adriven, driven
+from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
+from langchain_tokenmem.memory.drivers import arun, run
 from langchain_tokenmem.memory.engine import Engine, utc_now
-from langchain_tokenmem.memory.finished_summaries import Handover
+from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.recalled_blocks import (
+    ConversationScope,
     Recaller,
     RecallScope,
-    Whose,
     checked_scope,
     found_by,
     question_of,
@@ -104,7 +104,7 @@ class TokenMemory(Closeable):
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         """Log a warning; the same one is logged once."""
-        self._engine = Engine(
+        self.engine = Engine(
             budget=budget or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
@@ -120,27 +120,27 @@ class TokenMemory(Closeable):
         self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
-        self.jobs = SummaryJobs(summary_timeout_s, self._engine.gave_up)
-        self.handover = Handover()
+        self.background_summaries = BackgroundSummarizer(summary_timeout_s, self.engine.gave_up)
+        self.finished_summaries = FinishedSummaries()
 
     @property
     def budget(self) -> TokenBudget:
         """The window and its thresholds."""
-        return self._engine.budget
+        return self.engine.budget
 
     @property
     def summarizer(self) -> Summarizer:
         """What writes running summaries."""
-        return self._engine.summarizer
+        return self.engine.summarizer
 
     @property
     def policy(self) -> SummaryPolicy:
         """When a summary is due."""
-        return self._engine.policy
+        return self.engine.policy
 
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
-        self.jobs.wait()
+        self.background_summaries.wait()
 
     async def aclose(self) -> None:
         """Do the same as `close` without blocking the event loop."""
@@ -165,7 +165,7 @@ class TokenMemory(Closeable):
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self._engine.taken(messages, state, **around).view()
+        return self.engine.taken(messages, state, **around).view()
 
     def plan(
         self,
@@ -174,7 +174,7 @@ class TokenMemory(Closeable):
         **around: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self._engine.plan(self._engine.taken(messages, state, **around))
+        return self.engine.plan(self.engine.taken(messages, state, **around))
 
     def compact(
         self,
@@ -194,7 +194,7 @@ class TokenMemory(Closeable):
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        return driven(self._engine.compaction(messages, state, **asked), self.summarizer)
+        return run(self.engine.compaction(messages, state, **asked), self.summarizer)
 
     async def acompact(
         self,
@@ -203,32 +203,13 @@ class TokenMemory(Closeable):
         **asked: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        return await adriven(self._engine.compaction(messages, state, **asked), self.summarizer)
-
-    def compact_and_view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **asked: Unpack[CompactionOptions],
-    ) -> tuple[MemoryState, View]:
-        """Do `compact` and `view` in one go, which takes the conversation apart only once."""
-        return driven(self._engine.compaction_and_view(messages, state, **asked), self.summarizer)
-
-    async def acompact_and_view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **asked: Unpack[CompactionOptions],
-    ) -> tuple[MemoryState, View]:
-        """Do the same as `compact_and_view` without blocking the event loop."""
-        work = self._engine.compaction_and_view(messages, state, **asked)
-        return await adriven(work, self.summarizer)
+        return await arun(self.engine.compaction(messages, state, **asked), self.summarizer)
 
     def recalled(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
-        whose: Whose,
+        whose: ConversationScope,
         **around: Unpack[RequestOptions],
     ) -> MemoryState | None:
         """Return the state with a memory block for the newest question; `state` if none is due.
@@ -240,7 +221,7 @@ class TokenMemory(Closeable):
         Args:
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
-            whose: Whose conversation it is.
+            whose: ConversationScope conversation it is.
             around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
@@ -251,7 +232,7 @@ class TokenMemory(Closeable):
         question = question_of(messages, known)
         if self.recall is None or question is None:
             return state
-        taken = self._engine.taken(messages, known, **around)
+        taken = self.engine.taken(messages, known, **around)
         scope, shown = self.recall_scope, taken.shown()
         found = found_by(self.recall, question, whose, scope, shown, self.warn_once)
         if found is None:
@@ -267,11 +248,11 @@ class TokenMemory(Closeable):
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
-        return self._engine.counter_of(budget)
+        return self.engine.counter_of(budget)
 
     def limit_of(self, around: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
-        return self._engine.limit_of(around)
+        return self.engine.limit_of(around)
 
     def explain(
         self,
@@ -283,7 +264,7 @@ class TokenMemory(Closeable):
 
         Nothing is called or changed. The list is that of `view`; arguments and errors as there.
         """
-        return self._engine.explanation(self._engine.taken(messages, state, **around))
+        return self.engine.explanation(self.engine.taken(messages, state, **around))
 
     def for_model(self, model: Any) -> TokenMemory:
         """Return this memory with the provider's rules of a model; itself if `legality` was given.
@@ -291,9 +272,9 @@ class TokenMemory(Closeable):
         Args:
             model: A chat model, or a runnable around one.
         """
-        engine = self._engine.for_model(model)
-        if engine is self._engine:
+        engine = self.engine.for_model(model)
+        if engine is self.engine:
             return self
         own = copy.copy(self)
-        own._engine = engine  # noqa: SLF001  # a copy of its own
+        own.engine = engine
         return own

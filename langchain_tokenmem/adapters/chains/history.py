@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -14,8 +15,14 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcripts.store import TranscriptStore
-from langchain_tokenmem.turns.conversation import Request, stamped
-from langchain_tokenmem.turns.session import Session
+from langchain_tokenmem.turns.stored_session import StoredSession, with_time
+from langchain_tokenmem.turns.turn import (
+    TurnRequest,
+    acompact_now,
+    atake_turn,
+    compact_now,
+    take_turn,
+)
 
 
 class TokenMemoryChatHistory(BaseChatMessageHistory):
@@ -56,10 +63,12 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         tools: Sequence[Any] | None = None,
         budget: TokenBudget | None = None,
     ) -> None:
-        self._session = Session(
+        self._session = StoredSession(
             memory or TokenMemory(), store or TranscriptStore(), session_id, user_id
         )
-        self._request = Request(tools=tools, overhead_tokens=overhead_tokens, budget=budget)
+        self._request = TurnRequest(
+            {"tools": tools, "overhead_tokens": overhead_tokens, "budget": budget}
+        )
         self._frozen: View | None = None
 
     @property
@@ -97,7 +106,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Return every message ever added, in order, after any number of compactions."""
         session = self._session
         rows = session.store.rows(session.session_id, user_id=session.user_id)
-        return [stamped(row) for row in rows]
+        return [with_time(row) for row in rows]
 
     async def afull_history(self) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""
@@ -121,12 +130,13 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             The state of the session afterwards.
         """
         self._frozen = None
-        return self._session.compact(self._request, instruction=instruction)
+        return compact_now(self._session, replace(self._request, instruction=instruction))
 
     async def acompact(self, instruction: str | None = None) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
         self._frozen = None
-        return await self._session.acompact(self._request, instruction=instruction)
+        request = replace(self._request, instruction=instruction)
+        return await acompact_now(self._session, request)
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
@@ -134,10 +144,10 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def _view(self) -> View:
         if self._frozen is None:
-            self._frozen = self._session.view(self._request)
+            self._frozen = take_turn(self._session, self._request).view
         return self._frozen
 
     async def _aview(self) -> View:
         if self._frozen is None:
-            self._frozen = await self._session.aview(self._request)
+            self._frozen = (await atake_turn(self._session, self._request)).view
         return self._frozen

@@ -24,17 +24,18 @@ from pydantic import BaseModel
 from langchain_tokenmem.adapters.chains.message_io import with_id
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
-from langchain_tokenmem.turns.conversation import Request
-from langchain_tokenmem.turns.session import Session
+from langchain_tokenmem.turns.stored_session import StoredSession
+from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
 
 _PLACE = HumanMessage("", id="tm-history")
 """Stands in the rendered prompt where the history goes."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One call.
+class ChainCall:
+    """One call of a chain with a memory.
 
     Attributes:
         session: Its conversation.
@@ -43,9 +44,9 @@ class Turn:
         shown: Ids of the view that was put into the chain's input.
     """
 
-    session: Session
+    session: StoredSession
     messages: list[BaseMessage]
-    request: Request
+    request: TurnRequest
     shown: frozenset[str | None] = frozenset()
 
 
@@ -53,10 +54,10 @@ class FittedPrompt(Runnable[Any, PromptValue]):
     """A chat prompt whose history is fitted to what the rest of the prompt leaves."""
 
     def __init__(
-        self, prompt: BaseChatPromptTemplate, turn: Turn, place: str, *, is_history: bool
+        self, prompt: BaseChatPromptTemplate, call: ChainCall, place: str, *, is_history: bool
     ) -> None:
         self._prompt = prompt
-        self._turn = turn
+        self._call = call
         self._place = place
         self._is_history = is_history
 
@@ -72,7 +73,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return ChatPromptValue(messages=rendered)
         request, examples = fitting
-        return _finished(self._turn.session.view(request), examples)
+        return _finished(take_turn(self._call.session, request).view, examples)
 
     async def ainvoke(
         self,
@@ -86,7 +87,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return value
         request, examples = fitting
-        return _finished(await self._turn.session.aview(request), examples)
+        return _finished((await atake_turn(self._call.session, request)).view, examples)
 
     def _empty(self, given: Any) -> Any:
         """Return the prompt's input with a mark where the history goes, if it goes there by name.
@@ -103,30 +104,30 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         parts = getattr(self._prompt, "messages", ())
         return {part.variable_name for part in parts if isinstance(part, MessagesPlaceholder)}
 
-    def _fitting(self, rendered: Sequence[BaseMessage]) -> tuple[Request, list[BaseMessage]] | None:
+    def _fitting(
+        self, rendered: Sequence[BaseMessage]
+    ) -> tuple[TurnRequest, list[BaseMessage]] | None:
         """Return what surrounds the history, and the examples in front; None without a history.
 
         Under another key the history is known by the ids of its messages.
         """
-        turn = self._turn
-        new = {message.id for message in turn.messages}
-        shown = {_PLACE.id, *(turn.shown - new)}
+        call = self._call
+        new = {message.id for message in call.messages}
+        shown = {_PLACE.id, *(call.shown - new)}
         places = [index for index, message in enumerate(rendered) if message.id in shown]
         if not places:
             return None
         before, after = list(rendered[: places[0]]), list(rendered[places[-1] + 1 :])
         examples = [message for message in before if role_of(message) != "system"]
-        incoming = _named(after, turn.messages)
+        incoming = _named(after, call.messages)
         if not self._is_history:
-            incoming = [*turn.messages, *(one for one in after if one.id not in new)]
-        count = turn.session.memory.counter_of(turn.session.memory.budget).message
-        request = replace(
-            turn.request,
-            incoming=incoming,
-            system=merged_system([m for m in before if role_of(m) == "system"]),
-            overhead_tokens=turn.request.overhead_tokens + sum(map(count, examples)),
-        )
-        return request, examples
+            incoming = [*call.messages, *(one for one in after if one.id not in new)]
+        count = call.session.memory.counter_of(call.session.memory.budget).message
+        options = call.request.options
+        overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
+        system = merged_system([m for m in before if role_of(m) == "system"])
+        fitted: RequestOptions = {**options, "system": system, "overhead_tokens": overhead}
+        return replace(call.request, incoming=incoming, options=fitted), examples
 
 
 def _finished(view: View, examples: list[BaseMessage]) -> PromptValue:

@@ -18,13 +18,14 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg, format_tokens
 from langchain_tokenmem.adapters.chains.message_io import Keys, added_up, messages_of, with_id
-from langchain_tokenmem.adapters.chains.prompt import FittedPrompt, Turn, with_prompts
+from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, with_prompts
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcripts.store import TranscriptStore
-from langchain_tokenmem.turns.conversation import Request
-from langchain_tokenmem.turns.session import Session
+from langchain_tokenmem.turns.stored_session import StoredSession
+from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
 
 
 def with_token_memory(
@@ -168,12 +169,12 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Any:
-        turn = self._turn(value, config)
-        chain, given = self._prepared(value, turn)
+        call = self._call_of(value, config)
+        chain, given = self._prepared(value, call)
         output = chain.invoke(
             given, patch_config(config, callbacks=run_manager.get_child()), **kwargs
         )
-        self._store(turn, output)
+        self._store(call, output)
         return output
 
     async def _ainvoke(
@@ -183,12 +184,12 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Any:
-        turn = self._turn(value, config)
-        chain, given = await self._aprepared(value, turn)
+        call = self._call_of(value, config)
+        chain, given = await self._aprepared(value, call)
         output = await chain.ainvoke(
             given, patch_config(config, callbacks=run_manager.get_child()), **kwargs
         )
-        await self._astore(turn, output)
+        await self._astore(call, output)
         return output
 
     def _transform(
@@ -199,14 +200,14 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         **kwargs: Any,
     ) -> Iterator[Any]:
         value = added_up(list(pieces))
-        turn = self._turn(value, config)
-        chain, given = self._prepared(value, turn)
+        call = self._call_of(value, config)
+        chain, given = self._prepared(value, call)
         chunks = []
         child = patch_config(config, callbacks=run_manager.get_child())
         for chunk in chain.stream(given, child, **kwargs):
             chunks.append(chunk)
             yield chunk
-        self._store(turn, added_up(chunks))
+        self._store(call, added_up(chunks))
 
     async def _atransform(
         self,
@@ -216,16 +217,16 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         value = added_up([piece async for piece in pieces])
-        turn = self._turn(value, config)
-        chain, given = await self._aprepared(value, turn)
+        call = self._call_of(value, config)
+        chain, given = await self._aprepared(value, call)
         chunks = []
         child = patch_config(config, callbacks=run_manager.get_child())
         async for chunk in chain.astream(given, child, **kwargs):
             chunks.append(chunk)
             yield chunk
-        await self._astore(turn, added_up(chunks))
+        await self._astore(call, added_up(chunks))
 
-    def _turn(self, value: Any, config: RunnableConfig) -> Turn:
+    def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
         session_id = configurable.get("session_id")
         if not isinstance(session_id, str) or not session_id:
@@ -233,7 +234,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
                 "This chain has a memory: name the session, "
                 'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
             )
-        session = Session(self.memory, self.store, session_id, configurable.get("user_id"))
+        session = StoredSession(self.memory, self.store, session_id, configurable.get("user_id"))
         given = value.get(self._keys.of_input(value)) if isinstance(value, dict) else value
         messages = [with_id(message) for message in messages_of(given, HumanMessage)]
         if not messages:
@@ -241,50 +242,50 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
                 f"list of messages, or name its key with input_messages_key."
             )
-        request = Request(
-            incoming=messages,
-            tools=self._tools,
-            overhead_tokens=self._overhead,
-            budget=configurable.get("token_budget"),
-        )
-        return Turn(session, messages, request)
+        options: RequestOptions = {
+            "tools": self._tools,
+            "overhead_tokens": self._overhead,
+            "budget": configurable.get("token_budget"),
+        }
+        request = TurnRequest(options, messages)
+        return ChainCall(session, messages, request)
 
-    def _prepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        return self._fitted(value, turn, turn.session.view(turn.request))
+    def _prepared(self, value: Any, call: ChainCall) -> tuple[Runnable[Any, Any], Any]:
+        return self._fitted(value, call, take_turn(call.session, call.request).view)
 
-    async def _aprepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        return self._fitted(value, turn, await turn.session.aview(turn.request))
+    async def _aprepared(self, value: Any, call: ChainCall) -> tuple[Runnable[Any, Any], Any]:
+        return self._fitted(value, call, (await atake_turn(call.session, call.request)).view)
 
-    def _fitted(self, value: Any, turn: Turn, view: View) -> tuple[Runnable[Any, Any], Any]:
+    def _fitted(self, value: Any, call: ChainCall, view: View) -> tuple[Runnable[Any, Any], Any]:
         """Return the chain with prompts that fit, and its input with the view in its place."""
-        turn = replace(turn, shown=frozenset(message.id for message in view.messages))
+        call = replace(call, shown=frozenset(message.id for message in view.messages))
         keys = self._keys
         place = keys.history or (keys.of_input(value) if isinstance(value, dict) else "")
 
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
-            return FittedPrompt(prompt, turn, place, is_history=bool(keys.history))
+            return FittedPrompt(prompt, call, place, is_history=bool(keys.history))
 
-        return with_prompts(self.bound, fitted) or self.bound, self._given(value, turn, view)
+        return with_prompts(self.bound, fitted) or self.bound, self._given(value, call, view)
 
-    def _given(self, value: Any, turn: Turn, view: View) -> Any:
+    def _given(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
         if not isinstance(value, dict):
             return view.messages
         if self._keys.history is None:
             return {**value, self._keys.of_input(value): view.messages}
-        new = {message.id for message in turn.messages}
+        new = {message.id for message in call.messages}
         history = [message for message in view.messages if message.id not in new]
         return {**value, self._keys.history: history}
 
-    def _store(self, turn: Turn, output: Any) -> None:
-        session = turn.session
-        session.store.add(session.session_id, self._said(turn, output), user_id=session.user_id)
+    def _store(self, call: ChainCall, output: Any) -> None:
+        session = call.session
+        session.store.add(session.session_id, self._said(call, output), user_id=session.user_id)
 
-    async def _astore(self, turn: Turn, output: Any) -> None:
-        session = turn.session
+    async def _astore(self, call: ChainCall, output: Any) -> None:
+        session = call.session
         await session.store.aadd(
-            session.session_id, self._said(turn, output), user_id=session.user_id
+            session.session_id, self._said(call, output), user_id=session.user_id
         )
 
-    def _said(self, turn: Turn, output: Any) -> list[BaseMessage]:
-        return [*turn.messages, *messages_of(self._keys.answer_in(output), AIMessage)]
+    def _said(self, call: ChainCall, output: Any) -> list[BaseMessage]:
+        return [*call.messages, *messages_of(self._keys.answer_in(output), AIMessage)]

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, RemoveMessage
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
 
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
-from langchain_tokenmem.core.thread_names import thread_session
-from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcripts.store import TranscriptStore
 
@@ -29,27 +25,6 @@ class Archive:
     store: TranscriptStore
     session_id: str
     user_id: str | None = None
-
-
-def config_scope(config: RunnableConfig | None) -> tuple[str, str | None]:
-    """Return session and user of a run: the thread, with the namespace of a sub-graph.
-
-    Ids of tasks are left out of the namespace, so that each run of a sub-graph finds its own.
-
-    Raises:
-        ScopeError: When the run has no thread.
-    """
-    configurable = ensure_config(config).get("configurable") or {}
-    thread = configurable.get("thread_id")
-    if not isinstance(thread, str) or not thread:
-        raise ScopeError(
-            "Messages are kept by thread: name it, "
-            'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
-        )
-    # The last part names the node itself. A checkpointer on the same store keeps the messages of
-    # the thread in this session, too.
-    parents = (configurable.get("checkpoint_ns") or "").split("|")[:-1]
-    return thread_session(thread, "|".join(parents)), configurable.get("user_id")
 
 
 @dataclass(frozen=True)

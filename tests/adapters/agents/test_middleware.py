@@ -29,6 +29,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.adapters.agents.overflow import OVERFLOW_MESSAGES, is_overflow
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.memory.engine import Engine
 from tests.adapters.strict import run_strictly
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import StrictModel
@@ -264,13 +265,13 @@ def test_everything_around_the_conversation_is_counted():
         memory = memory_of(4_000)
         seen = []
 
-        class Probe(TokenMemory):
-            def compact_and_view(self, messages, state=None, **around):
-                state, view = super().compact_and_view(messages, state, **around)
+        class Probe(Engine):
+            def compaction_and_view(self, messages, state=None, **around):
+                state, view = yield from super().compaction_and_view(messages, state, **around)
                 seen.append(view.usage.parts)
                 return state, view
 
-        memory.__class__ = Probe
+        memory.engine = Probe(**vars(memory.engine))
         script = [AIMessage('{"text": "x", "reasons": []}')]
         if keywords.get("response_format") is Answer or isinstance(
             keywords.get("response_format"), ToolStrategy
