@@ -1,13 +1,13 @@
 """Looks at a request as a strict provider would, and asks whether it still holds what it must.
 
-Written apart from `core.legality`: a fault there shall show here.
+It shares no code with `core.repair` and `core.provider_format`, so that a fault there shows here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import (
     BaseMessage,
@@ -35,9 +35,9 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
         *order_faults(request),
         *pairing_faults(request),
         *duplicate_faults(request),
-        *newest_human_faults(history, request),
+        *human_faults("the newest human message", reversed(history), history, request),
         *newest_group_faults(history, request),
-        *first_request_faults(history, request),
+        *human_faults("the first request", history, history, request),
     ]
 
 
@@ -86,24 +86,17 @@ def duplicate_faults(request: Sequence[BaseMessage]) -> list[str]:
     ]
 
 
-def newest_human_faults(
-    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+def human_faults(
+    what: str,
+    order: Iterable[BaseMessage],
+    history: Sequence[BaseMessage],
+    request: Sequence[BaseMessage],
 ) -> list[str]:
-    """Return a fault when the newest human message is neither there nor there capped."""
-    newest = next((one for one in reversed(history) if isinstance(one, HumanMessage)), None)
-    if newest is None:
+    """Return a fault when the first human message in `order` is not there, not even capped."""
+    human = next((message for message in order if isinstance(message, HumanMessage)), None)
+    if human is None:
         return []
-    return _absence("the newest human message", newest, _standing_for(newest, request, history))
-
-
-def first_request_faults(
-    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
-) -> list[str]:
-    """Return a fault when the user's first request is neither there nor there capped."""
-    first = next((one for one in history if isinstance(one, HumanMessage)), None)
-    if first is None:
-        return []
-    return _absence("the first request", first, _standing_for(first, request, history))
+    return _absence(what, human, _standing_for(human, request, history))
 
 
 def newest_group_faults(

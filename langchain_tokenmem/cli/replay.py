@@ -9,44 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
 from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
-from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-
-class _View(Protocol):
-    @property
-    def messages(self) -> Sequence[BaseMessage]: ...
-    @property
-    def usage(self) -> TokenUsage: ...
-    @property
-    def warnings(self) -> Sequence[str]: ...
-
-
-class Memory(Protocol):
-    """What replay needs of a `TokenMemory`."""
-
-    @property
-    def budget(self) -> TokenBudget:
-        """The budget that is played against."""
-
-    def compact(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, *, tools: Any = None
-    ) -> MemoryState:
-        """Do what is due; return the same state when nothing was."""
-
-    def view(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, *, tools: Any = None
-    ) -> _View:
-        """Return the request."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +110,7 @@ def _faults_of(call: CallReport) -> list[str]:
 class _Measured:
     """What stays the same through one conversation."""
 
-    memory: Memory
+    memory: TokenMemory
     counter: ReferenceCounter
     tools: Sequence[Mapping[str, Any]]
 
@@ -154,7 +128,7 @@ class _Played:
 def replay_conversation(
     messages: Sequence[BaseMessage],
     *,
-    memory: Memory,
+    memory: TokenMemory,
     counter: ReferenceCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     name: str = "conversation",

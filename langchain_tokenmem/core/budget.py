@@ -17,6 +17,10 @@ DEFAULT_CONTEXT_WINDOW = 16_384
 MIN_CONTEXT_WINDOW = 256
 """Below this many tokens a question, an answer and a summary have no room beside each other."""
 
+REPLY_TOKENS = 3
+"""Tokens that every request adds for the start of the reply: `<|start|>assistant<|message|>` in the
+OpenAI cookbook, "How to count tokens with tiktoken"."""
+
 EXACT_MARGIN = 0.02
 ESTIMATE_MARGIN = 0.10
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.inserted_text import (
     left_out_text,
     merged_system,
@@ -29,9 +30,6 @@ from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAG
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-REPLY_PRIMING = 3
-"""Tokens that every request adds for the start of the reply (OpenAI's published formula)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,22 +169,20 @@ class ContextParts:
         """Return the tokens of each part of the request."""
         own = self.counter.message(self.system) if self.system is not None else 0
         system = self.system_message()
-        kept, tail = sum(self.sizes(self.kept)), sum(self.sizes(self.tail))
-        blocks = [
-            sum(self._block_tokens(group) for group in groups) if self.blocks else 0
-            for groups in (self.kept, self.tail)
-        ]
+        pinned = sum(self.counter.group_sizes(self.kept, self.cuts).tokens)
+        tail = sum(self.counter.group_sizes(self.tail, self.cuts).tokens)
+        blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
-            added = sum(map(self.counter.message, self.body())) - kept - tail
+            added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
         else:
             added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
-            "system": own + self.counter.overhead + REPLY_PRIMING,
+            "system": own + self.counter.overhead + REPLY_TOKENS,
             "tools": self.counter.tools,
-            "pinned": kept - blocks[0],
+            "pinned": pinned,
             "summary": (self.counter.message(system) if system is not None else 0) - own,
-            "memory_block": sum(blocks),
-            "tail": tail - blocks[1] + added,
+            "memory_block": blocks,
+            "tail": tail + added,
         }
 
     def _starts_with_human(self) -> bool:

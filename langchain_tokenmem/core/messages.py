@@ -40,12 +40,10 @@ SPOKEN_TYPES = frozenset({"human", "ai", "tool"})
 """Types of messages that are spoken whatever else they hold."""
 
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "text-plain"})
+_REASONING_BLOCKS = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 _HIDDEN_BLOCKS = frozenset(
     {
-        "reasoning",
-        "reasoning_content",
-        "thinking",
-        "redacted_thinking",
+        *_REASONING_BLOCKS,
         "tool_use",
         "tool_call",
         "tool_call_chunk",
@@ -83,6 +81,18 @@ def _block_text(block: Any) -> str:
     if kind in _HIDDEN_BLOCKS:
         return ""
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
+
+
+def is_reasoning_block(block: Any) -> bool:
+    """Return whether a content block holds a model's reasoning."""
+    return isinstance(block, dict) and block.get("type") in _REASONING_BLOCKS
+
+
+def is_blank_block(block: Any) -> bool:
+    """Return whether a content block is a text without a visible character."""
+    if isinstance(block, str):
+        return not block.strip()
+    return isinstance(block, dict) and "text" in block and not str(block["text"] or "").strip()
 
 
 def digest_of(message: BaseMessage) -> str:

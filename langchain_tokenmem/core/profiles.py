@@ -1,4 +1,4 @@
-"""What each provider refuses beyond the common ground of `legality`, and whose model it is.
+"""What each provider refuses beyond the common ground, and whose model it is.
 
 Sources: the providers' API references (OpenAI chat and responses, Anthropic messages, Gemini
 generateContent, Bedrock Converse) and the chat templates of Mistral, as of November 2026.

@@ -12,7 +12,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.core.messages import Role, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    Role,
+    is_blank_block,
+    is_reasoning_block,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.core.profiles import LegalityProfile
 
 BRIDGE_TEXT = "[No message was recorded here.]"
@@ -24,7 +30,6 @@ CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
 BLANK_TEXT = "[empty message]"
 """What a human message without content says where a provider refuses it."""
 
-_REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 _REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
@@ -52,18 +57,12 @@ def _without_blanks(message: BaseMessage) -> BaseMessage:
     """Return the message without blank text blocks; a human one never without any text."""
     content: Any = message.content
     if isinstance(content, list):
-        content = [block for block in content if not _is_blank(block)]
+        content = [block for block in content if not is_blank_block(block)]
     if role_of(message) == "human" and not text_of(message).strip():
         content = BLANK_TEXT
     elif content == message.content:
         return message
     return message.model_copy(update={"content": content or ""})
-
-
-def _is_blank(block: Any) -> bool:
-    if isinstance(block, str):
-        return not block.strip()
-    return isinstance(block, dict) and "text" in block and not str(block["text"] or "").strip()
 
 
 def _is_foreign(message: AIMessage, profile: LegalityProfile) -> bool:
@@ -80,7 +79,7 @@ def _without_reasoning(message: AIMessage) -> AIMessage:
     kept = {key: value for key, value in extras.items() if key not in _REASONING_KWARGS}
     content: Any = message.content
     if isinstance(content, list):
-        content = [block for block in content if not _is_reasoning(block)] or ""
+        content = [block for block in content if not is_reasoning_block(block)] or ""
     if content == message.content and len(kept) == len(extras):
         return message
     return message.model_copy(update={"content": content, "additional_kwargs": kept})
@@ -91,13 +90,9 @@ def _without_last_reasoning(message: AIMessage) -> AIMessage:
     if isinstance(content, str) or message.tool_calls or message.invalid_tool_calls:
         return message
     end = len(content)
-    while end and _is_reasoning(content[end - 1]):
+    while end and is_reasoning_block(content[end - 1]):
         end -= 1
     return message if end == len(content) else message.model_copy(update={"content": content[:end]})
-
-
-def _is_reasoning(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") in _REASONING
 
 
 def _without_server_ids(message: AIMessage) -> AIMessage:
@@ -115,7 +110,7 @@ def _without_id(block: Any) -> Any:
     """Return a block without its server id; None for reasoning that is nothing else."""
     if not isinstance(block, dict) or not str(block.get("id") or "").startswith(_SERVER_IDS):
         return block
-    if _is_reasoning(block) and not block.get("encrypted_content"):
+    if is_reasoning_block(block) and not block.get("encrypted_content"):
         return None
     return {key: value for key, value in block.items() if key != "id"}
 

@@ -18,7 +18,14 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langchain_tokenmem.core.messages import Group, call_ids, result_id, role_of
+from langchain_tokenmem.core.messages import (
+    Group,
+    call_ids,
+    is_blank_block,
+    is_reasoning_block,
+    result_id,
+    role_of,
+)
 
 Dangling = Literal["answer", "drop"]
 """What becomes of a tool call without a result: it is answered as interrupted, or its whole group
@@ -28,8 +35,6 @@ INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
 FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
 """Stands first where no human message does: Gemini, Anthropic and strict templates refuse a list
 that begins with the assistant."""
-
-_REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +167,10 @@ def has_no_content(message: BaseMessage) -> bool:
         return False
     if isinstance(message.content, str):
         return not message.content.strip()
-    return all(_is_empty(block) for block in message.content)
-
-
-def _is_empty(block: Any) -> bool:
-    if isinstance(block, str):
-        return not block.strip()
-    if not isinstance(block, dict) or block.get("type") in _REASONING:
-        return True
-    return "text" in block and not str(block["text"] or "").strip()
+    return all(
+        is_blank_block(block) or is_reasoning_block(block) or not isinstance(block, (str, dict))
+        for block in message.content
+    )
 
 
 def _interrupted(message: AIMessage, key: str) -> ToolMessage:

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.planning import fit_to_limit
+from langchain_tokenmem.core.planning import Plan, fit_to_limit
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,22 @@ class View:
     usage: TokenUsage
     warnings: tuple[str, ...] = ()
     left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The exact list of a model call and the plan before it.
+
+    Attributes:
+        view: The list as it would be sent now, with tokens by part and warnings.
+        plan: What `compact` would do first: the reason, the cuts, how many groups it would fold,
+            tokens before and after.
+        profile: Whose rules the list obeys.
+    """
+
+    view: View
+    plan: Plan
+    profile: str
 
 
 def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:

@@ -20,7 +20,6 @@ from langchain_tokenmem.core.context_parts import (
     cached_count,
     split_context,
 )
-from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
@@ -28,7 +27,7 @@ from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_fo
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.view import View, build_view
+from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.compaction import Order, compaction, decided

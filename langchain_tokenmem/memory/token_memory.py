@@ -14,14 +14,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
-from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
 from langchain_tokenmem.memory.drivers import arun, run

@@ -26,11 +26,9 @@ from langchain_tokenmem.tokens.blocks import as_list, as_mapping, first_of, inli
 from langchain_tokenmem.tokens.media import ImageRule
 from langchain_tokenmem.tokens.schemas import compact_json
 
-# OpenAI cookbook, "How to count tokens with tiktoken": tokens_per_message, tokens_per_name and the
-# reply's priming with <|start|>assistant<|message|>.
+# OpenAI cookbook, "How to count tokens with tiktoken": tokens_per_message, tokens_per_name.
 MESSAGE_FRAME = 3
 NAME_FRAME = 1
-REPLY_PRIMING = 3
 TOOL_CALL_FRAME = 3
 # Reasoning that only comes encrypted: 8 characters a token (base64 of a compressed text), at most
 # this many. The real number stands in `usage_metadata` where the provider reports it.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import CountCache, dumped, plain_key, structured_key
-from langchain_tokenmem.tokens.content import MESSAGE_FRAME, REPLY_PRIMING, message_tokens
+from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
 from langchain_tokenmem.tokens.media import ImageRule
@@ -136,7 +137,7 @@ class _Counter:
             The sum of `message(m)`, `tools(tools)` and 3 tokens for the reply's priming.
         """
         started = time.perf_counter()
-        total, cached = REPLY_PRIMING + self.tools(tools), True
+        total, cached = REPLY_TOKENS + self.tools(tools), True
         for message in messages:
             tokens, known = self._message(message)
             total += tokens

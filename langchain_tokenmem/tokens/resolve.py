@@ -1,4 +1,4 @@
-"""From a model or its name to a token counter and a context window."""
+"""Selection of the token counter that fits a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.core.budget import model_name, profile_of
+from langchain_tokenmem.core.budget import model_name
 from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY
@@ -95,19 +95,6 @@ def counter_for(
         return _counter(_OWN, allow_download)
     name = model if isinstance(model, str) else model_name(model)
     return _counter(_family_of(name or ""), allow_download)
-
-
-def context_window_of(model: BaseLanguageModel[Any] | Runnable[Any, Any] | None) -> int | None:
-    """Return a chat model's context window in tokens, from its own `profile`.
-
-    Args:
-        model: A chat model, also inside bindings, retries, fallbacks or a sequence.
-
-    Returns:
-        `profile["max_input_tokens"]`, or None where the model does not say.
-    """
-    window = profile_of(model).get("max_input_tokens")
-    return window if isinstance(window, int) and window > 0 else None
 
 
 @functools.lru_cache(maxsize=256)

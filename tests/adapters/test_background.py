@@ -12,10 +12,10 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from tests.fakes import CharCounter
+from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, raising
 
 

@@ -26,12 +26,12 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, with_numbers
 from langchain_tokenmem.recall.interfaces import Hit
 from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"

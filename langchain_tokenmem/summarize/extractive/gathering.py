@@ -70,7 +70,7 @@ class ItemCollector:
     def _carry_literal(self, text: str, source: Speaker, order: int) -> None:
         found = find_literals(text, single_names=True)
         kind = found[0].kind if found and found[0].text == text else "name"
-        literal = Literal(kind, text, 0, len(text))
+        literal = Literal(kind, text)
         self.items.append(
             Item(text, Section.FACTS, source, 0.0, (literal,), order, carried=True, bare=True)
         )
@@ -151,8 +151,7 @@ class ItemCollector:
         for path, verbs in self.tools.files.items():
             files.setdefault(path, {}).update(verbs)
         for path, verbs in files.items():
-            kind = "path"
-            literal = (Literal(kind, path, 0, len(path)),)
+            literal = (Literal("path", path),)
             worth = max(_FILE_WORTH.get(verb, 0.5) for verb in verbs)
             source = Speaker.ASSISTANT if worth > 1 else Speaker.TOOL
             text = f"{path} ({', '.join(sorted(verbs))})"

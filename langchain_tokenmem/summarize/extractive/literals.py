@@ -20,14 +20,10 @@ class Literal:
     Attributes:
         kind: A key of `KIND_WEIGHTS`.
         text: The literal itself.
-        start: Where it begins in its sentence, in characters.
-        end: Where it ends.
     """
 
     kind: str
     text: str
-    start: int
-    end: int
 
 
 # How much a literal is worth, for each four tokens of it; only the relations matter. What
@@ -108,7 +104,7 @@ def find_literals(sentence: str, *, single_names: bool = True) -> list[Literal]:
         if len(text) < (_MIN_NUMBER if kind == "number" else 2) or text in seen or ";" in text:
             continue
         seen.add(text)
-        found.append(Literal(kind, text, start, start + len(text)))
+        found.append(Literal(kind, text))
         if len(found) == _TOO_MANY:
             break
     return found

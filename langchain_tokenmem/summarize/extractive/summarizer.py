@@ -31,20 +31,12 @@ class ExtractiveSummarizer:
     """
 
     is_quick = True
+    name = "extractive"
+    prompt_version = "extractive-1"
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return True: nothing is paid for it."""
         return bool(messages)
-
-    @property
-    def name(self) -> str:
-        """Who writes: `extractive`."""
-        return "extractive"
-
-    @property
-    def prompt_version(self) -> str:
-        """Version of the rules."""
-        return "extractive-1"
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary.

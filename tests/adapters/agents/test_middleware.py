@@ -27,11 +27,11 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.adapters.agents.overflow import OVERFLOW_MESSAGES, is_overflow
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from tests.adapters.strict import run_strictly
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
 

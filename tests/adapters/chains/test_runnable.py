@@ -20,9 +20,9 @@ from langchain_core.runnables import (
 )
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 
 
 class Recorder(BaseChatModel):

@@ -20,9 +20,9 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.legality import problems
 from tests.adapters.graphs.test_nodes import config, conversation, graph_of, memory_of
 from tests.adapters.strict import run_strictly
+from tests.legality import problems
 from tests.providers import StrictModel
 
 

@@ -17,11 +17,11 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryMiddleware,
 )
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.state import new_state
 from tests.adapters.integrations import agent_of
 from tests.fakes import CharCounter
+from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, faithful
 
 THREAD = {"configurable": {"thread_id": "t"}}

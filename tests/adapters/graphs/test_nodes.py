@@ -25,10 +25,10 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.summarize.models import Scripted
 
 
