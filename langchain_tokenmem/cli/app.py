@@ -1,4 +1,4 @@
-"""The command line itself: options, progress, what is printed and where it is written."""
+"""Command-line application: options, progress bar, printed tables, written files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from langchain_tokenmem.cli.scripted import WatchedSummarizer
 
 
 class SummarizerChoice(StrEnum):
-    """Who writes summaries in a replay."""
+    """Summarizers that a replay can use."""
 
     extractive = "extractive"
     scripted = "scripted"

@@ -1,4 +1,4 @@
-"""Looks at a request as a strict provider would, and asks whether it still holds what it must.
+"""Audit of one request: legality for strict providers, and presence of required messages.
 
 It shares no code with `core.repair` and `core.provider_format`, so that a fault there shows here.
 """

@@ -1,4 +1,4 @@
-"""Reads recorded conversations: JSON Lines or a JSON list, OpenAI chat format, `.gz` too."""
+"""Reader of recorded conversations: JSON Lines or a JSON list, OpenAI chat format, `.gz` too."""
 
 from __future__ import annotations
 

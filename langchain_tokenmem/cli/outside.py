@@ -1,4 +1,4 @@
-"""A count of requests made outside the memory: its own formula, nothing of the package's counter.
+"""Token counter for audits: its own formula, nothing of the package's counters.
 
 A check that asks the checked counter proves nothing, so replay counts once more. Only the
 vocabulary (o200k_base, or the one that `--model` names) is shared.

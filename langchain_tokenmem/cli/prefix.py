@@ -1,4 +1,4 @@
-"""What of a request was in the one before it: the part that a provider's prompt cache can give."""
+"""Comparison of two successive requests: the prefix that a provider's cache can reuse."""
 
 from __future__ import annotations
 

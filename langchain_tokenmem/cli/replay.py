@@ -1,4 +1,4 @@
-"""Plays a recorded conversation through the memory, as an agent would, and measures every call.
+"""Replay of a recorded conversation through the memory, with a measurement of every call.
 
 Before every recorded answer of the model there was one model call, with everything before it;
 replay asks the memory for the request of that call and looks at it from outside.
@@ -90,14 +90,14 @@ class ConversationReport:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong, with the place in the recording."""
+        """Faults of all calls, each with its place in the recording."""
         return [
             f"before m{call.place}: {fault}" for call in self.calls for fault in _faults_of(call)
         ]
 
     @property
     def prefix_changes(self) -> int:
-        """How often a request did not begin with all of the former one."""
+        """Number of requests that did not begin with all of the former one."""
         return sum(not call.keeps_prefix for call in self.calls)
 
 
@@ -108,7 +108,7 @@ def _faults_of(call: CallReport) -> list[str]:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What stays the same through one conversation."""
+    """Parts that stay the same through one conversation."""
 
     memory: TokenMemory
     counter: ReferenceCounter
@@ -117,7 +117,7 @@ class _Measured:
 
 @dataclass
 class _Played:
-    """What is carried from one call to the next."""
+    """Values that are carried from one call to the next."""
 
     state: MemoryState | None = None
     request: Sequence[BaseMessage] = ()

@@ -1,4 +1,4 @@
-"""What a replay found: added up, as tables for a terminal, as JSON lines for a program."""
+"""Report of a replay: totals, tables for a terminal, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ReplayTotals:
 
     @property
     def failed(self) -> bool:
-        """Whether a promise was broken: a request over its limit, or illegal."""
+        """True where a promise was broken: a request was over its limit, or illegal."""
         return bool(self.over_window or self.over_limit or self.illegal)
 
 

@@ -1,4 +1,4 @@
-"""How much room a request has, and what of it is used."""
+"""Token budget of a request: the window, its shares and thresholds, and the usage."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class TokenBudget:
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """What a request holds.
+    """Token usage of one request.
 
     Attributes:
         input_tokens: Tokens of the whole request.

@@ -1,4 +1,4 @@
-"""Things that are closed at the end of a `with`."""
+"""Base class of context managers that call `close` or `aclose` on exit."""
 
 from __future__ import annotations
 

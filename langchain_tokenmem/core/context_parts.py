@@ -1,4 +1,4 @@
-"""A conversation taken apart under a state: what is covered, what stays visible, what is tail."""
+"""Parts of a request: system text, running summary, kept groups and tail, with their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request would weigh if its oldest groups were folded away."""
+"""Forecast of the tokens of a request after its oldest groups are folded into the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that the memory adds to a request: fenced as data, never as instructions."""
+"""Texts that the memory inserts into a request, fenced as data, never as instructions."""
 
 from __future__ import annotations
 

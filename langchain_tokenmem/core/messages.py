@@ -1,4 +1,4 @@
-"""Messages as the memory sees them: ids, roles, texts, time stamps, groups.
+"""Helpers for messages: ids, roles, texts, metadata and groups.
 
 Nothing here changes a message that it is given; what differs is a copy.
 """

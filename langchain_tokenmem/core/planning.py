@@ -1,4 +1,4 @@
-"""The decision what to shorten and what to fold into the running summary.
+"""Planning of compaction: which tool results to shorten, which groups to summarize.
 
 One idea keeps prompt caches warm: a change of the prefix must pay for itself. It is made only if
 it frees at least half of what lies between `summarize_at` and `target`, or if the limit forces
@@ -42,7 +42,7 @@ MARKER_COUNT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do before the next model call.
+    """Plan of a compaction, made before a model call.
 
     Attributes:
         reason: Why the prefix changes; None when it does not.
@@ -67,7 +67,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Why groups are to be folded.
+    """Reason for folding groups.
 
     Attributes:
         reason: Its name.

@@ -1,4 +1,4 @@
-"""What each provider refuses beyond the common ground, and whose model it is.
+"""Legality profiles: what each provider refuses, and the profile that fits a model.
 
 Sources: the providers' API references (OpenAI chat and responses, Anthropic messages, Gemini
 generateContent, Bedrock Converse) and the chat templates of Mistral, as of November 2026.
@@ -16,7 +16,7 @@ from langchain_tokenmem.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class LegalityProfile:
-    """What a provider asks of a list of messages.
+    """Requirements of one provider on a list of messages.
 
     The common ground holds under every profile: system text in front, a human message first,
     each tool call directly followed by its results, no empty assistant message.
@@ -55,7 +55,7 @@ class LegalityProfile:
 
     @property
     def fits(self) -> bool:
-        """Whether single messages are looked at."""
+        """True where the profile changes single messages."""
         return (
             self.refuses_blank
             or self.pairs_reasoning
@@ -65,7 +65,7 @@ class LegalityProfile:
 
     @property
     def shapes(self) -> bool:
-        """Whether neighbours in a list are looked at."""
+        """True where the profile changes neighbours in a list."""
         return self.alternates or self.answers_results or self.ends_with_input
 
 

@@ -1,4 +1,4 @@
-"""A legal list in the shape that one provider asks for.
+"""Conversion of messages into the form that one provider accepts.
 
 Two kinds of steps. What concerns a single message (foreign reasoning, server ids) is done once,
 when a conversation is taken apart. What concerns neighbours is done to the list that is shown,

@@ -1,4 +1,4 @@
-"""How a broken history is repaired, so that providers accept it.
+"""Repair of broken histories: unanswered calls, orphaned results, repeated ids.
 
 The transcript stays as it is; what is repaired is the view.
 """

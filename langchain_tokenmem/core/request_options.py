@@ -1,4 +1,4 @@
-"""Keywords of a memory's methods: what surrounds a conversation, and how it is compacted."""
+"""Keyword arguments of the methods that build or compact a request."""
 
 from __future__ import annotations
 

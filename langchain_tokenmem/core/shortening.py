@@ -1,4 +1,4 @@
-"""Shortening one message: old tool results, and any message too large for its share.
+"""Shortening of one message: old tool results, and any message too large for its share.
 
 A `Cut` says how many characters stay at the beginning and at the end. It is chosen once, with a
 token count at hand, and kept in the state; applying it needs no counter and no choice, so the

@@ -1,4 +1,4 @@
-"""Caps: the room of a request, and messages cut to their share of it."""
+"""Size caps: every message is cut to its share of the available tokens."""
 
 from __future__ import annotations
 

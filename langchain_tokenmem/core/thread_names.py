@@ -1,4 +1,4 @@
-"""Names of threads: which session of the transcript store is a thread's, or a sub-graph's."""
+"""Session ids of LangGraph threads and of their sub-graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the oldest messages are summarized without being asked."""
+"""Trigger and policy of automatic summaries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Trigger:
 
     @property
     def is_default(self) -> bool:
-        """Whether the budget decides."""
+        """True where no condition is set, so that the budget decides."""
         return self.tokens is None and self.fraction is None and self.messages is None
 
     def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
@@ -74,7 +74,7 @@ class Trigger:
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryPolicy:
-    """What a plan may do by itself.
+    """Policy of automatic summaries.
 
     Attributes:
         trigger: When a summary is due; None for never.

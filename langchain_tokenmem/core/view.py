@@ -1,4 +1,4 @@
-"""The exact list of messages for one model call, and what it holds."""
+"""View: the exact list of messages for one model call, with its token usage."""
 
 from __future__ import annotations
 

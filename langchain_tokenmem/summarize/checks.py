@@ -1,4 +1,4 @@
-"""Whether an answer is a summary: everything else is refused, and history stays as it is."""
+"""Validation of a model's answer: anything that is no summary is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an application calls a summarizer, as one."""
+"""Conversion of models, runnables and functions into summarizers."""
 
 from __future__ import annotations
 

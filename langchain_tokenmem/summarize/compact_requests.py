@@ -1,4 +1,4 @@
-"""What a summarizing model is asked: prompts that fit its window."""
+"""Requests to a summarizing model: prompts that fit its window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries written by a chat model, any runnable, or a function."""
+"""Summarizer that calls a chat model, with retries, validation and an extractive fallback."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ModelCall:
 
 @dataclass
 class _Tally:
-    """What a job has used so far."""
+    """Usage of a job so far."""
 
     calls: int = 0
     input_tokens: int = 0

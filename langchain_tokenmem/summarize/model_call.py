@@ -1,4 +1,4 @@
-"""Calling a model so that the user's stream does not see it, while tracing still does."""
+"""Model calls that tracers see and no stream of the application does."""
 
 from __future__ import annotations
 

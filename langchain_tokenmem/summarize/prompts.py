@@ -1,4 +1,4 @@
-"""The words by which a model is asked for a summary. They are data: replace any of them."""
+"""Prompt templates of the summarizing model; each can be replaced."""
 
 from __future__ import annotations
 

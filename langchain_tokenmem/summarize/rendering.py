@@ -1,4 +1,4 @@
-"""Messages as the text that a summarizing model reads: what was said, and nothing else.
+"""Rendering of messages as the text that a summarizing model reads.
 
 No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closing fences
 in what was said are escaped, so that nothing in it can end the block that holds it.

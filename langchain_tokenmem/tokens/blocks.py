@@ -1,4 +1,4 @@
-"""The shapes of content blocks: which kind a block is, and where its data stands.
+"""Classification of content blocks: their kind, and the place of their data.
 
 OpenAI (chat and responses), Anthropic, Bedrock, Gemini and LangChain's own standard blocks name the
 same things differently; these functions know the names, `content` knows the rules.

@@ -1,4 +1,4 @@
-"""What was counted already, by content.
+"""Cache of token counts by content.
 
 Messages are mutable, so a message's identity says nothing: the key holds what is counted, and not
 the message's id. For plain text that costs one tuple (Python keeps the hash of a string with the

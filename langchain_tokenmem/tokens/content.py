@@ -1,4 +1,4 @@
-"""Tokens of one message, by documented rules.
+"""Token count of one message, by documented rules.
 
 ```
 3                                   frame (OpenAI cookbook)

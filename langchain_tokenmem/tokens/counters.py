@@ -1,4 +1,4 @@
-"""The two token counters: with a vocabulary, and without."""
+"""Token counters: one with a tiktoken vocabulary, one that estimates."""
 
 from __future__ import annotations
 

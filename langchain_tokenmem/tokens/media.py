@@ -1,4 +1,4 @@
-"""Tokens of pictures, sound, film and files: by published rules, never by their characters.
+"""Token counts of images, audio, video and files, by published rules.
 
 Nothing is fetched, and of inline data only the header is decoded. Where size or duration cannot be
 read, a documented default stands in.

@@ -1,4 +1,4 @@
-"""Which section of a summary a sentence belongs to, by its cue words and literals."""
+"""Classification of sentences into the sections of a summary, by cue words and literals."""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations

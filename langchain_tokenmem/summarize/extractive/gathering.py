@@ -1,4 +1,4 @@
-"""Collect the items of a summary: what an earlier one held and what the messages add."""
+"""Collection of summary items from the earlier summary and the new messages."""
 
 from __future__ import annotations
 

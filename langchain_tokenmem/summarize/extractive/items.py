@@ -1,4 +1,4 @@
-"""The items of an extractive summary: one fact each, with its section and its worth."""
+"""Items of an extractive summary: one fact each, with its section and its worth."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
@@ -20,7 +20,7 @@ from langchain_tokenmem.summarize.extractive.vocabulary import BOILERPLATE, CONS
 
 
 class Speaker(Enum):
-    """Who an item comes from; its value is how much its literals weigh."""
+    """Source of an item; the value is the weight of its literals."""
 
     USER = 1.0
     CARRIED = 0.7

@@ -1,4 +1,4 @@
-"""Find what must survive verbatim in a sentence: paths, ids, amounts, dates, names, codes."""
+"""Extraction of literals that must survive verbatim: paths, ids, amounts, dates, names, codes."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 

@@ -1,4 +1,4 @@
-"""The text of an extractive summary: written in sections, read back without loss.
+"""Text format of an extractive summary: written in sections, parsed back without loss.
 
 A section is a line `## ` with its title and one `- ` line per item. `User: ` marks what the user
 said; nothing else can start so. What lost its sentence to the limit is kept as a bare literal in

@@ -1,4 +1,4 @@
-"""Choose what fits: sentences while there is room, then clauses, then bare literals.
+"""Selection of items within a token limit: sentences, then clauses, then bare literals.
 
 A greedy knapsack: every item can be taken in up to three forms (literals only, the clause around
 them, the whole sentence), and the step with the most new value for a token is taken next. What

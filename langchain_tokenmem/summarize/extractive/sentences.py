@@ -1,4 +1,4 @@
-"""Turn a message into the sentences that are worth looking at."""
+"""Splitting of messages into sentences."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 

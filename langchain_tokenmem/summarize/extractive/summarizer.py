@@ -1,4 +1,4 @@
-"""Summaries without a model: deterministic, in any language, exact to the token."""
+"""Extractive summarizer: deterministic, without a model, exact to the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tool calls and their results leave behind: files touched, errors, short facts.
+"""Facts of tool calls and results: files touched, errors, short outcomes.
 
 Results are looked at by their ends and their error lines only, so a giant log costs no more than
 a short one, and none of it gets into a summary.
