@@ -96,7 +96,7 @@ def human_faults(
     human = next((message for message in order if isinstance(message, HumanMessage)), None)
     if human is None:
         return []
-    return _absence(what, human, _standing_for(human, request, history))
+    return _missing(what, human, _candidates(human, request, history))
 
 
 def newest_group_faults(
@@ -107,12 +107,12 @@ def newest_group_faults(
     if newest is None or isinstance(newest, SystemMessage):
         return []
     if not results:
-        return _absence("the newest message", newest, _standing_for(newest, request, history))
+        return _missing("the newest message", newest, _candidates(newest, request, history))
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
     callers = [message for message in request if _calls(message) & wanted]
     # A call that was left out takes its result along; the message that made it has to say so.
     made = {call_id for message in callers for call_id in _calls(message)} & wanted
-    faults = _absence("the message of the newest calls", newest, callers)
+    faults = _missing("the message of the newest calls", newest, callers)
     for result in results:
         if result.tool_call_id in made:
             shown = [
@@ -122,7 +122,7 @@ def newest_group_faults(
                 and _original(message.tool_call_id) == result.tool_call_id
                 and message.id in {result.id, None}
             ]
-            faults += _absence("the newest result", result, shown)
+            faults += _missing("the newest result", result, shown)
     return faults
 
 
@@ -153,7 +153,7 @@ def newest_group(
     return caller, results
 
 
-def _standing_for(
+def _candidates(
     message: BaseMessage, request: Sequence[BaseMessage], history: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return the messages of its kind with its id; without one, those that no other id claims."""
@@ -163,7 +163,7 @@ def _standing_for(
     return same or [one for one in alike if one.id not in known]
 
 
-def _absence(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
+def _missing(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
     """Return a fault unless one of the candidates is the message, whole or capped with a marker."""
     if any(_is_whole(message, one) or _is_capped(message, one) for one in candidates):
         return []

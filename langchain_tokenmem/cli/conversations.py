@@ -58,14 +58,14 @@ def load_conversations(path: Path) -> list[RecordedConversation]:
     """
     data = path.read_bytes()
     if data.startswith(_GZIP_MAGIC):
-        data = _unpacked(data, path)
+        data = _decompress(data, path)
     rows = _rows(data.decode("utf-8-sig"))
     if not rows:
         raise ValueError(f"{path} holds no conversation.")
     return [_conversation(row, number) for number, row in enumerate(rows, 1)]
 
 
-def _unpacked(data: bytes, path: Path) -> bytes:
+def _decompress(data: bytes, path: Path) -> bytes:
     try:
         return gzip.decompress(data)
     except (EOFError, OSError, zlib.error) as error:

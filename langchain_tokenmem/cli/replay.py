@@ -17,6 +17,7 @@ from langchain_tokenmem.cli.audit import audit
 from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -107,7 +108,7 @@ def _faults_of(call: CallReport) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _ReplaySetup:
     """Parts that stay the same through one conversation."""
 
     memory: TokenMemory
@@ -116,7 +117,7 @@ class _Measured:
 
 
 @dataclass
-class _Played:
+class _ReplayState:
     """Values that are carried from one call to the next."""
 
     state: MemoryState | None = None
@@ -148,12 +149,12 @@ def replay_conversation(
         before that and what the memory said.
     """
     counter = counter or reference_counter(memory.budget.model)
-    measured = _Measured(memory, counter, tuple(tools or ()))
-    played = _Played()
+    measured = _ReplaySetup(memory, counter, tuple(tools or ()))
+    played = _ReplayState()
     refused: str | None = None
     try:
         for place, message in enumerate(messages):
-            if isinstance(message, AIMessage) and _has_said(messages[:place]):
+            if isinstance(message, AIMessage) and _has_conversation(messages[:place]):
                 _play_call(played, messages[:place], measured)
     except BudgetExceededError as error:
         refused = str(error)
@@ -185,14 +186,16 @@ def allowance(new_tokens: int, budget: TokenBudget) -> float:
     return 1 + new_tokens / (0.5 * room)
 
 
-def _has_said(history: Sequence[BaseMessage]) -> bool:
+def _has_conversation(history: Sequence[BaseMessage]) -> bool:
     return any(not isinstance(message, SystemMessage) for message in history)
 
 
-def _play_call(played: _Played, history: Sequence[BaseMessage], measured: _Measured) -> None:
+def _play_call(
+    played: _ReplayState, history: Sequence[BaseMessage], measured: _ReplaySetup
+) -> None:
     memory, counter, tools = measured.memory, measured.counter, measured.tools
     former = played.state
-    given = {"tools": list(tools)} if tools else {}
+    given: RequestOptions = {"tools": list(tools)} if tools else {}
     started = time.perf_counter()
     state = memory.compact(history, former, **given)
     view = memory.view(history, state, **given)
@@ -208,7 +211,7 @@ def _play_call(played: _Played, history: Sequence[BaseMessage], measured: _Measu
         cached=_with_tools(shared_tokens(played.request, request, counter), outside),
         cacheable=_with_tools(counter.messages(played.history), outside),
         keeps_prefix=is_prefix(played.request, request),
-        declared=state is not former and _declares(former, state, played.history),
+        declared=state is not former and _changes_sent_bytes(former, state, played.history),
         compacted=any(_cuts(former).get(key) != cut for key, cut in _cuts(state).items()),
         summarized=summarized,
         fill=_fill(history, former, state, measured) if summarized else None,
@@ -233,7 +236,9 @@ def _cuts(state: MemoryState | None) -> Mapping[str, Cut]:
     return state["cuts"] if state else {}
 
 
-def _declares(former: MemoryState | None, state: MemoryState, shown: Sequence[BaseMessage]) -> bool:
+def _changes_sent_bytes(
+    former: MemoryState | None, state: MemoryState, shown: Sequence[BaseMessage]
+) -> bool:
     """Return whether a change of the state changes bytes that were already sent."""
     if _summary_of(former) != _summary_of(state):
         return True
@@ -245,7 +250,7 @@ def _fill(
     history: Sequence[BaseMessage],
     former: MemoryState | None,
     state: MemoryState,
-    measured: _Measured,
+    measured: _ReplaySetup,
 ) -> float | None:
     """Return how full the window would have been without the conversation's first summary.
 

@@ -254,7 +254,7 @@ def split_context(
         own.append(SystemMessage(system))
     unique = with_ids(messages)
     summary = state["summary"]
-    start = _after(unique, summary["covers_to"]) if summary else 0
+    start = _index_after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
     rules = ParseRules(state["cuts"], counter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
@@ -282,7 +282,7 @@ def split_context(
     )
 
 
-def _after(messages: Sequence[BaseMessage], pointer: str) -> int:
+def _index_after(messages: Sequence[BaseMessage], pointer: str) -> int:
     """Return the index behind the message with the id `pointer`; 0 where it is missing."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].id == pointer:

@@ -130,7 +130,7 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         if key in seen:
             if digest_of(seen[key]) == digest_of(message):
                 continue
-            key = _free(key, seen)
+            key = _unused_id(key, seen)
         if key != message.id:
             message = message.model_copy(update={"id": key})  # noqa: PLW2901
         seen[key] = message
@@ -138,7 +138,7 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return unique
 
 
-def _free(key: str, taken: dict[str, BaseMessage]) -> str:
+def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:
     number = 2
     while f"{key}~{number}" in taken:
         number += 1

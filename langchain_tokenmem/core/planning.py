@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _FoldReason:
     """Reason for folding groups.
 
     Attributes:
@@ -109,66 +109,58 @@ def plan(
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
     messages = context.counter.group_sizes(context.tail, context.cuts).message_count
-    due = _due(messages, before, budget, policy, force=force)
+    due = _fold_reason(messages, before, budget, policy, force=force)
     if due is None and before <= budget.compact_tokens:
         return idle
-    if steps != "all":
-        return _shortening(context, budget, idle, steps)
-    return _change(context, budget, idle, due)
+    recent = _recent_start(context, budget)
+    shorter = _shorten_old_results(context, budget, recent)
+    after = request_tokens(shorter)
+    pays = before - after >= _least_gain(budget)
+    enough = steps == "shorten" or after <= budget.summarize_tokens
+    may_suffice = steps != "all" or due is None or not (due.to_recent or due.messages)
+    if pays and enough and may_suffice:
+        return Plan("compact_at", shorter.cuts, 0, before, after)
+    if due is None or steps != "all":
+        return idle
+    return _plan_change(shorter, budget, idle, recent=recent, due=due)
 
 
-def _due(
+def _least_gain(budget: TokenBudget) -> int:
+    """Return the fewest tokens that an unforced change of the prefix has to free."""
+    return max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+
+
+def _fold_reason(
     messages: int, before: int, budget: TokenBudget, policy: SummaryPolicy, *, force: bool
-) -> _Due | None:
+) -> _FoldReason | None:
     """Return why groups are to be folded; None if no reason holds."""
     over = messages - (policy.max_tail_messages or messages)
     trigger = policy.trigger
     if force:
-        return _Due("manual", forced=True, to_recent=True)
+        return _FoldReason("manual", forced=True, to_recent=True)
     if trigger is None:
         return None
     if before > budget.limit:
-        return _Due("limit", forced=True)
+        return _FoldReason("limit", forced=True)
     if over > 0:
-        return _Due("tail", forced=True, messages=over + TAIL_BATCH)
+        return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
     if trigger.is_due(before, messages, budget):
-        return _Due("summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default)
+        return _FoldReason(
+            "summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default
+        )
     return None
 
 
-def _shortening(context: ContextParts, budget: TokenBudget, idle: Plan, steps: Steps) -> Plan:
-    """Return the plan that shortens old results and folds nothing."""
-    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    compacted = _compact(context, budget, _recent_start(context, budget))
-    after = request_tokens(compacted)
-    enough = after <= budget.summarize_tokens or steps == "shorten"
-    if idle.before - after < gain or not enough:
-        return idle
-    return Plan("compact_at", compacted.cuts, 0, idle.before, after)
-
-
-def _change(
-    context: ContextParts,
-    budget: TokenBudget,
-    idle: Plan,
-    due: _Due | None,
+def _plan_change(
+    shorter: ContextParts, budget: TokenBudget, idle: Plan, *, recent: int, due: _FoldReason
 ) -> Plan:
-    """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
-    before = idle.before
-    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    recent = _recent_start(context, budget)
-    compacted = _compact(context, budget, recent)
-    after = request_tokens(compacted)
-    pays = before - after >= gain and after <= budget.summarize_tokens
-    if pays and (due is None or not (due.to_recent or due.messages)):
-        return Plan("compact_at", compacted.cuts, 0, before, after)
-    if due is None:
-        return idle
+    """Return the plan that folds groups, or the idle one if no change pays for itself."""
+    before, gain = idle.before, _least_gain(budget)
     ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _fold(compacted, budget, recent=recent, ceiling=ceiling, due=due)
+    folded = _plan_fold(shorter, budget, recent=recent, ceiling=ceiling, due=due)
     if folded.fold and (due.forced or before - folded.after >= gain):
         return replace(folded, reason=due.reason, before=before)
-    if due.reason == "limit" and folded.cuts != context.cuts:
+    if due.reason == "limit" and folded.cuts != idle.cuts:
         return replace(folded, reason="compact_at", before=before)
     warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
     return idle if due.forced else replace(idle, warnings=(warning,))
@@ -187,7 +179,7 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     bare = replace(whole, blocks={})
     # What was recalled goes first, then the summary, before a message that must be present does.
     for candidate in (whole, bare, replace(bare, summary=None)):
-        rest = _fitted_once(candidate, budget)
+        rest = _drop_oldest(candidate, budget)
         parts = rest.part_tokens()
         if sum(parts.values()) <= budget.limit:
             return rest
@@ -196,7 +188,7 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     )
 
 
-def _fitted_once(context: ContextParts, budget: TokenBudget) -> ContextParts:
+def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
     marked = replace(context, left_out=MARKER_COUNT)
     newest = max(len(marked.tail) - 1, 0)
     fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
@@ -215,14 +207,14 @@ def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     return min(len(sizes) - within, newest)
 
 
-def _holding(context: ContextParts, messages: int) -> int:
+def _groups_with(context: ContextParts, messages: int) -> int:
     """Return how many of the oldest groups hold so many messages; the newest group stays."""
     held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, max(len(held) - 1, 0)) if messages else 0
 
 
-def _compact(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
+def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
     """Return the context with old tool results shortened, oldest first, down to the target."""
     excess = request_tokens(context) - budget.target_tokens
     cuts = dict(context.cuts)
@@ -240,13 +232,13 @@ def _compact(context: ContextParts, budget: TokenBudget, recent: int) -> Context
     return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
 
 
-def _fold(
+def _plan_fold(
     context: ContextParts,
     budget: TokenBudget,
     *,
     recent: int,
     ceiling: int,
-    due: _Due,
+    due: _FoldReason,
 ) -> Plan:
     """Return the plan that folds the fewest groups to reach the target.
 
@@ -266,7 +258,7 @@ def _fold(
         fold = folding.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
     fold = recent if fold is None or due.to_recent else fold
-    fold = max(fold, _holding(context, due.messages))
+    fold = max(fold, _groups_with(context, due.messages))
     aside = folding.summary(fold)
     rest = replace(context.with_folded(fold), summary=None)
     rest = fit_required(rest, budget, aside=aside)

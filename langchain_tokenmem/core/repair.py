@@ -96,10 +96,10 @@ def _repair_group(
         f"Tool result {message.id} has no call; left out of the view."
         for message in results.values()
     ]
-    return _same_or(group, (*shown, *others))
+    return _unchanged_or(group, (*shown, *others))
 
 
-def _same_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
+def _unchanged_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
     same = len(shown) == len(group.messages) and all(
         one is other for one, other in zip(shown, group.messages, strict=True)
     )
@@ -143,9 +143,10 @@ def _repair_call(
     if None in answers:
         notes.append(f"Tool calls of {message.id} have no result; answered as interrupted.")
     full = [
-        answer or _interrupted(repaired, key) for key, answer in zip(keys, answers, strict=True)
+        answer or _interrupted_result(repaired, key)
+        for key, answer in zip(keys, answers, strict=True)
     ]
-    reused = {key: _fresh(key, used) for key in keys if key in used}
+    reused = {key: _unused_call_id(key, used) for key in keys if key in used}
     used.update(reused.get(key, key) for key in keys)
     if not reused:
         return [repaired, *full]
@@ -173,7 +174,7 @@ def has_no_content(message: BaseMessage) -> bool:
     )
 
 
-def _interrupted(message: AIMessage, key: str) -> ToolMessage:
+def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     names = {call["id"]: call["name"] for call in message.tool_calls}
     return ToolMessage(
         INTERRUPTED,
@@ -245,7 +246,7 @@ def _with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
     )
 
 
-def _fresh(key: str, used: set[str]) -> str:
+def _unused_call_id(key: str, used: set[str]) -> str:
     number = 2
     while f"{key}~{number}" in used:
         number += 1

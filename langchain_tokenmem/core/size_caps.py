@@ -91,7 +91,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
     most = min(int(budget.message_share * available_tokens(context, budget)), sum(sizes) - excess)
     for _ in range(_ROUNDS):
         cuts = dict(context.cuts)
-        for group, size, own in zip(required, sizes, _divided(sizes, most), strict=True):
+        for group, size, own in zip(required, sizes, _divide(sizes, most), strict=True):
             if size > own:
                 cuts.update(cut_group(group.messages, own, context.counter.message))
         fitted = replace(context, cuts=cuts)
@@ -102,7 +102,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
     return fitted
 
 
-def _divided(sizes: Sequence[int], most: int) -> list[int]:
+def _divide(sizes: Sequence[int], most: int) -> list[int]:
     """Return how much of `most` each size gets, the first ones first, each sure of its floor."""
     floor = int(FLOOR_SHARE * max(most, 0))
     sure = [min(size, floor) for size in sizes]

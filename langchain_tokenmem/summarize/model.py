@@ -32,10 +32,10 @@ _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and run over."""
 
 
-_NOTES_PART = 4
+_MAX_NOTES = 4
 """Notes, old or new, take at most this part of the window: both have to stand in one request."""
 
-_LEAF_PART = 8
+_PART_NOTES = 8
 """Notes on one part of a transcript take at most this part of the window."""
 
 _MEANINGFUL_CHARACTERS = 20
@@ -51,7 +51,7 @@ class ModelCall:
 
 
 @dataclass
-class _Tally:
+class _Usage:
     """Usage of a job so far."""
 
     calls: int = 0
@@ -126,7 +126,7 @@ class ModelSummarizer:
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
-        self._orders = PromptBuilder(self.prompts, language or USERS_LANGUAGE, self.window)
+        self._builder = PromptBuilder(self.prompts, language or USERS_LANGUAGE, self.window)
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._reuse_prefix = reuse_prefix
@@ -141,27 +141,27 @@ class ModelSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary; the fallback's where the model fails."""
-        job = self._job(request)
+        job = self._summary_steps(request)
         try:
             call = next(job)
             while True:
-                call = job.send(self._called(call))
+                call = job.send(self._call(call))
         except StopIteration as done:
             summary: Summary = done.value
         return summary
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
-        job = self._job(request)
+        job = self._summary_steps(request)
         try:
             call = next(job)
             while True:
-                call = job.send(await self._acalled(call))
+                call = job.send(await self._acall(call))
         except StopIteration as done:
             summary: Summary = done.value
         return summary
 
-    def _called(self, call: ModelCall) -> BaseMessage | Exception:
+    def _call(self, call: ModelCall) -> BaseMessage | Exception:
         try:
             return _as_message(
                 self._model.invoke(call.messages, unstreamed_config(call.step, call.attempt))
@@ -169,7 +169,7 @@ class ModelSummarizer:
         except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
             return error
 
-    async def _acalled(self, call: ModelCall) -> BaseMessage | Exception:
+    async def _acall(self, call: ModelCall) -> BaseMessage | Exception:
         try:
             return _as_message(
                 await self._model.ainvoke(call.messages, unstreamed_config(call.step, call.attempt))
@@ -177,17 +177,17 @@ class ModelSummarizer:
         except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
             return error
 
-    def _job(self, request: SummaryRequest) -> Job:
-        key = self._orders.key(request, self.name)
+    def _summary_steps(self, request: SummaryRequest) -> Job:
+        key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
             return Summary(known[0].text, self.name, self.prompts.version)
-        tally = _Tally()
+        tally = _Usage()
         text = None
         if self.breaker.is_open:
             tally.failures.append(f"{self.name} has failed {ATTEMPTS} times and is left alone")
         else:
-            text = yield from self._written(request, tally)
+            text = yield from self._notes(request, tally)
         if text is None:
             backup = self._fallback.summarize(request)
             text, author, version = backup.text, backup.model, backup.prompt_version
@@ -205,47 +205,49 @@ class ModelSummarizer:
             failures=tuple(tally.failures),
         )
 
-    def _written(
-        self, request: SummaryRequest, tally: _Tally
+    def _notes(
+        self, request: SummaryRequest, tally: _Usage
     ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
         """Yield the calls of a job; return the notes, or None when the model gave none."""
-        if self._reuse_prefix and self._orders.fits_reused(request):
-            return (yield from self._asked(request, tally, "reuse", ""))
+        if self._reuse_prefix and self._builder.fits_reused(request):
+            return (yield from self._ask(request, tally, "reuse", ""))
         request = self._within_window(request)
-        room = self._orders.room(request, "update")
-        parts = self._leaves(request, room)
+        room = self._builder.room(request, "update")
+        parts = self._parts(request, room)
         if len(parts) == 1:
-            return (yield from self._asked(request, tally, "update", parts[0].text))
+            return (yield from self._ask(request, tally, "update", parts[0].text))
         # Parts know nothing of each other; what they say is merged into the earlier notes.
-        leaf = replace(request, prior=None, max_tokens=self.window // _LEAF_PART)
-        room_of_leaf = self._orders.room(leaf, "update")
-        if room_of_leaf < leaf.max_tokens * 2 or room < leaf.max_tokens:
+        part_request = replace(request, prior=None, max_tokens=self.window // _PART_NOTES)
+        part_room = self._builder.room(part_request, "update")
+        if part_room < part_request.max_tokens * 2 or room < part_request.max_tokens:
             tally.failures.append(f"the window of {self.name} ({self.window:,}) is too small")
             return None
         notes = []
-        for part in self._leaves(request, room_of_leaf):
-            text = yield from self._asked(leaf, tally, "leaf", part.text)
+        for part in self._parts(request, part_room):
+            text = yield from self._ask(part_request, tally, "leaf", part.text)
             if text is None:
                 return None
             notes.append(text)
         while sum(map(request.count_text, notes)) + len(notes) > room:
             batch = [notes.pop(0), notes.pop(0)]
-            text = yield from self._asked(leaf, tally, "part", escape_fences("\n\n".join(batch)))
+            text = yield from self._ask(
+                part_request, tally, "part", escape_fences("\n\n".join(batch))
+            )
             if text is None:
                 return None
             notes.append(text)
-        return (yield from self._asked(request, tally, "merge", escape_fences("\n\n".join(notes))))
+        return (yield from self._ask(request, tally, "merge", escape_fences("\n\n".join(notes))))
 
     def _within_window(self, request: SummaryRequest) -> SummaryRequest:
         """Return the request with notes, old and new, that leave room in the model's own window."""
-        most = self.window // _NOTES_PART
+        most = self.window // _MAX_NOTES
         request = replace(request, max_tokens=min(request.max_tokens, most))
         if request.prior and request.count_text(request.prior) > most:
             earlier = HumanMessage(request.prior, name="earlier_notes")
             return replace(request, prior=None, messages=[earlier, *request.messages])
         return request
 
-    def _leaves(self, request: SummaryRequest, room: int) -> list[TranscriptPart]:
+    def _parts(self, request: SummaryRequest, room: int) -> list[TranscriptPart]:
         return split_transcript(
             request.messages,
             most_tokens=max(room, 1),
@@ -253,18 +255,18 @@ class ModelSummarizer:
             count_text=request.count_text,
         )
 
-    def _asked(
-        self, request: SummaryRequest, tally: _Tally, step: str, transcript: str
+    def _ask(
+        self, request: SummaryRequest, tally: _Usage, step: str, transcript: str
     ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
-            messages = self._orders.prompt(
+            messages = self._builder.prompt(
                 request, step, transcript, int(share * request.max_tokens)
             )
             tally.calls += 1
             answer = yield ModelCall(messages, step, attempt)
             try:
-                text = self._accepted(answer, request, tally)
+                text = self._checked(answer, request, tally)
             except SummaryError as refused:
                 tally.failures.append(f"{self.name}: {refused}")
                 self.breaker.failed()
@@ -275,8 +277,8 @@ class ModelSummarizer:
                 return text
         return None
 
-    def _accepted(
-        self, answer: BaseMessage | Exception, request: SummaryRequest, tally: _Tally
+    def _checked(
+        self, answer: BaseMessage | Exception, request: SummaryRequest, tally: _Usage
     ) -> str:
         if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer

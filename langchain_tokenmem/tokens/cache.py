@@ -111,11 +111,11 @@ def structured_key(message: BaseMessage) -> Hashable:
     extra = fields.get("additional_kwargs")
     if isinstance(extra, dict) and extra:
         counted += [extra.get(key) for key in _COUNTED_EXTRAS]
-    written = dumped(counted)
+    written = to_json(counted)
     return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))
 
 
-def dumped(value: Any) -> bytes | str:
+def to_json(value: Any) -> bytes | str:
     """Return a value as JSON, or as its `repr` where JSON cannot hold it (surrogates, cycles)."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)

@@ -17,7 +17,7 @@ is counted once. Signatures, encrypted reasoning and inline data are never count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.messages import BaseMessage
 
@@ -57,10 +57,10 @@ def message_tokens(
         5
     """
     fields = vars(message)
-    return _Reader(fields, text, image_rule).message()
+    return _MessageCounter(fields, text, image_rule).message()
 
 
-class _Reader:
+class _MessageCounter:
     """Walks over one message."""
 
     def __init__(
@@ -129,9 +129,8 @@ class _Reader:
         return self._unknown(block, depth)
 
     def _typed(self, block: Mapping[str, Any], depth: int) -> int:
-        kind = blocks.kind_of(block)
-        read = next((read for kinds, read in _RULES if kind in kinds), _Reader._unknown)
-        return read(self, block, depth)
+        rule = self._RULES.get(blocks.kind_of(block), _MessageCounter._unknown)
+        return rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
         text = first_of(block, "text", "data")
@@ -244,17 +243,18 @@ class _Reader:
         known = isinstance(value, Mapping) and blocks.kind_of(value) is not None
         return self._block(value, depth) if known else self._unknown(value, depth)
 
-
-_RULES: tuple[tuple[frozenset[str], Callable[[_Reader, Mapping[str, Any], int], int]], ...] = (
-    (blocks.TEXT, _Reader._plain),  # noqa: SLF001  # the table of the class above
-    (blocks.REASONING, _Reader._reasoning),  # noqa: SLF001
-    (blocks.CALLS, _Reader._call_block),  # noqa: SLF001
-    (blocks.RESULTS, _Reader._result),  # noqa: SLF001
-    (blocks.IMAGES, _Reader._image),  # noqa: SLF001
-    (blocks.AUDIO, _Reader._audio),  # noqa: SLF001
-    (blocks.VIDEO, _Reader._video),  # noqa: SLF001
-    (blocks.FILES, _Reader._file),  # noqa: SLF001
-)
+    _RULES: ClassVar[
+        Mapping[str | None, Callable[[_MessageCounter, Mapping[str, Any], int], int]]
+    ] = {
+        **dict.fromkeys(blocks.TEXT, _plain),
+        **dict.fromkeys(blocks.REASONING, _reasoning),
+        **dict.fromkeys(blocks.CALLS, _call_block),
+        **dict.fromkeys(blocks.RESULTS, _result),
+        **dict.fromkeys(blocks.IMAGES, _image),
+        **dict.fromkeys(blocks.AUDIO, _audio),
+        **dict.fromkeys(blocks.VIDEO, _video),
+        **dict.fromkeys(blocks.FILES, _file),
+    }
 
 
 def _role(fields: Mapping[str, Any]) -> str:

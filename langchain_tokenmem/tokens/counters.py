@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
-from langchain_tokenmem.tokens.cache import CountCache, dumped, plain_key, structured_key
+from langchain_tokenmem.tokens.cache import CountCache, plain_key, structured_key, to_json
 from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
@@ -216,7 +216,7 @@ def _tool_key(tool: Any) -> Hashable:
     from langchain_core.tools import BaseTool  # noqa: PLC0415
 
     if isinstance(tool, dict):
-        written = dumped(tool)
+        written = to_json(tool)
         return len(written), hash(written)
     if isinstance(tool, BaseTool):
         return id(tool), tool.name, tool.description, id(tool.args_schema)

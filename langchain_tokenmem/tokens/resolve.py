@@ -60,10 +60,10 @@ _FAMILIES = (
         scale=1.15,
     ),
 )
-_OWN = _Family("", image_rule="largest")
+_DEFAULT = _Family("", image_rule="largest")
 _UNKNOWN = _Family("", accuracy=0.25)
 # Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
-_START = r"(?:^|[/:.])"
+_NAME_START = r"(?:^|[/:.])"
 
 
 def counter_for(
@@ -92,7 +92,7 @@ def counter_for(
         'exact'
     """
     if model is None:
-        return _counter(_OWN, allow_download)
+        return _counter(_DEFAULT, allow_download)
     name = model if isinstance(model, str) else model_name(model)
     return _counter(_family_of(name or ""), allow_download)
 
@@ -100,7 +100,7 @@ def counter_for(
 @functools.lru_cache(maxsize=256)
 def _family_of(name: str) -> _Family:
     for family in _FAMILIES:
-        if re.search(f"{_START}(?:{family.names})", name.lower()):
+        if re.search(f"{_NAME_START}(?:{family.names})", name.lower()):
             return family
     logger.warning(
         "The vocabulary of model %r is not known: its tokens are estimated from o200k_base. "

@@ -143,7 +143,7 @@ class ItemCollector:
         items = _without_repeats(self.items)
         if instruction:
             wanted = terms(instruction)
-            items = [replace(item, worth=_asked(item, wanted)) for item in items]
+            items = [replace(item, worth=_worth_for(item, wanted)) for item in items]
         return items
 
     def _add_tool_facts(self) -> None:
@@ -227,6 +227,6 @@ def _without_repeats(items: list[Item]) -> list[Item]:
     return [item for item in result if item]
 
 
-def _asked(item: Item, wanted: frozenset[str]) -> float:
+def _worth_for(item: Item, wanted: frozenset[str]) -> float:
     """Raise the worth of an item that shares words with the instruction."""
     return (item.worth + 2.0) * (1 + min(3, len(item.topic & wanted))) - 2.0

@@ -99,7 +99,7 @@ def worth_of(sentence: str, section: Section, *, source: Speaker) -> float:
     return worth * min(1.0, len(terms(sentence)) / 8)
 
 
-def _says_nothing(
+def _is_empty_talk(
     sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
 ) -> bool:
     """Tell whether a sentence is small talk, too short to mean anything, or only a heading."""
@@ -134,7 +134,7 @@ def make_item(
     """
     literals = find_literals(sentence, single_names=single_names)
     topic = terms(sentence)
-    if not carried and _says_nothing(sentence, literals, topic, is_last=is_last):
+    if not carried and _is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
     if section is None:
         section = classify(sentence, literals, is_user=source is Speaker.USER, is_last=is_last)
