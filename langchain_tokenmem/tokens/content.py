@@ -129,7 +129,7 @@ class _MessageCounter:
         return self._unknown(block, depth)
 
     def _typed(self, block: Mapping[str, Any], depth: int) -> int:
-        rule = self._RULES.get(blocks.kind_of(block), _MessageCounter._unknown)
+        rule: Callable[..., int] = self._RULES.get(blocks.kind_of(block), _MessageCounter._unknown)
         return rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
@@ -243,9 +243,7 @@ class _MessageCounter:
         known = isinstance(value, Mapping) and blocks.kind_of(value) is not None
         return self._block(value, depth) if known else self._unknown(value, depth)
 
-    _RULES: ClassVar[
-        Mapping[str | None, Callable[[_MessageCounter, Mapping[str, Any], int], int]]
-    ] = {
+    _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
         **dict.fromkeys(blocks.TEXT, _plain),
         **dict.fromkeys(blocks.REASONING, _reasoning),
         **dict.fromkeys(blocks.CALLS, _call_block),
