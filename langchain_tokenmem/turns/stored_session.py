@@ -16,7 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
-from langchain_tokenmem.memory.finished_summaries import carried_over
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
@@ -115,7 +115,7 @@ class StoredSession:
             if self._save(state, now):
                 return
             now = self.load(begun.request)
-            carried = carried_over(now.messages, begun.state, after, now.state)
+            carried = rebase_summary(now.messages, begun.state, after, now.state)
             if carried is None:
                 return
             state = carried
