@@ -130,12 +130,12 @@ class TokenMemory(Closeable):
 
     @property
     def summarizer(self) -> Summarizer:
-        """What writes running summaries."""
+        """Writer of running summaries."""
         return self.engine.summarizer
 
     @property
     def policy(self) -> SummaryPolicy:
-        """When a summary is due."""
+        """Conditions under which a summary is due."""
         return self.engine.policy
 
     def close(self) -> None:

@@ -94,6 +94,8 @@ class StoredSession:
 
         Messages of this turn are not stored yet: they only count, and are never covered.
         """
+        if len(snapshot.messages) == len(snapshot.request.incoming):
+            return  # nothing is stored yet, not even the row that holds the lease
         owner = uuid4().hex
         if not self._take_lease(owner, wait_s, snapshot.version):
             return

@@ -1,4 +1,4 @@
-"""What was said in a call: inputs and outputs of a chain as messages."""
+"""Inputs and outputs of a chain as messages."""
 
 from __future__ import annotations
 

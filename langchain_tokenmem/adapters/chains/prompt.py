@@ -1,4 +1,4 @@
-"""A chat prompt inside a chain whose history is fitted to what the rest of it leaves."""
+"""`FittedPrompt`: a chat prompt that leaves its history the tokens that the rest does not use."""
 
 from __future__ import annotations
 

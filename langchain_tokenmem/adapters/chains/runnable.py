@@ -1,4 +1,4 @@
-"""The door for chains of any shape: `with_token_memory` budgets the whole request."""
+"""`with_token_memory`: a runnable around a chain that budgets the whole request."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def with_token_memory(
 
 
 class TokenMemoryRunnable(Runnable[Any, Any]):
-    """What `with_token_memory` returns."""
+    """A chain with a memory, as `with_token_memory` returns it."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What a call may name under `configurable`."""
+        """Fields that a call may name under `configurable`."""
         return [
             *self.bound.config_specs,
             ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),

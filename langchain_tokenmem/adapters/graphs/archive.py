@@ -1,4 +1,4 @@
-"""Covered messages on their way out of a graph's state: kept first, removed afterwards."""
+"""Archive of covered messages: stored first, then removed from a graph's state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Removals:
-    """What may leave a graph's state.
+    """Messages that may be removed from a graph's state.
 
     Attributes:
         messages: `RemoveMessage`s, one for each the messages, one by one.

@@ -1,4 +1,4 @@
-"""The memory as nodes of a graph: plain Runnables from state to update."""
+"""Nodes of a LangGraph graph: Runnables from the state to an update of it."""
 
 from __future__ import annotations
 
