@@ -203,10 +203,6 @@ def test_the_script_meets_what_it_is_made_for(name, background):
     assert says_why == (name == "raising")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the session is not stored yet, so its lease is never given: the call waits max_wait_s",
-)
 def test_a_first_input_over_the_limit_does_not_wait_for_a_summary_that_nobody_makes():
     memory = TokenMemory(
         TokenBudget(context_window=WINDOW), summarizer=Good(), max_wait_s=HOPELESS_S
