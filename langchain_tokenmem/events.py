@@ -66,10 +66,10 @@ def notify(
 ) -> None:
     """Call every callback; one that raises is logged."""
     for callback in callbacks:
-        _tell(callback, moment, event)
+        _notify_one(callback, moment, event)
 
 
-def _tell(callback: CompactCallbacks, moment: str, event: CompactEvent) -> None:
+def _notify_one(callback: CompactCallbacks, moment: str, event: CompactEvent) -> None:
     try:
         getattr(callback, f"on_compact_{moment}")(event)
     except Exception:  # the application's own code must not break its run

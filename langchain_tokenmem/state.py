@@ -101,7 +101,7 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
-        blocks: Memory blocks, by the id of the human message in which they ride.
+        blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
             as ranges from the first to the last one.

@@ -12,7 +12,7 @@ from langchain_tokenmem.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT_WINDOW = 16_384
-"""Window, in tokens, of a model that does not tell its own: small enough for every current one."""
+"""Window, in tokens, of a model without a profile: small enough for every current one."""
 
 MIN_CONTEXT_WINDOW = 256
 """Below this many tokens a question, an answer and a summary have no room beside each other."""

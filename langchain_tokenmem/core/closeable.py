@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class Closeable:
-    """A context manager, sync and async, for what has `close` and `aclose`."""
+    """Context manager, sync and async, of an object with `close` and `aclose`."""
 
     close: Any
     aclose: Any

@@ -64,10 +64,10 @@ class RequestCounter:
 
 
 def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
-    """Return a count that knows each message object after the first time.
+    """Return `count` with a cache by message identity.
 
-    For one call, in which nobody changes a message and each is counted several times. The message
-    is kept beside its count, so that its identity belongs to no other meanwhile.
+    It serves one call, in which messages do not change and each is counted several times. The
+    cache keeps the message, so that no other object can get its identity meanwhile.
     """
     known: dict[int, tuple[BaseMessage, int]] = {}
 
@@ -82,7 +82,7 @@ def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage],
 
 @dataclass(frozen=True, slots=True)
 class ContextParts:
-    """A conversation as the next request would show it.
+    """The parts of the next request, with the functions that count and join them.
 
     Attributes:
         counter: How the request is counted.
@@ -94,10 +94,10 @@ class ContextParts:
         first_request: Id of the pinned first human message.
         newest_human: Id of the newest human message.
         left_out: Messages that a marker stands for, because they did not fit.
-        notes: What was repaired.
-        profile: What the provider asks of the list.
+        notes: Repairs that were made.
+        profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
-        blocks: Texts of live memory blocks, by the id of the human message in which they ride.
+        blocks: Texts of live memory blocks, by the id of the human message that holds them.
     """
 
     counter: RequestCounter
@@ -115,11 +115,11 @@ class ContextParts:
     blocks: Mapping[str, str] = field(default_factory=dict)
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
-        """Return a group as this context shows it, memory blocks aside."""
+        """Return the messages of a group as this context shows them, without memory blocks."""
         return apply_cuts(group.messages, self.cuts)
 
     def system_message(self) -> BaseMessage | None:
-        """Return the system message with everything that rides in it."""
+        """Return the system message: system text, running summary and the left-out marker."""
         system = self.system
         if self.summary is not None and self.summary["text"]:
             system = with_text(system, summary_text(self.summary))
@@ -145,7 +145,7 @@ class ContextParts:
         return fit_list(shown, self.profile)
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
-        """Return the tokens of groups as this context shows them, memory blocks included."""
+        """Return the tokens of each group as it is shown, memory blocks included."""
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not self.blocks:
             return sizes
@@ -153,7 +153,7 @@ class ContextParts:
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
     def _block_tokens(self, group: RepairedGroup) -> int:
-        """Return the tokens of the memory blocks that ride in a group."""
+        """Return the tokens of the memory blocks inside a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
         shown = self.shown_messages(group)

@@ -19,7 +19,7 @@ MIN_SUMMARY = 32
 
 @dataclass(frozen=True, slots=True)
 class FoldForecast:
-    """Tokens of a request by the number of its oldest groups that are folded away.
+    """Tokens of a request by the number of its oldest groups that are folded into the summary.
 
     Attributes:
         fixed: Tokens of the parts that stay whatever is folded.
@@ -39,7 +39,7 @@ class FoldForecast:
 
     @classmethod
     def of(cls, context: ContextParts, *, prior: int = 0, most: int = 0) -> FoldForecast:
-        """Return the foldings of a context whose own summary counts as a fixed part."""
+        """Return the forecast of a context; its own summary counts as a fixed part."""
         sizes = context.sizes(context.tail)
         goes = [not context.is_required(group) for group in context.tail]
         first = (*context.kept, *context.tail)[:1]
@@ -72,5 +72,5 @@ class FoldForecast:
         return self.fixed + self.total - self.freed[fold] + self.summary(fold)
 
     def fewest(self, goal: int, *, within: int) -> int | None:
-        """Return the fewest groups, up to `within`, whose folding reaches the goal."""
+        """Return the fewest groups, up to `within`, that must be folded to reach the goal."""
         return next((fold for fold in range(within + 1) if self.after(fold) <= goal), None)

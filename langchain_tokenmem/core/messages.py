@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMes
 Role = Literal["system", "human", "ai", "tool", "remove"]
 
 MARKS = "tokenmem"
-"""Key in `response_metadata` under which everything lives that the memory adds to a message."""
+"""Key in `response_metadata` for everything that the memory adds to a message."""
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -53,7 +53,7 @@ _HIDDEN_BLOCKS = frozenset(
 
 
 def role_of(message: BaseMessage) -> Role:
-    """Return who speaks; a `ChatMessage` by its role, any unknown role as human."""
+    """Return the role of a message; of a `ChatMessage` its own, any unknown role as human."""
     if isinstance(message, ChatMessage):
         return _ROLES.get(message.role, "human")
     return _ROLES.get(message.type, "human")
@@ -96,7 +96,7 @@ def is_blank_block(block: Any) -> bool:
 
 
 def digest_of(message: BaseMessage) -> str:
-    """Return 32 hex digits that name what a message says, whatever its id and metadata."""
+    """Return a digest of 32 hex digits of a message's content, without its id and metadata."""
     said = [
         role_of(message),
         message.name,
@@ -111,9 +111,9 @@ def digest_of(message: BaseMessage) -> str:
 def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return the messages, each with an id of its own.
 
-    A message without one gets an id from what it says and how often it was said before, so that
-    the same list always gets the same ids. Of two messages with the same id and the same words
-    the first stays; one with the same id and other words gets the id with a suffix.
+    A message without an id gets one from its content and from how often that content came before,
+    so that the same list always gets the same ids. Of two messages with the same id and content the
+    first stays; a message with the same id and other content gets the id with a suffix.
     """
     given = [message.id for message in messages]
     if all(given) and len(set(given)) == len(given):
@@ -146,14 +146,14 @@ def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:
 
 
 def marks_of(message: BaseMessage) -> dict[str, Any]:
-    """Return what the memory noted on a message: `created_at`, `pinned`, `cut`."""
+    """Return the memory's metadata of a message: `created_at`, `pinned`, `cut`."""
     metadata = message.response_metadata  # a node may have set it to anything
     marks = metadata.get(MARKS) if isinstance(metadata, dict) else None
     return marks if isinstance(marks, dict) else {}
 
 
 def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
-    """Return a copy of `message` with `marks` added to what the memory noted on it."""
+    """Return a copy of `message` with `marks` added to the memory's metadata."""
     metadata = {**message.response_metadata, MARKS: {**marks_of(message), **marks}}
     return message.model_copy(update={"response_metadata": metadata})
 
@@ -178,7 +178,7 @@ def result_id(message: BaseMessage) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The atom of every cut: one message, or an AI message with calls and all of their results.
+    """The unit of every cut: one message, or an AI message with calls and all of their results.
 
     A message that stands between a call and its late result belongs to the group, so a group is
     always a run of neighbours in the transcript.

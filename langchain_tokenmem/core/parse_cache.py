@@ -71,8 +71,8 @@ class ParseRules:
     Attributes:
         cuts: Shortened forms by message id.
         count: Tokens of a message.
-        dangling: What becomes of a tool call without a result.
-        profile: What the provider asks of the list.
+        dangling: Treatment of a tool call without a result.
+        profile: Requirements of the provider.
     """
 
     cuts: Mapping[str, Cut]
@@ -131,7 +131,7 @@ def _fit_group(group: RepairedGroup, profile: LegalityProfile) -> RepairedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrefix:
-    """Parsed messages to whose groups nothing that follows belongs, with copies of their fields.
+    """Parsed messages that end at a group's end, with copies of their fields.
 
     Attributes:
         earlier_calls: Ids of the tool calls before the messages.

@@ -45,14 +45,14 @@ class Plan:
     """Plan of a compaction, made before a model call.
 
     Attributes:
-        reason: Why the prefix changes; None when it does not.
+        reason: Reason for a change of the prefix; None without a change.
         cuts: All cuts of visible messages from now on.
         fold: How many of the oldest tail groups go into the running summary.
         before: Tokens of the request as it stands.
         after: Tokens of the request once the plan is carried out, at most.
         kept: Ids of the covered messages that stay visible; None where that does not change.
         summary_tokens: Most tokens that the next running summary may have.
-        warnings: What the caller should know.
+        warnings: Warnings for the caller.
     """
 
     reason: Reason | None
@@ -90,7 +90,7 @@ def plan(
     policy: SummaryPolicy = DEFAULT_POLICY,
     steps: Steps = "all",
 ) -> Plan:
-    """Return what to do before the next model call.
+    """Return the plan for the next model call.
 
     Args:
         context: The conversation under its state.
@@ -133,7 +133,7 @@ def _least_gain(budget: TokenBudget) -> int:
 def _fold_reason(
     messages: int, before: int, budget: TokenBudget, policy: SummaryPolicy, *, force: bool
 ) -> _FoldReason | None:
-    """Return why groups are to be folded; None if no reason holds."""
+    """Return the reason for folding groups; None where there is none."""
     over = messages - (policy.max_tail_messages or messages)
     trigger = policy.trigger
     if force:
@@ -208,7 +208,7 @@ def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
 
 
 def _groups_with(context: ContextParts, messages: int) -> int:
-    """Return how many of the oldest groups hold so many messages; the newest group stays."""
+    """Return the number of oldest groups that hold so many messages; the newest group stays."""
     held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, max(len(held) - 1, 0)) if messages else 0

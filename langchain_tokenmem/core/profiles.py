@@ -33,8 +33,8 @@ class LegalityProfile:
         refuses_blank: A human message without content is refused; it says so in brackets.
         pairs_reasoning: A reasoning item goes with the item that follows it: one at the end of an
             assistant message, left by an aborted call, is left out.
-        drops_foreign_reasoning: Reasoning of another provider's model, whose signatures this one
-            refuses, is left out of the view.
+        drops_foreign_reasoning: Reasoning of another provider's model is left out of the view: this
+            one refuses its signatures.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
             out, with the reasoning that is nothing but such an id: for `store=False`.
 

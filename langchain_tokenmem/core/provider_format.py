@@ -1,7 +1,7 @@
 """Conversion of messages into the form that one provider accepts.
 
-Two kinds of steps. What concerns a single message (foreign reasoning, server ids) is done once,
-when a conversation is taken apart. What concerns neighbours is done to the list that is shown,
+There are two steps. `fit_message` changes single messages (reasoning of another provider, server
+ids) once, when a conversation is parsed. `fit_list` changes neighbours in the list that is shown,
 because folding makes new neighbours.
 """
 
@@ -22,20 +22,20 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.profiles import LegalityProfile
 
 BRIDGE_TEXT = "[No message was recorded here.]"
-"""What stands between two messages that a provider does not accept as neighbours."""
+"""Text between two messages that a provider does not accept as neighbours."""
 
 CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
-"""Stands last where the assistant spoke last and the provider asks for an input."""
+"""Last message where the assistant spoke last and the provider asks for an input."""
 
 BLANK_TEXT = "[empty message]"
-"""What a human message without content says where a provider refuses it."""
+"""Text of a human message without content where a provider refuses it."""
 
 _REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
 def fit_message(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
-    """Return a message without what the profile's provider refuses in it; itself if all is well.
+    """Return a message without the parts that the provider refuses; the same object if none.
 
     Reasoning goes whole or stays whole: never a part of it.
     """
@@ -116,7 +116,7 @@ def _without_id(block: Any) -> Any:
 
 
 def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
-    r"""Return the messages after the system text in the shape that the profile asks for.
+    r"""Return the messages after the system text in the form that the profile asks for.
 
     Example:
         >>> from langchain_tokenmem.core.profiles import profile_named

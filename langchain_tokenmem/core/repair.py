@@ -1,6 +1,6 @@
 """Repair of broken histories: unanswered calls, orphaned results, repeated ids.
 
-The transcript stays as it is; what is repaired is the view.
+The transcript stays as it is; only the view is repaired.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from langchain_tokenmem.core.messages import (
 )
 
 Dangling = Literal["answer", "drop"]
-"""What becomes of a tool call without a result: it is answered as interrupted, or its whole group
-is left out of the view."""
+"""Treatment of a tool call without a result: it is answered as interrupted, or its whole group is
+left out of the view."""
 
 INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
 FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
-"""Stands first where no human message does: Gemini, Anthropic and strict templates refuse a list
-that begins with the assistant."""
+"""First message where no human message comes first: Gemini, Anthropic and strict templates refuse
+a list that begins with the assistant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RepairedGroup:
 
     Attributes:
         source: The group as it stands in the transcript.
-        messages: What is shown of it; empty when nothing of it may be shown.
+        messages: The messages that are shown; empty when none of them may be shown.
     """
 
     source: Group
@@ -59,7 +59,7 @@ def repair_groups(
 
     Args:
         found: Groups in order, from `groups`.
-        dangling: What becomes of calls without a result.
+        dangling: Treatment of calls without a result.
         used: Ids of earlier tool calls; those of `found` are added to it.
 
     Returns:
@@ -163,7 +163,7 @@ def _has_calls(message: AIMessage) -> bool:
 
 
 def has_no_content(message: BaseMessage) -> bool:
-    """Return whether a message has neither words nor anything else to show."""
+    """Return whether a message has neither text nor another visible part."""
     if message.additional_kwargs.get("function_call"):
         return False
     if isinstance(message.content, str):

@@ -12,12 +12,12 @@ from langchain_tokenmem.core.shortening import cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
 
 FLOOR_SHARE = 0.125
-"""Share of the room for required messages that older ones are sure of, however large newer ones
-are: a short first request then stays verbatim beside a giant tool result."""
+"""Share of the available tokens that every required message gets, however large the others are: a
+short first request then stays verbatim beside a giant tool result."""
 
 
 _ROUNDS = 4
-"""Most tries to divide the room between required messages."""
+"""Most tries to divide the available tokens between required messages."""
 
 
 def request_tokens(context: ContextParts) -> int:
@@ -39,7 +39,7 @@ def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
 
 
 def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context with every single message cut to its share of the room.
+    """Return the context with every single message cut to its share of the available tokens.
 
     Whether a message is cut depends only on itself and on the fixed parts, so it is cut before
     it is first sent, and never later.
@@ -57,9 +57,9 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def renew_caps(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context with pinned and human messages as whole as they may be.
+    """Return the context with new cuts for pinned and human messages, as long as they may be.
 
-    Their cuts are chosen anew whenever the prefix changes anyway; those of tool results stay.
+    It is called when the prefix changes anyway; the cuts of tool results stay.
     """
     loose = {
         message.id
@@ -73,13 +73,13 @@ def renew_caps(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:
-    """Return the context with the messages that must be present cut to the room there is.
+    """Return the context with its required messages cut to the available tokens.
 
-    Newest group, newest human message and pinned ones share `message_share` of the room, divided
-    newest first; each is sure of a small part.
+    Newest group, newest human message and pinned messages share `message_share` of the available
+    tokens. The newest comes first; each gets a small part at least.
 
     Args:
-        context: Everything else is folded or left out already.
+        context: A context in which everything else is folded or left out already.
         budget: Gives the limit and `message_share`.
         aside: Tokens kept free for a summary that is still to be written.
     """
@@ -103,7 +103,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
 
 
 def _divide(sizes: Sequence[int], most: int) -> list[int]:
-    """Return how much of `most` each size gets, the first ones first, each sure of its floor."""
+    """Return the part of `most` for each size: the first ones first, a floor for each."""
     floor = int(FLOOR_SHARE * max(most, 0))
     sure = [min(size, floor) for size in sizes]
     left = max(0, most - sum(sure))

@@ -9,7 +9,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
 
 TAIL_BATCH = 10
-"""Messages by which a cap on the tail moves at once: one by one would change every request."""
+"""Number of messages that a full tail drops at once: one by one would change every request."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ class View:
     """The request for one model call.
 
     Attributes:
-        messages: What is sent, in order; legal for strict providers and within the limit.
+        messages: The request, in order; legal for strict providers and within the limit.
         usage: Tokens in all and for each part.
-        warnings: What was repaired or left out; empty when nothing was.
+        warnings: Repairs and omissions; empty when there are none.
         left_out: How many messages a marker stands for, because they did not fit.
     """
 
@@ -36,7 +36,7 @@ class Explanation:
         view: The list as it would be sent now, with tokens by part and warnings.
         plan: What `compact` would do first: the reason, the cuts, how many groups it would fold,
             tokens before and after.
-        profile: Whose rules the list obeys.
+        profile: Name of the legality profile that the list fits.
     """
 
     view: View
@@ -45,7 +45,7 @@ class Explanation:
 
 
 def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:
-    """Return the view of a context: a pure function, which fits whatever the context holds.
+    """Return the view of a context; it always fits the limit.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.

@@ -132,7 +132,7 @@ async def _awaited(text: Awaitable[str]) -> str:
 def _positional_parameters(function: SummaryFunction) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some builtins tell nothing of themselves
+    except ValueError:  # some builtins have no signature
         return 1
     kinds = [parameter.kind for parameter in parameters]
     if inspect.Parameter.VAR_POSITIONAL in kinds:

@@ -81,7 +81,7 @@ class SummaryPrompts:
         merge: Merges notes on successive parts. Gets the same.
         reuse: One turn behind the main request (`reuse_prefix`). Gets `$rules`, `$tail`,
             `$instruction`.
-        sections: Headings of which at least one tells notes from chat; empty for free form.
+        sections: Headings; notes have at least one of them, chat has none; empty for free form.
     """
 
     version: str = "notes-1"

@@ -40,7 +40,7 @@ def escape_fences(text: str) -> str:
 
 
 def render_message(message: BaseMessage) -> str:
-    """Return one message as text: who speaks, what is said, which tools are called with what."""
+    """Return one message as text: speaker, content, and tool calls with their arguments."""
     lines = [text_of(message)]
     speaker = _SPEAKERS.get(role_of(message), "User")
     if isinstance(message, ToolMessage) and message.name:

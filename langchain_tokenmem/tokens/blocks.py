@@ -133,7 +133,7 @@ def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def is_data(text: str) -> bool:
-    """Tell whether a string is encoded data rather than text."""
+    """Return whether a string is encoded data rather than text."""
     return text[:5] == "data:" or (len(text) > _SHORTEST_DATA and _BASE64.match(text) is not None)
 
 

@@ -43,7 +43,7 @@ class CountCache:
         self._turning = threading.Lock()
 
     def get(self, key: Hashable) -> Any:
-        """Return what was put under a key, or None."""
+        """Return the value of a key, or None."""
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)

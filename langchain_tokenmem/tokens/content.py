@@ -47,7 +47,7 @@ def message_tokens(
     Args:
         message: Any LangChain message.
         text: Counts the tokens of a text.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
 
     Returns:
         Tokens.

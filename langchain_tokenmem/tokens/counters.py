@@ -131,7 +131,7 @@ class _Counter:
 
         Args:
             messages: The messages, in order; may be empty.
-            tools: Tools whose schemas go along.
+            tools: Tools of the request; their schemas are counted.
 
         Returns:
             The sum of `message(m)`, `tools(tools)` and 3 tokens for the reply's priming.
@@ -154,7 +154,7 @@ class TiktokenCounter(_Counter):
         method: `exact`, or `estimate` for a model of another vocabulary.
         accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
         scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
@@ -187,7 +187,7 @@ class EstimateCounter(_Counter):
     Args:
         accuracy: Relative error of a text's count as a fraction.
         scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
 
     Example:
         >>> EstimateCounter().count([HumanMessage("hi")]).method

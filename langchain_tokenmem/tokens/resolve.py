@@ -32,7 +32,7 @@ class _Family:
         encoding: The vocabulary to count with.
         accuracy: Relative error of a text's count; 0.0 where the vocabulary is their own.
         scale: Factor on every text's count.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
     """
 
     names: str

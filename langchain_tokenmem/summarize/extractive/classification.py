@@ -51,7 +51,7 @@ class Section(Enum):
 
 
 def is_small_talk(sentence: str, literals: list[Literal]) -> bool:
-    """Tell whether a sentence greets, thanks or agrees and says nothing else."""
+    """Return whether a sentence greets, thanks or agrees and says nothing else."""
     if len(sentence) > _MAX_GREETING or any(lit.kind not in ("name", "number") for lit in literals):
         return False
     rest = GREETING.sub(" ", sentence)
@@ -149,10 +149,10 @@ def classify(sentence: str, literals: list[Literal], *, is_user: bool, is_last: 
 
 
 def is_order(sentence: str) -> bool:
-    """Tell whether a sentence forbids or demands something, other than in telling of a person."""
+    """Return whether a sentence forbids or demands something, other than in telling of a person."""
     return bool(CONSTRAINT.search(REPORT.sub(" ", sentence)))
 
 
 def is_done(sentence: str) -> bool:
-    """Tell whether a sentence reports something as finished."""
+    """Return whether a sentence reports something as finished."""
     return bool(DONE.search(sentence)) and not NOT_DONE.search(sentence)

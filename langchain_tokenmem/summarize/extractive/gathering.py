@@ -137,7 +137,7 @@ class ItemCollector:
             self.items.append(item)
 
     def finish(self, instruction: str | None, human_turns: int) -> list[Item]:
-        """Return the items of the summary, without what is done, weighed by the instruction."""
+        """Return the items of the summary without closed ones, weighted by the instruction."""
         self._add_tool_facts()
         self._close_open_items(human_turns)
         items = _without_repeats(self.items)
@@ -165,7 +165,7 @@ class ItemCollector:
                 self.items.append(replace(item, text=fact.text, worth=worth))
 
     def _close_open_items(self, human_turns: int) -> None:
-        """Take items off the open list that a later message reports as done (S8)."""
+        """Take items off the open list that a later message reports as done."""
         done = [(at, item) for at, item in enumerate(self.items) if _reports_done(item)]
         kept: list[Item] = []
         for at, item in enumerate(self.items):
@@ -199,7 +199,7 @@ def _reports_done(item: Item) -> bool:
 
 
 def _later(done: Item, place: int, item: Item, at: int) -> bool:
-    """Tell whether a report came after an item; a summary has no order of events of its own."""
+    """Return whether a report came after an item; a summary has no order of events of its own."""
     if done.carried:
         return False
     return item.carried or (done.order, place) > (item.order, at)

@@ -102,7 +102,7 @@ def worth_of(sentence: str, section: Section, *, source: Speaker) -> float:
 def _is_empty_talk(
     sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
 ) -> bool:
-    """Tell whether a sentence is small talk, too short to mean anything, or only a heading."""
+    """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
     if is_small_talk(sentence, literals):
         return True
     if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):

@@ -111,7 +111,7 @@ def find_literals(sentence: str, *, single_names: bool = True) -> list[Literal]:
 
 
 def capitalises_nouns(text: str) -> bool:
-    """Tell whether so many words inside sentences are capitalised that it says nothing.
+    """Return whether so many words inside sentences are capitalised that it says nothing.
 
     Args:
         text: The text; its first 4,000 characters are looked at.

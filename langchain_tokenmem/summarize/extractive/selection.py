@@ -201,7 +201,7 @@ class Selection:
         return KIND_WEIGHTS.get(literal.kind, 1.0) * max(1.0, cost / 4) / (1 + same)
 
     def _repeated(self, index: int, own: list[Literal]) -> bool:
-        """Tell whether a chosen item says what this one says."""
+        """Return whether a chosen item says what this one says."""
         topic = self.items[index].topic
         if not topic or any(literal.kind not in _WEAK for literal in own):
             return False

@@ -121,7 +121,7 @@ def split_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def is_log_line(line: str) -> bool:
-    """Tell whether a line looks like a log entry, a stack frame or a ruler."""
+    """Return whether a line looks like a log entry, a stack frame or a ruler."""
     return bool(_LOG_LINE.match(line))
 
 

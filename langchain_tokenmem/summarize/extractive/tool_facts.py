@@ -143,7 +143,7 @@ def _is_file(kind: str, text: str) -> bool:
 
 
 def _reads(name: str, args: Mapping[str, object]) -> bool:
-    """Tell whether a call only looks."""
+    """Return whether a call only looks."""
     action = _action(name, args)
     return bool(_READING.match(action)) and not _WRITING.search(action)
 
