@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.caches import BaseCache, InMemoryCache
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import Generation
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
 from langchain_tokenmem.core.messages import text_of
@@ -43,11 +43,16 @@ _MEANINGFUL_CHARACTERS = 20
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call that a job wants made."""
+    """A model call that a summary needs."""
 
     messages: Sequence[BaseMessage]
     step: str
     attempt: int
+
+    @property
+    def config(self) -> RunnableConfig:
+        """Config that keeps the call out of every stream."""
+        return unstreamed_config(self.step, self.attempt)
 
 
 @dataclass
@@ -70,7 +75,10 @@ class _Usage:
             self.cost = (self.cost or 0.0) + price
 
 
-Job = Generator[ModelCall, BaseMessage | Exception, Summary]
+_T = TypeVar("_T")
+_Answer = BaseMessage | Exception | None
+Steps = Generator[ModelCall, _Answer, _T]
+"""Yields model calls, gets their answers, and returns its result."""
 
 
 class ModelSummarizer:
@@ -141,43 +149,30 @@ class ModelSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary; the fallback's where the model fails."""
-        job = self._summary_steps(request)
-        try:
-            call = next(job)
-            while True:
-                call = job.send(self._call(call))
-        except StopIteration as done:
-            summary: Summary = done.value
-        return summary
+        steps = self._summary_steps(request)
+        step = _advance(steps)
+        while isinstance(step, ModelCall):
+            try:
+                answer: _Answer = _as_message(self._model.invoke(step.messages, step.config))
+            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+                answer = error
+            step = _advance(steps, answer)
+        return step
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
-        job = self._summary_steps(request)
-        try:
-            call = next(job)
-            while True:
-                call = job.send(await self._acall(call))
-        except StopIteration as done:
-            summary: Summary = done.value
-        return summary
+        steps = self._summary_steps(request)
+        step = _advance(steps)
+        while isinstance(step, ModelCall):
+            try:
+                reply = await self._model.ainvoke(step.messages, step.config)
+                answer: _Answer = _as_message(reply)
+            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+                answer = error
+            step = _advance(steps, answer)
+        return step
 
-    def _call(self, call: ModelCall) -> BaseMessage | Exception:
-        try:
-            return _as_message(
-                self._model.invoke(call.messages, unstreamed_config(call.step, call.attempt))
-            )
-        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
-            return error
-
-    async def _acall(self, call: ModelCall) -> BaseMessage | Exception:
-        try:
-            return _as_message(
-                await self._model.ainvoke(call.messages, unstreamed_config(call.step, call.attempt))
-            )
-        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
-            return error
-
-    def _summary_steps(self, request: SummaryRequest) -> Job:
+    def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
         key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
@@ -205,9 +200,7 @@ class ModelSummarizer:
             failures=tuple(tally.failures),
         )
 
-    def _notes(
-        self, request: SummaryRequest, tally: _Usage
-    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+    def _notes(self, request: SummaryRequest, tally: _Usage) -> Steps[str | None]:
         """Yield the calls of a job; return the notes, or None when the model gave none."""
         if self._reuse_prefix and self._builder.fits_reused(request):
             return (yield from self._ask(request, tally, "reuse", ""))
@@ -257,7 +250,7 @@ class ModelSummarizer:
 
     def _ask(
         self, request: SummaryRequest, tally: _Usage, step: str, transcript: str
-    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+    ) -> Steps[str | None]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
             messages = self._builder.prompt(
@@ -277,13 +270,20 @@ class ModelSummarizer:
                 return text
         return None
 
-    def _checked(
-        self, answer: BaseMessage | Exception, request: SummaryRequest, tally: _Usage
-    ) -> str:
-        if isinstance(answer, Exception):
+    def _checked(self, answer: _Answer, request: SummaryRequest, tally: _Usage) -> str:
+        if not isinstance(answer, BaseMessage):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         tally.add(answer)
         return check_answer(answer, request, self.prompts.sections)
+
+
+def _advance(steps: Steps[Summary], answer: _Answer = None) -> ModelCall | Summary:
+    """Send an answer to the generator; return its next call, or its result."""
+    try:
+        return steps.send(answer)
+    except StopIteration as done:
+        summary: Summary = done.value
+        return summary
 
 
 def _as_message(answer: Any) -> BaseMessage:

@@ -7,9 +7,10 @@ import logging
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from langchain_core.messages import BaseMessage
+from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
@@ -31,6 +32,22 @@ _GUESS_CHARACTERS = 100_000
 _RULES = "r1"
 
 
+class CounterOptions(TypedDict, total=False):
+    """Options of both counters.
+
+    Attributes:
+        method: `exact`, or `estimate` for a model of another vocabulary.
+        accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
+        scale: Factor on every text's count, for models whose vocabulary is coarser.
+        image_rule: Formula that counts images.
+    """
+
+    method: Method
+    accuracy: float
+    scale: float
+    image_rule: ImageRule
+
+
 class _Counter:
     """Counts messages by the rules of `content`, given a way to count a text."""
 
@@ -39,10 +56,10 @@ class _Counter:
         name: str,
         text: Callable[[str], int],
         *,
-        method: Method,
-        accuracy: float,
-        scale: float,
-        image_rule: ImageRule,
+        method: Method = "exact",
+        accuracy: float = 0.0,
+        scale: float = 1.0,
+        image_rule: ImageRule = "largest",
     ) -> None:
         self._id = f"{name}/{_RULES}/{image_rule}" + (f"/x{scale:g}" if scale != 1 else "")
         self._count_text = text
@@ -151,10 +168,7 @@ class TiktokenCounter(_Counter):
 
     Args:
         encoding: The vocabulary (see `encodings.find_encoding`).
-        method: `exact`, or `estimate` for a model of another vocabulary.
-        accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
-        scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Formula that counts images.
+        options: See `CounterOptions`; the method is `exact` by default.
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
@@ -162,53 +176,25 @@ class TiktokenCounter(_Counter):
         8
     """
 
-    def __init__(
-        self,
-        encoding: tiktoken.Encoding,
-        *,
-        method: Method = "exact",
-        accuracy: float = 0.0,
-        scale: float = 1.0,
-        image_rule: ImageRule = "largest",
-    ) -> None:
-        super().__init__(
-            encoding.name,
-            functools.partial(count_tokens, encoding),
-            method=method,
-            accuracy=accuracy,
-            scale=scale,
-            image_rule=image_rule,
-        )
+    def __init__(self, encoding: tiktoken.Encoding, **options: Unpack[CounterOptions]) -> None:
+        super().__init__(encoding.name, functools.partial(count_tokens, encoding), **options)
 
 
 class EstimateCounter(_Counter):
     """Counts without a vocabulary: by script and length of the pieces of a text.
 
     Args:
-        accuracy: Relative error of a text's count as a fraction.
-        scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Formula that counts images.
+        options: See `CounterOptions`; the method is `estimate` by default.
 
     Example:
         >>> EstimateCounter().count([HumanMessage("hi")]).method
         'estimate'
     """
 
-    def __init__(
-        self,
-        *,
-        accuracy: float = ESTIMATE_ACCURACY,
-        scale: float = 1.0,
-        image_rule: ImageRule = "largest",
-    ) -> None:
-        super().__init__(
-            "estimate",
-            estimate_tokens,
-            method="estimate",
-            accuracy=accuracy,
-            scale=scale,
-            image_rule=image_rule,
-        )
+    def __init__(self, **options: Unpack[CounterOptions]) -> None:
+        options.setdefault("method", "estimate")
+        options.setdefault("accuracy", ESTIMATE_ACCURACY)
+        super().__init__("estimate", estimate_tokens, **options)
 
 
 def _tool_key(tool: Any) -> Hashable:
