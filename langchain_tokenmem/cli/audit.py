@@ -23,12 +23,12 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
     """Return what is wrong with a request; nothing when all is well.
 
     Args:
-        history: Everything that was said so far, with ids.
+        history: All messages so far, with ids.
         request: What the model would be sent.
 
     Example:
-        >>> said = [HumanMessage("hi", id="m0")]
-        >>> audit(said, said)
+        >>> history = [HumanMessage("hi", id="m0")]
+        >>> audit(history, history)
         []
     """
     return [
@@ -43,12 +43,12 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
 
 def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
-    said = [message for message in request if not isinstance(message, SystemMessage)]
-    if not said:
+    body = [message for message in request if not isinstance(message, SystemMessage)]
+    if not body:
         return ["the request holds no message but system ones"]
     faults = []
-    if not isinstance(said[0], HumanMessage):
-        faults.append(f"the first message after the system ones is of type {said[0].type}")
+    if not isinstance(body[0], HumanMessage):
+        faults.append(f"the first message after the system ones is of type {body[0].type}")
     leading = next(
         (place for place, one in enumerate(request) if not isinstance(one, SystemMessage)), 0
     )

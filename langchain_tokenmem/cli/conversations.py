@@ -29,7 +29,7 @@ class RecordedConversation:
 
     Attributes:
         name: The recording's own id, or its place in the file.
-        messages: What was said, oldest first; ids `m0`, `m1`, ... by place.
+        messages: The messages, oldest first; ids `m0`, `m1`, ... by place.
         tools: Tool schemas that stood in every request, in OpenAI's format.
     """
 
@@ -104,14 +104,14 @@ def _has(value: Any, key: str) -> bool:
 
 def _conversation(row: Any, number: int) -> RecordedConversation:
     if _has(row, "messages"):
-        said, name, tools = row["messages"], row.get("id"), row.get("tools")
+        recorded, name, tools = row["messages"], row.get("id"), row.get("tools")
     else:
-        said, name, tools = row, None, None
+        recorded, name, tools = row, None, None
     label = str(name) if name else f"conversation {number}"
-    if not _is_messages(said):
+    if not _is_messages(recorded):
         raise ValueError(f"{label} (number {number}) is no list of messages with roles.")
     try:
-        messages = tuple(to_messages(said, label=label))
+        messages = tuple(to_messages(recorded, label=label))
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{label} is not in OpenAI's chat format: {error}") from None
     given = tools if isinstance(tools, list) else []
@@ -122,36 +122,36 @@ def _conversation(row: Any, number: int) -> RecordedConversation:
     )
 
 
-def to_messages(said: Sequence[Any], *, label: str = "conversation") -> list[BaseMessage]:
+def to_messages(recorded: Sequence[Any], *, label: str = "conversation") -> list[BaseMessage]:
     """Return messages in OpenAI's chat format as LangChain's, with ids `m0`, `m1`, ... by place.
 
     Args:
-        said: The messages as plain dicts.
+        recorded: The messages as plain dicts.
         label: Names the conversation in an error.
 
     Raises:
         ValueError: On a message without a known role.
     """
-    return [_message(one, f"m{place}", label) for place, one in enumerate(said)]
+    return [_message(one, f"m{place}", label) for place, one in enumerate(recorded)]
 
 
-def _message(said: Any, key: str, label: str) -> BaseMessage:
-    role = said.get("role") if isinstance(said, dict) else None
+def _message(recorded: Any, key: str, label: str) -> BaseMessage:
+    role = recorded.get("role") if isinstance(recorded, dict) else None
     if role not in {"system", "developer", "user", "assistant", "tool"}:
         raise ValueError(f"Message {key} of {label} has the role {role!r}, which is not known.")
-    content = said.get("content")
+    content = recorded.get("content")
     fields: dict[str, Any] = {
         "content": content if isinstance(content, (str, list)) else "",
         "id": key,
-        "name": said.get("name") or None,
+        "name": recorded.get("name") or None,
     }
     if role in {"system", "developer"}:
         return SystemMessage(**fields)
     if role == "user":
         return HumanMessage(**fields)
     if role == "tool":
-        return ToolMessage(**fields, tool_call_id=str(said.get("tool_call_id") or ""))
-    valid, invalid = _calls(said.get("tool_calls"), key)
+        return ToolMessage(**fields, tool_call_id=str(recorded.get("tool_call_id") or ""))
+    valid, invalid = _calls(recorded.get("tool_calls"), key)
     return AIMessage(**fields, tool_calls=valid, invalid_tool_calls=invalid)
 
 

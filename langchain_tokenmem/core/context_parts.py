@@ -40,17 +40,18 @@ class RequestCounter:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
-        known: Sizes found so far, by the identity of the groups and cuts that stand beside them.
+        known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
+            them.
     """
 
     message: Callable[[BaseMessage], int]
     tools: int = 0
     overhead: int = 0
-    known: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
+    known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
     def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
         """Return the sizes of groups under `cuts`."""
-        known = self.known.get((id(groups), id(cuts)))
+        known = self.known_sizes.get((id(groups), id(cuts)))
         if known:
             return known[2]
         return self.remember(groups, cuts, group_sizes(groups, cuts, self.message))
@@ -59,7 +60,7 @@ class RequestCounter:
         self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], sizes: GroupSizes
     ) -> GroupSizes:
         """Keep the sizes of groups under `cuts`, and return them."""
-        self.known[id(groups), id(cuts)] = (groups, cuts, sizes)
+        self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
         return sizes
 
 

@@ -62,7 +62,7 @@ def role_of(message: BaseMessage) -> Role:
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message; media stand in it as handles such as `[image]`.
 
-    Reasoning blocks and tool calls have no text here: they are not what was said.
+    Reasoning blocks and tool calls have no text here: they are no part of the conversation.
     """
     if isinstance(message.content, str):
         return message.content
@@ -97,14 +97,14 @@ def is_blank_block(block: Any) -> bool:
 
 def digest_of(message: BaseMessage) -> str:
     """Return a digest of 32 hex digits of a message's content, without its id and metadata."""
-    said = [
+    fields = [
         role_of(message),
         message.name,
         message.content,
         getattr(message, "tool_calls", None),
         getattr(message, "tool_call_id", None),
     ]
-    plain = json.dumps(said, default=repr, skipkeys=True).encode()
+    plain = json.dumps(fields, default=repr, skipkeys=True).encode()
     return hashlib.blake2b(plain, digest_size=16).hexdigest()
 
 
@@ -119,14 +119,14 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     if all(given) and len(set(given)) == len(given):
         return list(messages)  # as a graph or a store gives them: ten times as fast
     seen: dict[str, BaseMessage] = {}
-    said: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
     unique: list[BaseMessage] = []
     for message in messages:
         key = message.id
         if not key:
             digest = digest_of(message)
-            said[digest] += 1
-            key = f"tm-{digest}-{said[digest]}"
+            repeats[digest] += 1
+            key = f"tm-{digest}-{repeats[digest]}"
         if key in seen:
             if digest_of(seen[key]) == digest_of(message):
                 continue

@@ -247,19 +247,19 @@ def _plan_fold(
     context = renew_caps(context, budget)
     room = available_tokens(context, budget)
     spare = room - int(budget.message_share * room) - SUMMARY_FRAME
-    folding = FoldForecast.of(
+    forecast = FoldForecast.of(
         replace(context, summary=None),
-        prior=context.summary["tokens"] if context.summary else 0,
-        most=max(0, min(budget.summary_tokens, spare)),
+        prior_tokens=context.summary["tokens"] if context.summary else 0,
+        max_tokens=max(0, min(budget.summary_tokens, spare)),
     )
     newest = max(len(context.tail) - 1, 0)
-    fold = folding.fewest(budget.target_tokens, within=recent)
-    if fold is None and folding.after(recent) > ceiling:
-        fold = folding.fewest(ceiling, within=newest)
+    fold = forecast.fewest(budget.target_tokens, within=recent)
+    if fold is None and forecast.after(recent) > ceiling:
+        fold = forecast.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
     fold = recent if fold is None or due.to_recent else fold
     fold = max(fold, _groups_with(context, due.messages))
-    aside = folding.summary(fold)
+    aside = forecast.summary(fold)
     rest = replace(context.with_folded(fold), summary=None)
     rest = fit_required(rest, budget, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
@@ -269,6 +269,6 @@ def _plan_fold(
         fold=fold,
         before=0,
         after=request_tokens(rest) + aside,
-        summary_tokens=folding.allowance(fold),
+        summary_tokens=forecast.allowance(fold),
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )

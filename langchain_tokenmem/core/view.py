@@ -54,15 +54,15 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     warnings = context.notes
     if context.summary is not None and context.summary["failures"]:
         why = "; ".join(context.summary["failures"])
-        said = f"The running summary was written by {context.summary['model']}"
-        warnings += (f"{said} after refused attempts: {why}.",)
+        written = f"The running summary was written by {context.summary['model']}"
+        warnings += (f"{written} after refused attempts: {why}.",)
     if whole.summary is not context.summary:
         warnings += ("The running summary did not fit beside the newest messages.",)
     if whole.with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
     if context.left_out:
-        said = f"{context.left_out:,} messages did not fit and are left out"
-        warnings += (f"{said}; compact() folds them into a summary.",)
+        omitted = f"{context.left_out:,} messages did not fit and are left out"
+        warnings += (f"{omitted}; compact() folds them into a summary.",)
     return View(
         messages=context.request_messages(),
         usage=usage_of(context.part_tokens(), budget, exact=exact),

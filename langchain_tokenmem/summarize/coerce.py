@@ -103,10 +103,10 @@ class FunctionSummarizer:
         return self._checked(request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
-        said = list(request.messages)
+        messages = list(request.messages)
         if self._takes == 1 and request.prior:  # it must not be lost to a function of one argument
-            said.insert(0, HumanMessage(request.prior, name="earlier_notes"))
-        given = [said, request.prior, request.instruction, request.max_tokens]
+            messages.insert(0, HumanMessage(request.prior, name="earlier_notes"))
+        given = [messages, request.prior, request.instruction, request.max_tokens]
         return given[: self._takes]
 
     def _checked(self, request: SummaryRequest, text: Any) -> Summary:

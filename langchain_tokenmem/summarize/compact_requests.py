@@ -83,8 +83,8 @@ class PromptBuilder:
         """Return whether the main request with one instruction behind it fits the window."""
         if not request.sent:
             return False
-        said = [*request.sent, *self.prompt(request, "reuse", "", request.max_tokens)[-1:]]
-        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(render_message(m)) for m in said)
+        sent = [*request.sent, *self.prompt(request, "reuse", "", request.max_tokens)[-1:]]
+        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(render_message(m)) for m in sent)
         return tokens + request.max_tokens <= self.window * (1 - _WINDOW_MARGIN)
 
     def key(self, request: SummaryRequest, author: str) -> str:

@@ -1,7 +1,7 @@
 """Rendering of messages as the text that a summarizing model reads.
 
 No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closing fences
-in what was said are escaped, so that nothing in it can end the block that holds it.
+in the messages are escaped, so that nothing in it can end the block that holds it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def render_message(message: BaseMessage) -> str:
             f"calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
             for call in message.tool_calls
         ]
-    said = "\n".join(line for line in lines if line)
-    return escape_fences(f"{speaker}: {said}")
+    text = "\n".join(line for line in lines if line)
+    return escape_fences(f"{speaker}: {text}")
 
 
 def split_transcript(

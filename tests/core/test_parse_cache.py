@@ -1,4 +1,4 @@
-"""What is settled changes no outcome: a memory that has seen a conversation decides as a new one.
+"""The parse cache changes no outcome: a memory that has seen a conversation decides as a new one.
 
 Histories here do what applications do to them: they grow, fork, lose messages and change words,
 by new objects under old ids and in place.
