@@ -1,0 +1,80 @@
+"""Tests that other projects wrote for their parts, with ours in the place of those.
+
+Run whole by `make nightly`; otherwise a tenth of each suite, chosen by the hash of the test's id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from importlib.metadata import version
+
+import pytest
+from differences import Differences, complaints, read_list
+from running import Outcome, run
+from sdists import UnavailableError, tests_of
+from suites import SUITES, Suite
+
+IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
+MOST_EXPECTED = 85
+"""Entries of the list when it was frozen; it may only get shorter."""
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> None:
+    listed = read_list()
+    expected = listed.suites[suite.name]
+    frozen, installed = listed.versions[suite.distribution], version(suite.distribution)
+    if installed != frozen and not IS_WHOLE:
+        pytest.skip(f"the list is of {suite.distribution} {frozen}, installed is {installed}")
+    try:
+        root = tests_of(suite.distribution)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    outcomes = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
+    print(_summary(suite, outcomes, expected))
+    assert outcomes, f"No test of {suite.name} was run"
+    found = complaints(outcomes, expected, is_whole=IS_WHOLE)
+    assert not found, "\n".join([f"{suite.name} {installed}, list of {frozen}:", *found])
+
+
+def _summary(suite: Suite, outcomes: dict[str, Outcome], expected: Differences) -> str:
+    counts = Counter(one.outcome for one in outcomes.values())
+    listed = sum(test in expected.reasons for test in outcomes)
+    numbers = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
+    missing = [
+        f"\n  {test}: {one.message}"
+        for test, one in outcomes.items()
+        if one.outcome == "not collected"
+    ]
+    return f"{suite.name}: {numbers}; {listed} of them on the list{''.join(missing)}"
+
+
+def test_the_list_only_gets_shorter() -> None:
+    entries = [len(suite.reasons) for suite in read_list().suites.values()]
+    assert sum(entries) <= MOST_EXPECTED
+
+
+def test_a_new_failure_a_listed_pass_and_a_lost_test_are_reported() -> None:
+    expected = Differences({"a": "why", "b": "why", "c": "why", "d": "why"}, frozenset({"c"}))
+    outcomes = {
+        "a": Outcome("failed", "as expected"),
+        "b": Outcome("passed", ""),
+        "c": Outcome("passed", ""),
+        "e": Outcome("failed", "new"),
+    }
+    found = complaints(outcomes, expected, is_whole=True)
+    assert [line.split("\n")[0] for line in found] == [
+        "b passes now: take it off the list",
+        "e fails and is not on the list:",
+        "d is on the list and was not run",
+    ]
+    assert len(complaints(outcomes, expected, is_whole=False)) == 2
+
+
+def test_an_index_without_the_sdist_skips(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("TOKENMEM_PEERS_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(UnavailableError, match="pip could not fetch the sdist of langgraph=="):
+        tests_of("langgraph")
