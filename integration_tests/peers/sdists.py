@@ -26,7 +26,7 @@ def cache_folder() -> Path:
     return Path(caches) / "langchain-tokenmem" / "peers"
 
 
-def tests_of(distribution: str) -> Path:
+def unpacked_tests(distribution: str) -> Path:
     """Return the folder that holds `tests/` of a distribution's installed version.
 
     Only the tests are unpacked: beside its own sources a suite would import those, and with its

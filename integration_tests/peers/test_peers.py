@@ -12,7 +12,7 @@ from importlib.metadata import version
 import pytest
 from differences import Differences, complaints, read_list
 from running import Outcome, run
-from sdists import UnavailableError, tests_of
+from sdists import UnavailableError, unpacked_tests
 from suites import SUITES, Suite
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
@@ -28,7 +28,7 @@ def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> N
     if installed != frozen and not IS_WHOLE:
         pytest.skip(f"the list is of {suite.distribution} {frozen}, installed is {installed}")
     try:
-        root = tests_of(suite.distribution)
+        root = unpacked_tests(suite.distribution)
     except UnavailableError as error:
         pytest.skip(str(error))
     outcomes = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
@@ -77,4 +77,4 @@ def test_an_index_without_the_sdist_skips(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(UnavailableError, match="pip could not fetch the sdist of langgraph=="):
-        tests_of("langgraph")
+        unpacked_tests("langgraph")
