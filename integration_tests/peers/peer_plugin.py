@@ -45,6 +45,7 @@ class Peers:
         self.order = order
         self.names = {name for names in _PLACES[order["swap"]].values() for name in names}
         self.outcomes: dict[str, dict[str, Any]] = {}
+        self.with_ours = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
@@ -108,6 +109,15 @@ class Peers:
         return int.from_bytes(digest[:4]) % int(self.order["share"]) == 0
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, Any, Any]:
+        """Count the tests in which a part of ours was made."""
+        before = len(swaps.MADE)
+        try:
+            return (yield)
+        finally:
+            self.with_ours += len(swaps.MADE) > before
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """End a test that does not end by itself."""
         limits: dict[str, float] = self.order["limits"]
@@ -143,7 +153,7 @@ class Peers:
             self.outcomes[report.nodeid] = {"outcome": "not collected", "message": last}
 
     def pytest_sessionfinish(self) -> None:
-        text = json.dumps(self.outcomes, indent=1)
+        text = json.dumps({"outcomes": self.outcomes, "with_ours": self.with_ours})
         Path(self.order["report"]).write_text(text, encoding="utf-8")
 
 

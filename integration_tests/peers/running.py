@@ -32,7 +32,15 @@ class Outcome:
     message: str
 
 
-def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) -> dict[str, Outcome]:
+@dataclass(frozen=True)
+class Run:
+    """The outcomes by test id, and in how many tests a part of ours was made."""
+
+    outcomes: Mapping[str, Outcome]
+    with_ours: int
+
+
+def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) -> Run:
     """Run a suite.
 
     Args:
@@ -40,9 +48,6 @@ def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) ->
         root: The folder that holds its `tests/`.
         share: One of how many tests is run; 1 for all.
         limits: Seconds that single tests may take, by id.
-
-    Returns:
-        The outcomes by test id.
     """
     with tempfile.TemporaryDirectory() as work:
         report, settings = Path(work) / "report.json", Path(work) / "pytest.ini"
@@ -72,11 +77,15 @@ def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) ->
         if not report.exists():
             raise RuntimeError(f"{suite.name} did not run:\n{done.stdout}\n{done.stderr}")
         told = json.loads(report.read_text(encoding="utf-8"))
-    return {test: Outcome(one["outcome"], one["message"]) for test, one in told.items()}
+    outcomes = told["outcomes"].items()
+    return Run(
+        {test: Outcome(one["outcome"], one["message"]) for test, one in outcomes},
+        told["with_ours"],
+    )
 
 
 def _options(root: Path, settings: Path) -> list[str]:
-    plugins = ["-p", "peer_plugin", "-p", "no:cacheprovider"]
+    plugins = ["-p", "peer_plugin", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     quiet = ["-q", "--tb=short", "--disable-warnings", "--continue-on-collection-errors"]
     return ["-m", "pytest", "-c", str(settings), "--rootdir", str(root), *plugins, *quiet]
 

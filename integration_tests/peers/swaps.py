@@ -21,12 +21,16 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 
+MADE: list[str] = []
+"""Each stand-in that was made, so that a run can say in how many tests one was."""
+
 
 class Saver(TokenMemorySaver):
     """Our saver on a database of its own, made as `InMemorySaver` and `SqliteSaver` are."""
 
     def __init__(self, *_: Any, serde: Any = None, **__: Any) -> None:
         super().__init__(TranscriptStore("sqlite://"), serde=serde)
+        MADE.append("saver")
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +86,7 @@ class History(TokenMemoryChatHistory):
 
     def __init__(self, messages: Sequence[BaseMessage] = ()) -> None:
         super().__init__(uuid.uuid4().hex, store=TranscriptStore("sqlite://"))
+        MADE.append("history")
         if messages:
             self.add_messages(messages)
 
@@ -103,6 +108,7 @@ def with_our_middleware(create_agent: Callable[..., Any]) -> Callable[..., Any]:
     TokenMemory().count([HumanMessage("x")])
 
     def create(*args: Any, middleware: Sequence[Any] = (), **options: Any) -> Any:
+        MADE.append("middleware")
         return create_agent(*args, middleware=[*middleware, TokenMemoryMiddleware()], **options)
 
     return create

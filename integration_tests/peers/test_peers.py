@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import pytest
 from differences import Differences, complaints, read_list
-from running import Outcome, run
+from running import Outcome, Run, run
 from sdists import UnavailableError, unpacked_tests
 from suites import SUITES, Suite
 
@@ -31,14 +31,15 @@ def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> N
         root = unpacked_tests(suite.distribution)
     except UnavailableError as error:
         pytest.skip(str(error))
-    outcomes = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
-    print(_summary(suite, outcomes, expected))
-    assert outcomes, f"No test of {suite.name} was run"
-    found = complaints(outcomes, expected, is_whole=IS_WHOLE)
+    done = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
+    print(_summary(suite, done, expected))
+    assert done.with_ours, f"No test of {suite.name} made a part of ours"
+    found = complaints(done.outcomes, expected, is_whole=IS_WHOLE)
     assert not found, "\n".join([f"{suite.name} {installed}, list of {frozen}:", *found])
 
 
-def _summary(suite: Suite, outcomes: dict[str, Outcome], expected: Differences) -> str:
+def _summary(suite: Suite, done: Run, expected: Differences) -> str:
+    outcomes = done.outcomes
     counts = Counter(one.outcome for one in outcomes.values())
     listed = sum(test in expected.reasons for test in outcomes)
     numbers = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
@@ -47,7 +48,8 @@ def _summary(suite: Suite, outcomes: dict[str, Outcome], expected: Differences) 
         for test, one in outcomes.items()
         if one.outcome == "not collected"
     ]
-    return f"{suite.name}: {numbers}; {listed} of them on the list{''.join(missing)}"
+    about = f"{listed} of them on the list, {done.with_ours} made a part of ours"
+    return f"{suite.name}: {numbers}; {about}{''.join(missing)}"
 
 
 def test_the_list_only_gets_shorter() -> None:
