@@ -148,9 +148,10 @@ class Peers:
         }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Report a file that cannot be imported as one failed test."""
         if report.failed:
             last = str(report.longrepr).strip().splitlines()[-1]
-            self.outcomes[report.nodeid] = {"outcome": "not collected", "message": last}
+            self.outcomes[report.nodeid] = {"outcome": "failed", "message": last}
 
     def pytest_sessionfinish(self) -> None:
         text = json.dumps({"outcomes": self.outcomes, "with_ours": self.with_ours})

@@ -26,7 +26,7 @@ _OURS = ("PYTEST_", "HYPOTHESIS_", "COV_", "LANGSMITH_", "LANGCHAIN_")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one test went: "passed", "failed", "skipped" or "not collected", and its message."""
+    """How one test went: "passed", "failed" or "skipped", and its message."""
 
     outcome: str
     message: str
