@@ -65,8 +65,8 @@ class Peers:
         else:
             factory = import_module("langchain.agents.factory")
             ours = swaps.with_our_middleware(factory.create_agent)
-            for module in (factory, import_module("langchain.agents")):
-                module.create_agent = ours  # type: ignore[attr-defined]
+            for holder in (factory, import_module("langchain.agents")):
+                holder.create_agent = ours  # type: ignore[attr-defined]
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Leave out files that cannot touch what was swapped: collecting them costs seconds."""

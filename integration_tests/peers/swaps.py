@@ -56,7 +56,9 @@ class AsyncSaver(Saver):
 
     @classmethod
     @asynccontextmanager
-    async def from_conn_string(cls, _: str) -> AsyncIterator[Saver]:
+    async def from_conn_string(  # type: ignore[override]
+        cls, _: str
+    ) -> AsyncIterator[Saver]:
         async with cls() as saver:
             yield saver
 

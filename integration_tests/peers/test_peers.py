@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from differences import Differences, complaints, read_list
@@ -69,7 +70,7 @@ def test_a_new_failure_a_listed_pass_and_a_lost_test_are_reported() -> None:
     assert len(complaints(outcomes, expected, is_whole=False)) == 2
 
 
-def test_an_index_without_the_sdist_skips(monkeypatch, tmp_path) -> None:
+def test_an_index_without_the_sdist_skips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TOKENMEM_PEERS_CACHE", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
