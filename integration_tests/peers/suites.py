@@ -38,4 +38,4 @@ SUITES = (
     Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
     Suite("core-history", "langchain-core", _HISTORY, "history"),
 )
-"""The suite of langchain-tests for retrievers needs no sdist: tests/doors/test_retriever.py."""
+"""The suite of langchain-tests for retrievers needs no sdist: it runs in test_retriever.py."""
