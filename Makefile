@@ -13,7 +13,7 @@ DOCS_ENV := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test integration_tests lint format type coverage bench docs clean
+.PHONY: help setup demo test integration_tests nightly lint format type coverage bench docs clean
 
 help: ## Print this list
 	@grep -E '^[a-z_]+:.*##' $(firstword $(MAKEFILE_LIST)) | sort \
@@ -31,6 +31,10 @@ integration_tests: $(TESTS_ENV) ## Run the slow tests: real data, processes, dat
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
 		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
 	else echo "no integration tests yet"; fi
+
+nightly: $(TESTS_ENV) ## Run the suites of LangGraph and LangChain whole, with our parts in them
+	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers --numprocesses auto \
+		--dist worksteal -rAs $(ARGS)
 
 lint: $(TESTS_ENV) ## Check style and formatting
 	$(BIN)/ruff check .
@@ -66,7 +70,7 @@ $(BIN)/python:
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
-	@$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[peers]'
 	@touch $@
 
 $(DEMO_ENV): pyproject.toml | $(BIN)/python
