@@ -11,10 +11,9 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 
 from langchain_core.chat_history import InMemoryChatMessageHistory
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import (
-    TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -101,13 +100,7 @@ def _said(history: History) -> list[tuple[str, Any]]:
 
 
 def with_our_middleware(create_agent: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `create_agent` with a `TokenMemoryMiddleware` behind the middleware it is given.
-
-    LangChain's tests forbid blocking calls in the event loop, and the first count of a process
-    reads the token ranks from disk wherever it happens: a fault of ours. Counting here keeps the
-    outcomes from depending on which test comes first; without this line that fault shows.
-    """
-    TokenMemory().count([HumanMessage("x")])
+    """Return `create_agent` with a `TokenMemoryMiddleware` behind the middleware it is given."""
 
     def create(*args: Any, middleware: Sequence[Any] = (), **options: Any) -> Any:
         MADE.append("middleware")
