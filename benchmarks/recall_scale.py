@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from _talk import Talk
@@ -136,19 +137,24 @@ class Bench:
         """Measure at the size that it has."""
         questions = [self._talk.question() for _ in range(QUESTIONS)]
         ask = [
-            lambda q=q: self._recall.search(
-                q, session_id="s0", user_id="u", scope="user", max_tokens=1_000
+            partial(
+                self._recall.search,
+                q,
+                session_id="s0",
+                user_id="u",
+                scope="user",
+                max_tokens=1_000,
             )
             for q in questions
         ]
         median_of(ask[:5])  # warms up
-        turns = [lambda number=number: self.turn(number) for number in range(TURNS)]
+        turns = [partial(self.turn, number) for number in range(TURNS)]
         inserts = [
             lambda: self._peer.add([str(self._talk.message(0).content)]) for _ in range(TURNS)
         ]
         return Cost(
             question=median_of(ask),
-            peer_question=median_of([lambda q=q: self._peer.search(q) for q in questions]),
+            peer_question=median_of([partial(self._peer.search, q) for q in questions]),
             turn=median_of(turns),
             peer_insert=median_of(inserts),
         )
