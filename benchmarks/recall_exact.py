@@ -20,9 +20,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.units import Scope
-from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.indexing import VectorIndex
+from langchain_tokenmem.core.search_units import Scope
+from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 
 DIM = 384
 SIZES = (500, 1_000, 2_000, 4_000)

@@ -23,7 +23,7 @@ import chromadb  # noqa: F401  imported once, before the forks
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
-from langchain_tokenmem.core.units import Scope
+from langchain_tokenmem.core.search_units import Scope
 
 DIM = 16
 PER_STORE = 10

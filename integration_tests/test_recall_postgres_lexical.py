@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.units import Scope, unit_number
+from langchain_tokenmem.core.search_units import Scope, unit_number
 from langchain_tokenmem.errors import ScopeError
 
 TOPICS = (

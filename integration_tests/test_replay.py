@@ -10,7 +10,7 @@ import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.outside import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
 from langchain_tokenmem.cli.report import totals
 from tests.summarize.watched import WatchedSummarizer
@@ -39,7 +39,7 @@ def conversations():
 
 @functools.cache
 def counter():
-    return outside_counter()
+    return reference_counter()
 
 
 def played(window, tools=None):

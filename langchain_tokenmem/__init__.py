@@ -9,33 +9,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
-    from langchain_tokenmem.core.explanation import Explanation
-    from langchain_tokenmem.core.profiles import LegalityProfile
-    from langchain_tokenmem.core.trigger import Trigger
-    from langchain_tokenmem.core.view import View
-    from langchain_tokenmem.doors.graph import (
+    from langchain_tokenmem.adapters.agent_tools import compact_conversation_tool, read_message_tool
+    from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
+    from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory
+    from langchain_tokenmem.adapters.chains.runnable import with_token_memory
+    from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
+    from langchain_tokenmem.adapters.graphs.memory_nodes import (
         MemoryAgentState,
         MemoryMessagesState,
         memory_input,
         memory_nodes,
     )
-    from langchain_tokenmem.doors.history import TokenMemoryChatHistory
-    from langchain_tokenmem.doors.middleware import TokenMemoryMiddleware
-    from langchain_tokenmem.doors.nodes import CompactNode, MemoryNode, RecallNode, SummarizeNode
-    from langchain_tokenmem.doors.retriever import TranscriptRetriever
-    from langchain_tokenmem.doors.runnable import with_token_memory
-    from langchain_tokenmem.doors.saver import TokenMemorySaver
-    from langchain_tokenmem.doors.tools import compact_conversation_tool, read_message_tool
+    from langchain_tokenmem.adapters.graphs.nodes import (
+        CompactNode,
+        MemoryNode,
+        RecallNode,
+        SummarizeNode,
+    )
+    from langchain_tokenmem.adapters.retriever import TranscriptRetriever
+    from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+    from langchain_tokenmem.core.explanation import Explanation
+    from langchain_tokenmem.core.profiles import LegalityProfile
+    from langchain_tokenmem.core.trigger import Trigger
+    from langchain_tokenmem.core.view import View
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
-    from langchain_tokenmem.memory import TokenMemory
-    from langchain_tokenmem.recall.chroma import ChromaIndex
-    from langchain_tokenmem.recall.embeddings import HashingEmbeddings
-    from langchain_tokenmem.recall.engine import Recall
-    from langchain_tokenmem.recall.lexical import LexicalIndex
+    from langchain_tokenmem.memory.token_memory import TokenMemory
+    from langchain_tokenmem.recall.lexical.index import LexicalIndex
+    from langchain_tokenmem.recall.recall import Recall
+    from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+    from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
     from langchain_tokenmem.state import MemoryState, RunningSummary
-    from langchain_tokenmem.storage.transcripts import TranscriptStore
+    from langchain_tokenmem.storage.transcripts.store import TranscriptStore
 
 __all__ = [
     "ChromaIndex",
@@ -73,38 +78,38 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ChromaIndex": "recall.chroma",
+    "ChromaIndex": "recall.vectors.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",
-    "CompactNode": "doors.nodes",
+    "CompactNode": "adapters.graphs.nodes",
     "Explanation": "core.explanation",
-    "HashingEmbeddings": "recall.embeddings",
+    "HashingEmbeddings": "recall.vectors.embeddings",
     "LegalityProfile": "core.profiles",
-    "LexicalIndex": "recall.lexical",
-    "MemoryAgentState": "doors.graph",
-    "MemoryMessagesState": "doors.graph",
-    "MemoryNode": "doors.nodes",
+    "LexicalIndex": "recall.lexical.index",
+    "MemoryAgentState": "adapters.graphs.memory_nodes",
+    "MemoryMessagesState": "adapters.graphs.memory_nodes",
+    "MemoryNode": "adapters.graphs.nodes",
     "MemoryState": "state",
-    "Recall": "recall.engine",
-    "RecallNode": "doors.nodes",
+    "Recall": "recall.recall",
+    "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
-    "SummarizeNode": "doors.nodes",
+    "SummarizeNode": "adapters.graphs.nodes",
     "ThreadConflictError": "errors",
     "TokenBudget": "core.budget",
-    "TokenMemory": "memory",
-    "TokenMemoryChatHistory": "doors.history",
-    "TokenMemoryMiddleware": "doors.middleware",
-    "TokenMemorySaver": "doors.saver",
+    "TokenMemory": "memory.token_memory",
+    "TokenMemoryChatHistory": "adapters.chains.history",
+    "TokenMemoryMiddleware": "adapters.agents.middleware",
+    "TokenMemorySaver": "adapters.checkpoints.saver",
     "TokenUsage": "core.budget",
-    "TranscriptRetriever": "doors.retriever",
-    "TranscriptStore": "storage.transcripts",
+    "TranscriptRetriever": "adapters.retriever",
+    "TranscriptStore": "storage.transcripts.store",
     "Trigger": "core.trigger",
     "View": "core.view",
-    "compact_conversation_tool": "doors.tools",
-    "memory_input": "doors.graph",
-    "memory_nodes": "doors.graph",
-    "read_message_tool": "doors.tools",
-    "with_token_memory": "doors.runnable",
+    "compact_conversation_tool": "adapters.agent_tools",
+    "memory_input": "adapters.graphs.memory_nodes",
+    "memory_nodes": "adapters.graphs.memory_nodes",
+    "read_message_tool": "adapters.agent_tools",
+    "with_token_memory": "adapters.chains.runnable",
 }
 
 

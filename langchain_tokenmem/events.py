@@ -59,7 +59,7 @@ class CompactCallbacks:
         """Called for a summarizer that failed; where a fallback wrote, `on_compact_end` follows."""
 
 
-def tell(
+def notify(
     callbacks: Iterable[CompactCallbacks],
     moment: Literal["start", "end", "error"],
     event: CompactEvent,

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import Conversation, load_conversations
+from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
 from langchain_tokenmem.cli.report import (
     as_json,
@@ -67,7 +67,7 @@ def replay(
     try:
         conversations = load_conversations(file)
         budget = TokenBudget(context_window=window, model=model)
-        counter = outside_counter(budget.model)
+        counter = reference_counter(budget.model)
         reports = _play(conversations, TokenMemory(budget), counter, console)
     except (OSError, ValueError) as error:
         Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
@@ -89,9 +89,9 @@ def replay(
 
 
 def _play(
-    conversations: Sequence[Conversation],
+    conversations: Sequence[RecordedConversation],
     memory: TokenMemory,
-    counter: OutsideCounter,
+    counter: ReferenceCounter,
     console: Console,
 ) -> list[ConversationReport]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

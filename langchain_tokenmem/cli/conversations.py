@@ -24,7 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
-class Conversation:
+class RecordedConversation:
     """One recorded conversation.
 
     Attributes:
@@ -38,7 +38,7 @@ class Conversation:
     tools: tuple[dict[str, Any], ...] = ()
 
 
-def load_conversations(path: Path) -> list[Conversation]:
+def load_conversations(path: Path) -> list[RecordedConversation]:
     """Read every conversation of a file.
 
     Args:
@@ -102,7 +102,7 @@ def _has(value: Any, key: str) -> bool:
     return isinstance(value, dict) and key in value
 
 
-def _conversation(row: Any, number: int) -> Conversation:
+def _conversation(row: Any, number: int) -> RecordedConversation:
     if _has(row, "messages"):
         said, name, tools = row["messages"], row.get("id"), row.get("tools")
     else:
@@ -115,7 +115,7 @@ def _conversation(row: Any, number: int) -> Conversation:
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{label} is not in OpenAI's chat format: {error}") from None
     given = tools if isinstance(tools, list) else []
-    return Conversation(
+    return RecordedConversation(
         name=label,
         messages=messages,
         tools=tuple(tool for tool in given if isinstance(tool, dict)),

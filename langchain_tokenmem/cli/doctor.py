@@ -17,7 +17,7 @@ from langchain_tokenmem.cli.savers import as_url, our_saver
 from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.storage.checkpoints.doctor import Examination, Finding, examine
 from langchain_tokenmem.storage.checkpoints.repair import repair
-from langchain_tokenmem.storage.urls import parsed
+from langchain_tokenmem.storage.database.urls import parsed
 
 _LONGEST = 160
 """Characters of what is wrong that a line of the table shows."""

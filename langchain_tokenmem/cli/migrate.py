@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
 from langchain_tokenmem.cli.savers import our_saver, source_saver
-from langchain_tokenmem.doors.migration import migrate_checkpoints
 from langchain_tokenmem.errors import TokenMemoryError
 
 

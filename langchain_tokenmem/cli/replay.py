@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter, wire
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
-from langchain_tokenmem.core.results import shortened
+from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
 
@@ -137,7 +137,7 @@ class _Measured:
     """What stays the same through one conversation."""
 
     memory: Memory
-    counter: OutsideCounter
+    counter: ReferenceCounter
     tools: Sequence[Mapping[str, Any]]
 
 
@@ -155,7 +155,7 @@ def replay_conversation(
     messages: Sequence[BaseMessage],
     *,
     memory: Memory,
-    counter: OutsideCounter | None = None,
+    counter: ReferenceCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     name: str = "conversation",
 ) -> ConversationReport:
@@ -173,7 +173,7 @@ def replay_conversation(
         Every call, measured. Of a conversation whose fixed parts exceed the limit, the calls
         before that and what the memory said.
     """
-    counter = counter or outside_counter(memory.budget.model)
+    counter = counter or reference_counter(memory.budget.model)
     measured = _Measured(memory, counter, tuple(tools or ()))
     played = _Played()
     refused: str | None = None
@@ -185,14 +185,14 @@ def replay_conversation(
         refused = str(error)
     budget = memory.budget
     new = counter.messages(played.history)
-    verbatim = {wire(message) for message in played.request}
+    verbatim = {wire_text(message) for message in played.request}
     system = (message for message in messages if isinstance(message, SystemMessage))
     return ConversationReport(
         name=name,
         messages=len(messages),
         window=budget.context_window,
         calls=tuple(played.calls),
-        verbatim=sum(wire(message) in verbatim for message in played.history),
+        verbatim=sum(wire_text(message) in verbatim for message in played.history),
         shown=len(played.history),
         new_tokens=new,
         allowance=allowance(new, budget),
@@ -281,6 +281,6 @@ def _fill(
     if _summary_of(former) is not None:
         return None
     cuts = {**_cuts(former), **_cuts(state)}
-    shown = [shortened(one, cuts[one.id]) if one.id in cuts else one for one in history]
+    shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
     tokens = measured.counter.request(shown, measured.tools)
     return tokens / measured.memory.budget.context_window

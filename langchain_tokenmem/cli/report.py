@@ -15,7 +15,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 
 
 @dataclass(frozen=True)
-class Totals:
+class ReplayTotals:
     """The numbers of many calls: of one conversation, or of all.
 
     Attributes:
@@ -74,7 +74,7 @@ class Totals:
         return bool(self.over_window or self.over_limit or self.illegal)
 
 
-def totals(reports: Iterable[ConversationReport]) -> Totals:
+def totals(reports: Iterable[ConversationReport]) -> ReplayTotals:
     """Add up conversations."""
     every = list(reports)
     calls = [call for report in every for call in report.calls]
@@ -82,7 +82,7 @@ def totals(reports: Iterable[ConversationReport]) -> Totals:
     pairs = [call for call in followed if not call.declared]
     fills = [call.fill for call in calls if call.fill is not None]
     seconds = [call.seconds for call in calls]
-    return Totals(
+    return ReplayTotals(
         conversations=sum(report.budget_exceeded is None for report in every),
         refused=sum(report.budget_exceeded is not None for report in every),
         calls=len(calls),
@@ -109,7 +109,7 @@ def totals(reports: Iterable[ConversationReport]) -> Totals:
     )
 
 
-def summary_table(found: Totals, budget: TokenBudget, *, limit: int) -> Table:
+def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Table:
     """Return the totals as a table for a terminal.
 
     Args:
@@ -126,7 +126,7 @@ def summary_table(found: Totals, budget: TokenBudget, *, limit: int) -> Table:
     return table
 
 
-def _rows(found: Totals, budget: TokenBudget) -> list[tuple[str, str, str]]:
+def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]]:
     window = budget.context_window
     refused = f"{found.refused} more: fixed parts over the limit" if found.refused else ""
     return [
@@ -220,7 +220,7 @@ def _zero(count: int) -> str:
     return f"[red]{count:,}[/red]" if count else "[green]0[/green]"
 
 
-def _fill_remark(found: Totals, budget: TokenBudget) -> str:
+def _fill_remark(found: ReplayTotals, budget: TokenBudget) -> str:
     if found.fill is None:
         return ""
     asked = 100 * budget.summarize_at

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.doors._foreign import stock_saver
+from langchain_tokenmem.adapters.migration.other_savers import stock_saver
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.urls import of_file, parsed
+from langchain_tokenmem.storage.database.urls import of_file, parsed
 
 
 def as_url(given: str) -> Any:

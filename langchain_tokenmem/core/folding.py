@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from langchain_tokenmem.core.capping import tokens_of
-from langchain_tokenmem.core.mending import OPENING
-from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
+from langchain_tokenmem.core.size_caps import request_tokens
 
 SUMMARY_FRAME = 48
 """Tokens that fences, introduction and the system message around a summary take at most."""
@@ -18,7 +18,7 @@ MIN_SUMMARY = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
+class FoldForecast:
     """Tokens of a request by the number of its oldest groups that are folded away.
 
     Attributes:
@@ -38,15 +38,17 @@ class Folding:
     most: int
 
     @classmethod
-    def of(cls, scene: Scene, meter: Meter, *, prior: int = 0, most: int = 0) -> Folding:
+    def of(
+        cls, scene: ContextParts, meter: RequestCounter, *, prior: int = 0, most: int = 0
+    ) -> FoldForecast:
         """Return the foldings of a scene whose own summary counts as a fixed part."""
         sizes = scene.sizes(scene.tail, meter)
         goes = [not scene.is_required(group) for group in scene.tail]
         first = (*scene.kept, *scene.tail)[:1]
         opens_itself = any(m.id == scene.first_request for g in first for m in g.messages)
-        opening = 0 if opens_itself else meter.message(OPENING)
+        opening = 0 if opens_itself else meter.message(FIRST_HUMAN_MESSAGE)
         return cls(
-            fixed=tokens_of(replace(scene.folded(0), tail=()), meter)
+            fixed=request_tokens(replace(scene.folded(0), tail=()), meter)
             + opening
             + scene.most_added(meter),
             total=sum(sizes),

@@ -13,24 +13,24 @@ from itertools import accumulate
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.capping import (
-    capped,
-    recapped,
-    room_of,
-    tokens_of,
-    with_required_fitted,
-)
-from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.folding import SUMMARY_FRAME, FoldForecast
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.results import old_result_cut, shortened
-from langchain_tokenmem.core.scene import Meter, Scene
-from langchain_tokenmem.core.trigger import TAIL_BATCH, Policy
+from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
+from langchain_tokenmem.core.size_caps import (
+    available_tokens,
+    cap_messages,
+    fit_required,
+    renew_caps,
+    request_tokens,
+)
+from langchain_tokenmem.core.trigger import TAIL_BATCH, SummaryPolicy
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
 
-DEFAULT_POLICY = Policy()
+DEFAULT_POLICY = SummaryPolicy()
 
 Steps = Literal["all", "shorten", "shorten_if_enough"]
 """Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
@@ -83,12 +83,12 @@ class _Due:
 
 
 def plan(
-    scene: Scene,
+    scene: ContextParts,
     budget: TokenBudget,
-    meter: Meter,
+    meter: RequestCounter,
     *,
     force: bool = False,
-    policy: Policy = DEFAULT_POLICY,
+    policy: SummaryPolicy = DEFAULT_POLICY,
     steps: Steps = "all",
 ) -> Plan:
     """Return what to do before the next model call.
@@ -107,8 +107,8 @@ def plan(
     Raises:
         BudgetExceededError: When the fixed parts leave no room for a conversation.
     """
-    scene = capped(scene, budget, meter)
-    before = tokens_of(scene, meter)
+    scene = cap_messages(scene, budget, meter)
+    before = request_tokens(scene, meter)
     idle = Plan(None, scene.cuts, 0, before, before)
     messages = meter.weights(scene.tail, scene.cuts).messages
     due = _due(messages, before, budget, policy, force=force)
@@ -120,7 +120,7 @@ def plan(
 
 
 def _due(
-    messages: int, before: int, budget: TokenBudget, policy: Policy, *, force: bool
+    messages: int, before: int, budget: TokenBudget, policy: SummaryPolicy, *, force: bool
 ) -> _Due | None:
     """Return why groups are to be folded; None if no reason holds."""
     over = messages - (policy.max_tail_messages or messages)
@@ -138,24 +138,28 @@ def _due(
     return None
 
 
-def _shortening(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps) -> Plan:
+def _shortening(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, idle: Plan, steps: Steps
+) -> Plan:
     """Return the plan that shortens old results and folds nothing."""
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
     compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))
-    after = tokens_of(compacted, meter)
+    after = request_tokens(compacted, meter)
     enough = after <= budget.summarize_tokens or steps == "shorten"
     if idle.before - after < gain or not enough:
         return idle
     return Plan("compact_at", compacted.cuts, 0, idle.before, after)
 
 
-def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, due: _Due | None) -> Plan:
+def _change(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, idle: Plan, due: _Due | None
+) -> Plan:
     """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
     before = idle.before
     gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
     recent = _recent_start(scene, budget, meter)
     compacted = _compact(scene, budget, meter, recent)
-    after = tokens_of(compacted, meter)
+    after = request_tokens(compacted, meter)
     pays = before - after >= gain and after <= budget.summarize_tokens
     if pays and (due is None or not (due.to_recent or due.messages)):
         return Plan("compact_at", compacted.cuts, 0, before, after)
@@ -171,16 +175,16 @@ def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, due: _D
     return idle if due.forced else replace(idle, warnings=(warning,))
 
 
-def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+def fit_to_limit(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
     """Return the scene within the limit: the oldest groups left out, with one marker for them.
 
     Raises:
         BudgetExceededError: When not even the capped newest messages fit.
     """
-    scene = capped(scene, budget, meter)
-    if tokens_of(scene, meter) <= budget.limit:
+    scene = cap_messages(scene, budget, meter)
+    if request_tokens(scene, meter) <= budget.limit:
         return scene
-    whole = recapped(scene.with_newest_block(), budget, meter)
+    whole = renew_caps(scene.with_newest_block(), budget, meter)
     bare = replace(whole, blocks={})
     # What was recalled goes first, then the summary, before a message that must be present does.
     for candidate in (whole, bare, replace(bare, summary=None)):
@@ -193,17 +197,17 @@ def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     )
 
 
-def _fitted_once(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
+def _fitted_once(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> ContextParts:
     marked = replace(scene, left_out=MARKER_COUNT)
     newest = max(len(marked.tail) - 1, 0)
-    fold = Folding.of(marked, meter).fewest(budget.limit, within=newest)
+    fold = FoldForecast.of(marked, meter).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
-    rest = with_required_fitted(marked.folded(fold), budget, meter)
+    rest = fit_required(marked.folded(fold), budget, meter)
     gone = [group for group in scene.tail[:fold] if not scene.is_required(group)]
     return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
 
 
-def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
+def _recent_start(scene: ContextParts, budget: TokenBudget, meter: RequestCounter) -> int:
     """Return the index of the first tail group of the recent share; the newest is always in it."""
     sizes = scene.sizes(scene.tail, meter)
     newest = max(len(sizes) - 1, 0)
@@ -212,16 +216,18 @@ def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
     return min(len(sizes) - within, newest)
 
 
-def _holding(scene: Scene, messages: int) -> int:
+def _holding(scene: ContextParts, messages: int) -> int:
     """Return how many of the oldest groups hold so many messages; the newest group stays."""
     held = list(accumulate(len(group.source.messages) for group in scene.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, max(len(held) - 1, 0)) if messages else 0
 
 
-def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Scene:
+def _compact(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, recent: int
+) -> ContextParts:
     """Return the scene with old tool results shortened, oldest first, down to the target."""
-    excess = tokens_of(scene, meter) - budget.target_tokens
+    excess = request_tokens(scene, meter) - budget.target_tokens
     cuts = dict(scene.cuts)
     for group in scene.tail[:recent]:
         for message in group.messages:
@@ -231,21 +237,27 @@ def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Sc
             cut = old_result_cut(message, budget, meter.message)
             if cut is not None:
                 cuts[key] = cut
-                excess -= meter.message(message) - meter.message(shortened(message, cut))
+                excess -= meter.message(message) - meter.message(apply_cut(message, cut))
     return replace(scene, cuts=cuts) if len(cuts) > len(scene.cuts) else scene
 
 
 def _fold(
-    scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int, due: _Due
+    scene: ContextParts,
+    budget: TokenBudget,
+    meter: RequestCounter,
+    *,
+    recent: int,
+    ceiling: int,
+    due: _Due,
 ) -> Plan:
     """Return the plan that folds the fewest groups to reach the target.
 
     The recent share is left alone unless the ceiling cannot be reached beside it.
     """
-    scene = recapped(scene, budget, meter)
-    room = room_of(scene, budget, meter)
+    scene = renew_caps(scene, budget, meter)
+    room = available_tokens(scene, budget, meter)
     spare = room - int(budget.message_share * room) - SUMMARY_FRAME
-    folding = Folding.of(
+    folding = FoldForecast.of(
         replace(scene, summary=None),
         meter,
         prior=scene.summary["tokens"] if scene.summary else 0,
@@ -260,14 +272,14 @@ def _fold(
     fold = max(fold, _holding(scene, due.messages))
     aside = folding.summary(fold)
     rest = replace(scene.folded(fold), summary=None)
-    rest = with_required_fitted(rest, budget, meter, aside=aside)
+    rest = fit_required(rest, budget, meter, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
         reason=None,
         cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
         fold=fold,
         before=0,
-        after=tokens_of(rest, meter) + aside,
+        after=request_tokens(rest, meter) + aside,
         summary_tokens=folding.allowance(fold),
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )

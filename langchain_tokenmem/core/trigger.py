@@ -73,7 +73,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class SummaryPolicy:
     """What a plan may do by itself.
 
     Attributes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
-from langchain_tokenmem.core.planning import fitted
-from langchain_tokenmem.core.scene import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.planning import fit_to_limit
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,15 @@ class View:
     left_out: int = 0
 
 
-def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> View:
+def build_view(
+    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, *, exact: bool
+) -> View:
     """Return the view of a scene: a pure function, which fits whatever the scene holds.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
-    whole, scene = scene, fitted(scene, budget, meter)
+    whole, scene = scene, fit_to_limit(scene, budget, meter)
     front = scene.front()
     warnings = scene.notes
     if scene.summary is not None and scene.summary["failures"]:

@@ -6,9 +6,9 @@ import logging
 import threading
 import time
 
-from langchain_tokenmem.core.units import Scope
+from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.recall.base import IndexStore
+from langchain_tokenmem.recall.interfaces import IndexStore
 from langchain_tokenmem.recall.worker import Worker
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import regex
 
-from langchain_tokenmem.core.render import RECALL_FENCE, SUMMARY_FENCE
-from langchain_tokenmem.core.units import MOST_PARTS, Source
+from langchain_tokenmem.core.inserted_text import RECALL_FENCE, SUMMARY_FENCE
+from langchain_tokenmem.core.search_units import MOST_PARTS, Source
 
 FENCES = (SUMMARY_FENCE, RECALL_FENCE)
 """Fences of what the memory inserts into a request; it is never indexed."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from langchain_core.documents import Document
 
-from langchain_tokenmem.core.units import Source
+from langchain_tokenmem.core.search_units import Source
 from langchain_tokenmem.errors import ConfigurationError
 
 

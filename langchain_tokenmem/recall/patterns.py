@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
-from langchain_tokenmem.core.units import Scope, Source
+from langchain_tokenmem.core.search_units import Scope, Source
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.base import Hit, IndexStore
+from langchain_tokenmem.recall.interfaces import Hit, IndexStore
 
 _PAGE = 200
 """Messages that are read at a time."""

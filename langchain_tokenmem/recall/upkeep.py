@@ -10,10 +10,10 @@ from typing import Any
 from langchain_core.documents import Document
 
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.recall.base import Store
 from langchain_tokenmem.recall.documents import as_source
-from langchain_tokenmem.recall.lexical import LexicalIndex
-from langchain_tokenmem.recall.meaning import DenseIndex
+from langchain_tokenmem.recall.interfaces import Store
+from langchain_tokenmem.recall.lexical.index import LexicalIndex
+from langchain_tokenmem.recall.vectors.dense_search import DenseIndex
 
 
 class Upkeep:

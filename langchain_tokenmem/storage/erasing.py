@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, Table, delete, select
 
-from langchain_tokenmem.core.threads import BETWEEN
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, numbers_of
 from langchain_tokenmem.storage.checkpoints.tables import (
@@ -17,13 +17,24 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.index.postings import drop_entries
-from langchain_tokenmem.storage.index.shelves import Shelf, find_shelf, session_documents, user_key
-from langchain_tokenmem.storage.index.tables import documents, outbox, owners, shelves, vectors
-from langchain_tokenmem.storage.message_rows import chunks
-from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
-from langchain_tokenmem.storage.schema import leases, messages, sessions
-from langchain_tokenmem.storage.sessions import checked_id, find
+from langchain_tokenmem.storage.database.schema import leases, messages, sessions
+from langchain_tokenmem.storage.search_index.postings import drop_entries
+from langchain_tokenmem.storage.search_index.shelves import (
+    Shelf,
+    find_shelf,
+    session_documents,
+    user_key,
+)
+from langchain_tokenmem.storage.search_index.tables import (
+    documents,
+    outbox,
+    owners,
+    shelves,
+    vectors,
+)
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
+from langchain_tokenmem.storage.transcripts.sessions import checked_id, find
 
 BY_SESSION: tuple[tuple[str, Table], ...] = (
     ("messages", messages),
@@ -79,7 +90,7 @@ def erase(
         raise StoreError(
             f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
             f"thread could not be read without them. Nothing was deleted; erase the thread's own "
-            f"session, {session_id.partition(BETWEEN)[0]!r}, and this one goes with it."
+            f"session, {session_id.partition(NAMESPACE_SEPARATOR)[0]!r}, and this one goes with it."
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})
@@ -111,11 +122,11 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
     }
     # A sub-graph without a checkpointer has a session and no checkpoints.
     query = select(sessions.c.session_key, sessions.c.session_id).where(
-        sessions.c.session_id.contains(escaped(BETWEEN), autoescape=True)
+        sessions.c.session_id.contains(escaped(NAMESPACE_SEPARATOR), autoescape=True)
     )
     wanted = {*thread_keys}
     for row in connection.execute(query):
-        if key_of(unescaped(row.session_id).partition(BETWEEN)[0]) in wanted:
+        if key_of(unescaped(row.session_id).partition(NAMESPACE_SEPARATOR)[0]) in wanted:
             found.add(row.session_key)
     return found
 

@@ -28,7 +28,7 @@ _CHAT = re.compile(
 _LETTERS = re.compile(r"\w")
 
 
-def checked(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:
+def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:
     """Return the text of an answer that is a summary.
 
     Args:

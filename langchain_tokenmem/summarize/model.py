@@ -17,12 +17,12 @@ from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.breaker import CircuitBreaker
-from langchain_tokenmem.summarize.checks import checked
+from langchain_tokenmem.summarize.checks import check_answer
+from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from langchain_tokenmem.summarize.orders import USERS_LANGUAGE, Orders
+from langchain_tokenmem.summarize.model_call import unstreamed_config, without_bindings
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
-from langchain_tokenmem.summarize.quiet import quiet_config, unbound
-from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves
+from langchain_tokenmem.summarize.rendering import TranscriptPart, escape_fences, split_transcript
 
 ATTEMPTS = 3
 COOL_DOWN_S = 300.0
@@ -121,12 +121,12 @@ class ModelSummarizer:
         cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = unbound(model)
+        self._model = without_bindings(model)
         self.name = model_name(model) or type(self._model).__name__
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
-        self._orders = Orders(self.prompts, language or USERS_LANGUAGE, self.window)
+        self._orders = PromptBuilder(self.prompts, language or USERS_LANGUAGE, self.window)
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._reuse_prefix = reuse_prefix
@@ -164,7 +164,7 @@ class ModelSummarizer:
     def _called(self, call: ModelCall) -> BaseMessage | Exception:
         try:
             return _as_message(
-                self._model.invoke(call.messages, quiet_config(call.step, call.attempt))
+                self._model.invoke(call.messages, unstreamed_config(call.step, call.attempt))
             )
         except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
             return error
@@ -172,7 +172,7 @@ class ModelSummarizer:
     async def _acalled(self, call: ModelCall) -> BaseMessage | Exception:
         try:
             return _as_message(
-                await self._model.ainvoke(call.messages, quiet_config(call.step, call.attempt))
+                await self._model.ainvoke(call.messages, unstreamed_config(call.step, call.attempt))
             )
         except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
             return error
@@ -230,11 +230,11 @@ class ModelSummarizer:
             notes.append(text)
         while sum(map(request.count_text, notes)) + len(notes) > room:
             batch = [notes.pop(0), notes.pop(0)]
-            text = yield from self._asked(leaf, tally, "part", escaped("\n\n".join(batch)))
+            text = yield from self._asked(leaf, tally, "part", escape_fences("\n\n".join(batch)))
             if text is None:
                 return None
             notes.append(text)
-        return (yield from self._asked(request, tally, "merge", escaped("\n\n".join(notes))))
+        return (yield from self._asked(request, tally, "merge", escape_fences("\n\n".join(notes))))
 
     def _within_window(self, request: SummaryRequest) -> SummaryRequest:
         """Return the request with notes, old and new, that leave room in the model's own window."""
@@ -245,8 +245,8 @@ class ModelSummarizer:
             return replace(request, prior=None, messages=[earlier, *request.messages])
         return request
 
-    def _leaves(self, request: SummaryRequest, room: int) -> list[Leaf]:
-        return leaves(
+    def _leaves(self, request: SummaryRequest, room: int) -> list[TranscriptPart]:
+        return split_transcript(
             request.messages,
             most_tokens=max(room, 1),
             most_messages=MOST_MESSAGES,
@@ -281,7 +281,7 @@ class ModelSummarizer:
         if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         tally.add(answer)
-        return checked(answer, request, self.prompts.sections)
+        return check_answer(answer, request, self.prompts.sections)
 
 
 def _as_message(answer: Any) -> BaseMessage:

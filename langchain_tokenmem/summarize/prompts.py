@@ -92,6 +92,6 @@ class SummaryPrompts:
     sections: tuple[str, ...] = SECTIONS
 
 
-def filled(template: str, **values: str | int) -> str:
+def fill_template(template: str, **values: str | int) -> str:
     """Return a template with its values; an unknown `$word` in it stays as it is."""
     return Template(template).safe_substitute({key: str(value) for key, value in values.items()})

@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.legality import problems
-from langchain_tokenmem.core.mending import INTERRUPTED
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.repair import INTERRUPTED
 from tests.core.test_field_failures_budget import call, memory_of, result, tool_loop
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations
@@ -288,7 +288,7 @@ def test_C15_empty_inputs_are_no_error(caplog):
 
 def test_the_summary_frame_is_never_larger_than_planned():
     from langchain_tokenmem.core.folding import SUMMARY_FRAME
-    from langchain_tokenmem.core.render import summary_text
+    from langchain_tokenmem.core.inserted_text import summary_text
     from langchain_tokenmem.state import RunningSummary
 
     summary = RunningSummary(

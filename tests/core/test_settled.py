@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.settled import _last_turn
+from langchain_tokenmem.core.parse_cache import _last_turn
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
@@ -215,4 +215,4 @@ def test_a_memory_keeps_few_conversations():
     memory = memory_of(1_000_000)
     for _ in range(100):
         memory.view(talk(10))
-    assert memory._engine.memos.cache_info().currsize <= 16
+    assert memory.engine.memos.cache_info().currsize <= 16

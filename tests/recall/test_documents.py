@@ -6,7 +6,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem.core.units import Scope
+from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.recall.talk import filled
 

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy import Engine, event
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.units import unit_number
+from langchain_tokenmem.core.search_units import unit_number
 from langchain_tokenmem.errors import ScopeError
 from tests.recall.talk import FILLER, filled
 from tests.storage.samples import state

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.units import Scope, unit_number
+from langchain_tokenmem.core.search_units import Scope, unit_number
 from langchain_tokenmem.errors import ScopeError
 
 WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falcon", "ginger"]

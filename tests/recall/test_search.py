@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import Recall
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.fusion import Boosts, Likeness
-from langchain_tokenmem.storage.index.reader import IndexReader
+from langchain_tokenmem.recall.ranking.fusion import Boosts, Likeness
+from langchain_tokenmem.storage.search_index.reader import IndexReader
 from tests.recall.talk import FILLER, NOON, filled, talk
 
 

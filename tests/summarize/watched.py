@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 
-from langchain_tokenmem.cli.outside import OutsideCounter, calls_of, text_of
+from langchain_tokenmem.cli.outside import ReferenceCounter, calls_of, text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
 
@@ -125,7 +125,7 @@ class WatchedSummarizer:
     """
 
     window: int
-    counter: OutsideCounter
+    counter: ReferenceCounter
     jobs: list[SummaryJob] = field(default_factory=list)
     is_quick: bool = True
 
@@ -163,7 +163,7 @@ def _job(
     evicted: Sequence[BaseMessage],
     calls: Sequence[SummaryCall],
     summary: Summary,
-    counter: OutsideCounter,
+    counter: ReferenceCounter,
 ) -> SummaryJob:
     ends = [now for now, later in pairwise([*calls, None]) if later is None or later.attempt == 1]
     leaves = "".join(call.transcript for call in ends if call and call.step in {"leaf", "update"})

@@ -54,8 +54,6 @@ async def later(messages: list[BaseMessage]) -> None:
     if summary := state["summary"]:
         assert_type(summary["text"], str)
         assert_type(summary["covered"], int)
-    both = await memory.acompact_and_view(messages, state)
-    assert_type(both, tuple[MemoryState, View])
     await memory.aclose()
 
 

@@ -17,8 +17,8 @@ from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_ev
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.plain import to_json
-from langchain_tokenmem.storage.rows import as_bytes
+from langchain_tokenmem.storage.database.json_values import to_json
+from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes
 
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """What LangGraph's serializer writes; anything else in a row was put there by somebody else."""

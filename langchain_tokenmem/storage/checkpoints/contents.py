@@ -20,7 +20,7 @@ from langchain_tokenmem.storage.checkpoints.rows import SEALED, checked
 from langchain_tokenmem.storage.checkpoints.shapes import from_ranges, to_ranges
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.statements import Statement
 
 _AT_ONCE = 500
 """Values in one query; old versions of SQLite take 999 variables."""

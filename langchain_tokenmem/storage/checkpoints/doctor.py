@@ -36,11 +36,11 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     spaces,
     writes,
 )
-from langchain_tokenmem.storage.damage import is_damage
-from langchain_tokenmem.storage.message_rows import read_from
-from langchain_tokenmem.storage.rows import unescaped
-from langchain_tokenmem.storage.schema import sessions
-from langchain_tokenmem.storage.sessions import find
+from langchain_tokenmem.storage.database.damage import is_damage
+from langchain_tokenmem.storage.database.schema import sessions
+from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import read_from
+from langchain_tokenmem.storage.transcripts.sessions import find
 
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""

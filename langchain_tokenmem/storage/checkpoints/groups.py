@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from langchain_tokenmem.core.threads import thread_session
+from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import groups
-from langchain_tokenmem.storage.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
 
 
 @dataclass(frozen=True)

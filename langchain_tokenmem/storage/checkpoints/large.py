@@ -12,7 +12,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.rows import SEALED, checked
 from langchain_tokenmem.storage.checkpoints.shapes import runs_of, to_ranges
 from langchain_tokenmem.storage.checkpoints.tables import blobs
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.statements import Statement
 
 _INSERT = Statement(insert(blobs))
 

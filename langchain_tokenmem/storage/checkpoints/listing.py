@@ -21,7 +21,7 @@ from langchain_tokenmem.storage.checkpoints.records import (
 from langchain_tokenmem.storage.checkpoints.rows import Stored
 from langchain_tokenmem.storage.checkpoints.spaces import Space, find_space, spaces_of
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints, Part
-from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 _PAGE = 32
 """Checkpoints read in one transaction, so that no reader holds one open for long."""

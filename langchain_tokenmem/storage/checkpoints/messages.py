@@ -28,9 +28,9 @@ from langchain_tokenmem.storage.checkpoints.memory import Lesson, Lessons, Messa
 from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
 from langchain_tokenmem.storage.checkpoints.shelf import Shelf
 from langchain_tokenmem.storage.checkpoints.spaces import Space
-from langchain_tokenmem.storage.index.store import IndexStore
-from langchain_tokenmem.storage.message_rows import read_between
-from langchain_tokenmem.storage.sessions import find
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.transcripts.message_rows import read_between
+from langchain_tokenmem.storage.transcripts.sessions import find
 
 _GAP = 16
 """Messages that are read along rather than asking twice."""

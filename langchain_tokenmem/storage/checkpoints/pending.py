@@ -13,8 +13,8 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.rows import AT, RECOUNT, SEALED, checked
 from langchain_tokenmem.storage.checkpoints.tables import writes
-from langchain_tokenmem.storage.rows import key_of
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 _HERE = (writes.c.space_id == bindparam("b_space_id")) & (
     writes.c.checkpoint_key == bindparam("b_key")

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from langchain_tokenmem.core.threads import thread_session
+from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, Table, delete, select
 
-from langchain_tokenmem.core.threads import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -31,7 +31,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.checkpoints.threads import recount
-from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
@@ -68,7 +68,7 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
         CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
             stay is missing; nothing was deleted.
     """
-    address = Address(checked_thread(thread_id), "")
+    address = Address(check_thread_id(thread_id), "")
     with store.database.writing(str(address)) as connection, about(address):
         found = spaces_of(connection, store.codec, thread_id)
         there = {

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import blobs, checkpoints, contents, writes
-from langchain_tokenmem.storage.rows import escaped, key_of
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 
 _CHECKPOINT = ("space_id", "checkpoint_key", "run_key", "body")
 _BLOB = ("space_id", "number", "refs", "body")

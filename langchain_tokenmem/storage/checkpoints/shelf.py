@@ -12,17 +12,17 @@ from sqlalchemy import Connection, bindparam, update
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.appending import append_indexed, known_keys, times_said
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
-from langchain_tokenmem.storage.database import sqlite_driver
-from langchain_tokenmem.storage.index.store import IndexStore
-from langchain_tokenmem.storage.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.rows import Told, key_of, said_at
-from langchain_tokenmem.storage.sessions import find, find_or_make, owner_of_thread
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.database import sqlite_driver
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.transcripts.appending import append_indexed, known_keys, times_said
+from langchain_tokenmem.storage.transcripts.encoded_message import Told, key_of, said_at
+from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
+from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make, owner_of_thread
 
 _MOVE = Statement(
     update(contents).where(

@@ -20,15 +20,15 @@ from sqlalchemy import (
     update,
 )
 
-from langchain_tokenmem.core.threads import checked_thread, thread_session
+from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import damaged, find_or_make_group
 from langchain_tokenmem.storage.checkpoints.tables import groups, spaces
-from langchain_tokenmem.storage.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.message_rows import chunks
-from langchain_tokenmem.storage.rows import escaped, key_of, unescaped
-from langchain_tokenmem.storage.statements import Statement
+from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 _MOST_TIPS = 64
 """Branches of which the tip is remembered; older ones stay readable."""
@@ -122,7 +122,7 @@ def find_space(connection: Connection, codec: Codec, thread_id: Any, ns: str) ->
         CorruptStoreError: When its row is damaged, or cannot be found and must be there.
         ScopeError: When the thread's id cannot be one.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     query = _FIND_LOCKED if is_writer(connection) else _FIND
     found = query.first(connection, {"thread": key, "ns": key_of(ns)})
     if found is None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
 
-from langchain_tokenmem.core.units import Change
+from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import pending as pending_rows
 from langchain_tokenmem.storage.checkpoints import rows
@@ -37,9 +37,9 @@ from langchain_tokenmem.storage.checkpoints.spaces import (
     save_space,
 )
 from langchain_tokenmem.storage.checkpoints.values import Values
-from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.index.store import IndexStore
-from langchain_tokenmem.storage.rows import key_of
+from langchain_tokenmem.storage.database.database import Database
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select
 
-from langchain_tokenmem.core.threads import checked_thread
-from langchain_tokenmem.core.units import Change
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.appending import append_indexed
 from langchain_tokenmem.storage.checkpoints import rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.groups import Group, damaged, groups_of, insert_group
@@ -31,10 +30,11 @@ from langchain_tokenmem.storage.erasing import (
     erase_sessions,
     sessions_of_threads,
 )
-from langchain_tokenmem.storage.index.store import IndexStore
-from langchain_tokenmem.storage.message_rows import TranscriptRow, read_from
-from langchain_tokenmem.storage.rows import Told, key_of, unescaped
-from langchain_tokenmem.storage.sessions import SessionRow, find, find_or_make, save
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.transcripts.appending import append_indexed
+from langchain_tokenmem.storage.transcripts.encoded_message import Told, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_from
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, find_or_make, save
 
 
 def delete_thread(store: Checkpoints, thread_id: str) -> None:
@@ -43,7 +43,7 @@ def delete_thread(store: Checkpoints, thread_id: str) -> None:
     Raises:
         CorruptStoreError: When an index gives the rows of another thread; nothing was deleted.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
         hold_threads(connection, [key])
@@ -81,10 +81,10 @@ def copy_thread(store: Checkpoints, source: str, target: str) -> None:
     codec = store.codec
     store.index.make_ready()
     with store.database.writing(f"Thread {target!r}") as connection:
-        found = spaces_of(connection, codec, checked_thread(source))
+        found = spaces_of(connection, codec, check_thread_id(source))
         if not found:
             return
-        if spaces_of(connection, codec, checked_thread(target)):
+        if spaces_of(connection, codec, check_thread_id(target)):
             raise ConfigurationError(
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )

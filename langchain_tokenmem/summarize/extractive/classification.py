@@ -59,7 +59,7 @@ def is_small_talk(sentence: str, literals: list[Literal]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Sentence:
     """A sentence, and what its section depends on besides its words."""
 
     text: str
@@ -73,32 +73,32 @@ class _Said:
         return self.text.endswith(("?", "？"))
 
 
-def _demands(said: _Said) -> bool:
+def _demands(said: _Sentence) -> bool:
     found = is_order(said.text) or CONDITION.search(said.text)
     return said.is_user and not said.asks and bool(found)
 
 
-def _fails(said: _Said) -> bool:
+def _fails(said: _Sentence) -> bool:
     # "If you believe there is an error, ..." is how an assistant takes its leave.
     leaves = not said.is_user and _IF_YOU.match(said.text)
     return said.failed or bool(ERROR.search(said.text) and not leaves)
 
 
-def _depends(said: _Said) -> bool:
+def _depends(said: _Sentence) -> bool:
     named = said.kinds & _NAMED_LIBRARY and LIBRARY.search(said.text)
     return bool(DEPENDENCY.search(said.text) or named)
 
 
-def _configures(said: _Said) -> bool:
+def _configures(said: _Sentence) -> bool:
     return bool(said.kinds or said.is_user) and bool(CONFIGURATION.search(said.text))
 
 
-def _decides(said: _Said) -> bool:
+def _decides(said: _Sentence) -> bool:
     rules = is_order(said.text) and not BOILERPLATE.match(said.text)
     return rules or bool(DECISION.search(said.text))
 
 
-def _is_open(said: _Said) -> bool:
+def _is_open(said: _Sentence) -> bool:
     if not said.is_last:
         return False
     if said.is_user:
@@ -107,7 +107,7 @@ def _is_open(said: _Said) -> bool:
 
 
 # The first that holds decides: a user's order stands above the error that it mentions.
-_RULES: tuple[tuple[Section, Callable[[_Said], bool]], ...] = (
+_RULES: tuple[tuple[Section, Callable[[_Sentence], bool]], ...] = (
     (Section.DECISIONS, _demands),
     (Section.OPEN, lambda said: bool(STRONG_OPEN.search(said.text))),
     (Section.ERRORS, _fails),
@@ -130,7 +130,7 @@ def classify(sentence: str, literals: list[Literal], *, is_user: bool, is_last: 
         is_user: Whether the user said it.
         is_last: Whether nothing of the same role was said after it.
     """
-    said = _Said(
+    said = _Sentence(
         text=sentence,
         kinds=frozenset(literal.kind for literal in literals),
         failed=any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals),

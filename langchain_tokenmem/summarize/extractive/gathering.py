@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.summarize.extractive.classification import Section, is_done
 from langchain_tokenmem.summarize.extractive.items import (
     Item,
-    Source,
+    Speaker,
     make_item,
 )
 from langchain_tokenmem.summarize.extractive.literals import (
@@ -43,7 +43,7 @@ _STALE_REQUEST = 0.4
 
 
 @dataclass
-class Gathering:
+class ItemCollector:
     """The items of one summary, collected in the order of the conversation.
 
     Attributes:
@@ -58,7 +58,7 @@ class Gathering:
     def add_prior(self, text: str) -> None:
         """Carry an earlier summary forward; one that a chat model wrote counts line by line."""
         for order, line in enumerate(parse_summary(text)):
-            source = Source.USER if line.by_user else Source.CARRIED
+            source = Speaker.USER if line.by_user else Speaker.CARRIED
             if line.bare:
                 self._carry_literal(line.text, source, order)
             elif line.section is Section.FILES and (file := _FILE_ITEM.fullmatch(line.text)):
@@ -67,7 +67,7 @@ class Gathering:
             else:
                 self._carry_line(line.text, line.section, source, order)
 
-    def _carry_literal(self, text: str, source: Source, order: int) -> None:
+    def _carry_literal(self, text: str, source: Speaker, order: int) -> None:
         found = find_literals(text, single_names=True)
         kind = found[0].kind if found and found[0].text == text else "name"
         literal = Literal(kind, text, 0, len(text))
@@ -75,9 +75,9 @@ class Gathering:
             Item(text, Section.FACTS, source, 0.0, (literal,), order, carried=True, bare=True)
         )
 
-    def _carry_line(self, text: str, section: Section | None, source: Source, order: int) -> None:
-        if source is Source.CARRIED and _TOOL_ITEM.match(text):
-            source = Source.TOOL
+    def _carry_line(self, text: str, section: Section | None, source: Speaker, order: int) -> None:
+        if source is Speaker.CARRIED and _TOOL_ITEM.match(text):
+            source = Speaker.TOOL
         pieces = [text]
         if section is None:
             pieces = split_sentences(strip_bullet(text)[0])
@@ -95,7 +95,7 @@ class Gathering:
                 self._add_prose(message, role, order, is_last=last[role] == index)
 
     def _add_prose(
-        self, message: BaseMessage, source: Source, order: int, *, is_last: bool
+        self, message: BaseMessage, source: Speaker, order: int, *, is_last: bool
     ) -> None:
         text = prose(message_text(message))
         names = not capitalises_nouns(text)
@@ -154,13 +154,13 @@ class Gathering:
             kind = "path"
             literal = (Literal(kind, path, 0, len(path)),)
             worth = max(_FILE_WORTH.get(verb, 0.5) for verb in verbs)
-            source = Source.ASSISTANT if worth > 1 else Source.TOOL
+            source = Speaker.ASSISTANT if worth > 1 else Speaker.TOOL
             text = f"{path} ({', '.join(sorted(verbs))})"
             self.items.append(
                 Item(text, Section.FILES, source, worth, literal, -1, topic=terms(path))
             )
         for fact in [*self.tools.failures.values(), *self.tools.facts.values()]:
-            item = make_item(fact.text, order=fact.order, source=Source.TOOL, section=fact.section)
+            item = make_item(fact.text, order=fact.order, source=Speaker.TOOL, section=fact.section)
             if item:
                 worth = 0.5 if fact.section is Section.FACTS else item.worth * fact.worth
                 self.items.append(replace(item, text=fact.text, worth=worth))
@@ -186,12 +186,12 @@ class Gathering:
         self.items = kept
 
 
-def _role(message: BaseMessage) -> Source | None:
+def _role(message: BaseMessage) -> Speaker | None:
     kind = str(getattr(message, "role", message.type)).lower()
     if kind in ("human", "user", "humanmessagechunk"):
-        return Source.USER
+        return Speaker.USER
     if kind in ("ai", "assistant", "aimessagechunk"):
-        return Source.ASSISTANT
+        return Speaker.ASSISTANT
     return None
 
 
@@ -223,7 +223,7 @@ def _without_repeats(items: list[Item]) -> list[Item]:
             result.append(item)
             continue
         before = result[at]
-        if before and before.source is not Source.USER and item.source is Source.USER:
+        if before and before.source is not Speaker.USER and item.source is Speaker.USER:
             result[at] = item
     return [item for item in result if item]
 

@@ -19,7 +19,7 @@ from langchain_tokenmem.summarize.extractive.sentences import one_line, terms
 from langchain_tokenmem.summarize.extractive.vocabulary import BOILERPLATE, CONSTRAINT, FIX, REQUEST
 
 
-class Source(Enum):
+class Speaker(Enum):
     """Who an item comes from; its value is how much its literals weigh."""
 
     USER = 1.0
@@ -47,7 +47,7 @@ class Item:
 
     text: str
     section: Section
-    source: Source
+    source: Speaker
     worth: float
     literals: tuple[Literal, ...]
     order: int
@@ -83,9 +83,9 @@ _TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
-def worth_of(sentence: str, section: Section, *, source: Source) -> float:
+def worth_of(sentence: str, section: Section, *, source: Speaker) -> float:
     """Return the value of an item's prose."""
-    is_user = source is Source.USER
+    is_user = source is Speaker.USER
     if section is Section.DECISIONS and is_user and is_order(sentence):
         return USER_CONSTRAINT_WORTH
     if BOILERPLATE.match(sentence) and not is_user and section is not Section.ERRORS:
@@ -115,7 +115,7 @@ def make_item(
     sentence: str,
     *,
     order: int,
-    source: Source,
+    source: Speaker,
     is_last: bool = False,
     section: Section | None = None,
     single_names: bool = True,
@@ -137,7 +137,7 @@ def make_item(
     if not carried and _says_nothing(sentence, literals, topic, is_last=is_last):
         return None
     if section is None:
-        section = classify(sentence, literals, is_user=source is Source.USER, is_last=is_last)
+        section = classify(sentence, literals, is_user=source is Speaker.USER, is_last=is_last)
     text = (
         sentence
         if carried or len(sentence) <= MAX_ITEM

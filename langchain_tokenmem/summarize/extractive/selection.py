@@ -17,7 +17,7 @@ from langchain_tokenmem.summarize.extractive.classification import Section
 from langchain_tokenmem.summarize.extractive.items import (
     USER_CONSTRAINT_WORTH,
     Item,
-    Source,
+    Speaker,
     shortened,
 )
 from langchain_tokenmem.summarize.extractive.literals import KIND_WEIGHTS, Literal
@@ -143,7 +143,7 @@ class Selection:
         lines = []
         for index in chosen:
             item, level = self.items[index], self.levels[index]
-            by_user = item.source is Source.USER
+            by_user = item.source is Speaker.USER
             if level == BARE:
                 lines += [
                     Line(literal.text, Section.FACTS, by_user=by_user, bare=True)
@@ -234,7 +234,7 @@ class Selection:
         text = self._form(index, level) or ""
         if level == BARE:
             return self._count("; " + text)
-        by_user = self.items[index].source is Source.USER
+        by_user = self.items[index].source is Speaker.USER
         return self._count(item_line(text, by_user=by_user) + "\n")
 
     def _titles(self, index: int, level: int) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class Selection:
         item = self.items[index]
         if level > BARE:
             return (title_line(item.section) + "\n",)
-        bare = bare_line((), by_user=item.source is Source.USER) + "\n"
+        bare = bare_line((), by_user=item.source is Speaker.USER) + "\n"
         return (title_line(Section.FACTS) + "\n", bare)
 
     def _set_level(self, index: int, level: int) -> None:

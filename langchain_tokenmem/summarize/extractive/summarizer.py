@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.fitting import best_text
-from langchain_tokenmem.summarize.extractive.gathering import Gathering
+from langchain_tokenmem.summarize.extractive.gathering import ItemCollector
 
 
 class ExtractiveSummarizer:
@@ -56,7 +56,7 @@ class ExtractiveSummarizer:
             The summary; its text is never over `request.max_tokens` by `request.count_text`, and
             empty only where not even one character fits.
         """
-        gathering = Gathering()
+        gathering = ItemCollector()
         if request.prior:
             gathering.add_prior(request.prior)
         gathering.add_messages(request.messages, first_order=len(gathering.items))

@@ -1,0 +1,1 @@
+"""Middleware for `langchain.agents.create_agent`."""

@@ -1,0 +1,278 @@
+"""The door for agents: a middleware of `langchain.agents.create_agent`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NotRequired
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
+from langchain.agents.middleware.types import (
+    ModelCallResult,
+    ModelRequest,
+    ModelResponse,
+    PrivateStateAttr,
+)
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langgraph.types import Command
+
+from langchain_tokenmem.adapters.agent_tools import (
+    REQUEST_DONE,
+    compact_conversation_tool,
+    read_message_tool,
+)
+from langchain_tokenmem.adapters.agents.output_limit import output_setting
+from langchain_tokenmem.adapters.agents.overflow import is_overflow
+from langchain_tokenmem.adapters.reducers import merge_by_name
+from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
+from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
+from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
+
+_RETRY_SHARE = 0.6
+"""Share of a refused request that the second one may have: the provider counted otherwise than
+we did, and by how much is not known."""
+
+OVERFLOW_INSTRUCTION = (
+    "The provider refused the request as too long: keep only what the next steps need."
+)
+"""Instruction of the compaction that a refusal forces."""
+
+
+class TokenMemoryAgentState(AgentState[Any]):
+    """What the middleware adds to an agent's state: private, and kept in the checkpoints.
+
+    Attributes:
+        token_memory: The state of each memory, by the middleware's name.
+        token_memory_orders: Compactions that the agent asked for, by the middleware's name.
+    """
+
+    # The reducer has to stand last: LangGraph looks at the last annotation only.
+    token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
+    token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
+
+
+class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
+    """Gives an agent a memory that fits the window before each of its model calls.
+
+    What the model sees is a view; `messages` in the agent's state stay as they are. The memory's
+    own state is private and lives in the checkpoints, so it follows forks and time travel, and a
+    sub-agent has one of its own. The same instance may serve several agents. No superstep is
+    added.
+
+    Put it last in the list: there it sees the system text and the tools that others add.
+
+    Args:
+        memory: Decides what is shown; default: one with the budget of the agent's own model, which
+            writes the summaries, too.
+        name: Tells several of these middlewares in one agent apart.
+        automatic: Compact where it is due. Without, only `compact_conversation` does, and what
+            does not fit is left out with a marker.
+        agent_tools: Give the agent `compact_conversation` and `read_message`.
+        limit_output: Set the model's maximum of output tokens to what the request leaves: True
+            chooses the setting by the provider, a text names it.
+
+    Raises:
+        BudgetExceededError: At a call whose system text and tools alone exceed the limit.
+
+    Example:
+        >>> from langchain.agents import create_agent
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from langchain_tokenmem import TokenBudget, TokenMemory
+        >>> model = FakeListChatModel(responses=["hello"])
+        >>> memory = TokenMemory(TokenBudget(context_window=8_000))
+        >>> agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory)])
+        >>> agent.invoke({"messages": "hi"})["messages"][-1].content
+        'hello'
+    """
+
+    state_schema = TokenMemoryAgentState
+
+    def __init__(
+        self,
+        memory: TokenMemory | None = None,
+        *,
+        name: str = "TokenMemoryMiddleware",
+        automatic: bool = True,
+        agent_tools: bool = False,
+        limit_output: str | Literal[True] | None = None,
+    ) -> None:
+        super().__init__()
+        if not name:
+            raise ConfigurationError("name is empty; it is the key of the memory in the state.")
+        self.memory = memory
+        self._name = name
+        self._automatic = automatic
+        self._limit_output = limit_output
+        self._own: tuple[BaseChatModel, TokenMemory] | None = None
+        self.tools = [compact_conversation_tool(name), read_message_tool()] if agent_tools else []
+
+    @property
+    def name(self) -> str:
+        """The key of this memory in the agent's state."""
+        return self._name
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+    ) -> ModelCallResult[Any]:
+        """Call the model with the view of the conversation."""
+        work = self._call_model(self._call_of(request))
+        asked = next(work)
+        while not isinstance(asked, ExtendedModelResponse):
+            try:
+                is_turn = isinstance(asked, _Call)
+                answer = take_turn(asked.thread, asked.turn) if is_turn else handler(asked)
+            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
+                asked = work.throw(error)
+            else:
+                asked = work.send(answer)
+        return asked
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelCallResult[Any]:
+        """Do the same as `wrap_model_call` without blocking the event loop."""
+        work = self._call_model(self._call_of(request))
+        asked = next(work)
+        while not isinstance(asked, ExtendedModelResponse):
+            try:
+                is_turn = isinstance(asked, _Call)
+                answer = await (atake_turn(asked.thread, asked.turn) if is_turn else handler(asked))
+            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
+                asked = work.throw(error)
+            else:
+                asked = work.send(answer)
+        return asked
+
+    def _call_model(self, call: _Call) -> Generator[Any, Any, None]:
+        """Yield the turns and model requests of one call, take their outcomes; the answer is last.
+
+        A request that the provider refuses as too long is made once more, tighter.
+        """
+        result = yield call
+        try:
+            response = yield self._fitted(call, result)
+        except Exception as error:
+            tighter = _tighter(call, result) if is_overflow(error) else None
+            if tighter is None:
+                raise
+            try:
+                result = yield tighter
+                response = yield self._fitted(call, result)
+            except Exception as again:
+                # The first error is the one to act on; but another kind of trouble is news.
+                news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
+                raise again if news else error from again
+        yield self._answer(call, result, response)
+
+    def _call_of(self, request: ModelRequest[Any]) -> _Call:
+        """Return the turn of a model call."""
+        memory = (self.memory or self._default_memory(request.model)).for_model(request.model)
+        counter = memory.counter_of(memory.budget)
+        state: Any = request.state
+        thread = GraphThread(
+            memory=memory,
+            messages=request.messages,
+            state=(state.get("token_memory") or {}).get(self._name),
+            key=thread_key(None, self._name),
+            scope=recall_scope(memory, None),
+            label=self._name,
+        )
+        options: RequestOptions = {
+            "system": request.system_message,
+            "tools": request.tools,
+            "overhead_tokens": format_tokens(request.response_format, counter),
+            "budget": memory.budget,
+        }
+        instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
+        steps: Steps | None = "all" if self._automatic else None
+        return _Call(request, thread, TurnRequest(options, steps=steps, instruction=instruction))
+
+    def _default_memory(self, model: BaseChatModel) -> TokenMemory:
+        """Return the memory for an agent whose application gave none: by the agent's own model."""
+        if self._own is None or self._own[0] is not model:
+            self._own = (model, TokenMemory(TokenBudget.for_model(model), summarizer=model))
+        return self._own[1]
+
+    def _fitted(self, call: _Call, result: TurnResult) -> ModelRequest[Any]:
+        """Return the request with the view in the place of the conversation."""
+        request, view, memory = call.request, result.view, call.thread.memory
+        if _is_kept_by_provider(request.model, result):
+            memory.warn_once(f"{self._name}: {_KEPT_BY_PROVIDER}")
+        messages = list(view.messages)
+        first = messages[0] if messages else None
+        system = first if isinstance(first, SystemMessage) else None
+        settings = request.model_settings
+        if self._limit_output is not None:
+            budget = memory.budget
+            left = budget.limit + budget.reserve_output - view.usage.input_tokens
+            settings = output_setting(request.model, settings, left, self._limit_output)
+        return request.override(
+            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
+            system_message=system,
+            model_settings=settings,
+        )
+
+    def _answer(
+        self, call: _Call, result: TurnResult, response: ModelResponse[Any]
+    ) -> ExtendedModelResponse[Any]:
+        """Return the model's response, and with it what the memory decided."""
+        update: dict[str, Any] = {}
+        before = call.thread.state
+        result = replace(result, changed=result.state != load_state(before))
+        if result.changed:
+            update["token_memory"] = {self._name: result.state}
+        if call.turn.instruction:
+            update["token_memory_orders"] = {self._name: REQUEST_DONE}
+        runtime = call.request.runtime
+        write_events(runtime.stream_writer if runtime else None, before, result, self._name)
+        command: Command[Any] | None = Command(update=update) if update else None
+        return ExtendedModelResponse(model_response=response, command=command)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One model call: the agent's request, and the turn of the memory before it."""
+
+    request: ModelRequest[Any]
+    thread: GraphThread
+    turn: TurnRequest
+
+
+_KEPT_BY_PROVIDER = (
+    "The model is set to use_previous_response_id: the provider goes on from its own copy of "
+    "the conversation, which is not compacted. Turn it off."
+)
+
+
+def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
+    """Return whether the provider keeps a conversation that the view no longer shows."""
+    decided = result.state["summary"] or result.state["cuts"]
+    return bool(decided) and bool(getattr(unwrapped(model), "use_previous_response_id", False))
+
+
+def _tighter(call: _Call, result: TurnResult) -> _Call | None:
+    """Return the turn after a provider found the request too long; None if it cannot shrink."""
+    sent, budget = result.view.usage.input_tokens, call.thread.memory.budget
+    goal = int(_RETRY_SHARE * sent)
+    window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
+    if window >= sent:
+        return None
+    smaller = replace(budget, context_window=window, reserve_output=0, result_tokens=-1)
+    turn = replace(
+        call.turn,
+        options={**call.turn.options, "budget": smaller},
+        instruction=call.turn.instruction or OVERFLOW_INSTRUCTION,
+    )
+    return _Call(call.request, replace(call.thread, state=result.state), turn)

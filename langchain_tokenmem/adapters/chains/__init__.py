@@ -1,0 +1,1 @@
+"""Chat history and runnable for LangChain chains."""

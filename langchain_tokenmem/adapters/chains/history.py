@@ -1,0 +1,153 @@
+"""The door for chains: a chat history whose messages always fit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+from langchain_tokenmem.core.view import View
+from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.turns.stored_session import StoredSession, with_time
+from langchain_tokenmem.turns.turn import (
+    TurnRequest,
+    acompact_now,
+    atake_turn,
+    compact_now,
+    take_turn,
+)
+
+
+class TokenMemoryChatHistory(BaseChatMessageHistory):
+    """A LangChain chat history: `messages` fits the budget, `full_history()` has everything.
+
+    Works wherever a `BaseChatMessageHistory` does, `RunnableWithMessageHistory` first of all,
+    sync and async. The view is frozen from the first read until the next `add_messages`, `clear`
+    or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
+
+    This door cannot know the prompt around it: give its size as `overhead_tokens`, or use
+    `with_token_memory`, which counts the whole request.
+
+    Args:
+        session_id: Names the conversation.
+        memory: Decides what is shown; default: a `TokenMemory()`.
+        store: Keeps the transcript; default: `TranscriptStore()`, a SQLite file.
+        user_id: Who owns the conversation.
+        overhead_tokens: Tokens of the prompt around the history, the next input included.
+        tools: Tool schemas that the model call will carry.
+        budget: Beats the session's budget, which beats the memory's.
+
+    Example:
+        >>> from langchain_tokenmem import TranscriptStore
+        >>> history = TokenMemoryChatHistory("s1", store=TranscriptStore("sqlite://"))
+        >>> history.add_user_message("hi")
+        >>> [message.content for message in history.messages]
+        ['hi']
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        memory: TokenMemory | None = None,
+        store: TranscriptStore | None = None,
+        user_id: str | None = None,
+        overhead_tokens: int = 0,
+        tools: Sequence[Any] | None = None,
+        budget: TokenBudget | None = None,
+    ) -> None:
+        self._session = StoredSession(
+            memory or TokenMemory(), store or TranscriptStore(), session_id, user_id
+        )
+        self._request = TurnRequest(
+            {"tools": tools, "overhead_tokens": overhead_tokens, "budget": budget}
+        )
+        self._frozen: View | None = None
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """What the next model call sees of the conversation; compacts first where it is due."""
+        return list(self._view().messages)
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return `messages` without blocking the event loop."""
+        return list((await self._aview()).messages)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Append messages to the transcript, all or none; one that is there already stays once."""
+        self._frozen = None
+        self._session.store.add(self._session.session_id, messages, user_id=self._session.user_id)
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Do the same as `add_messages` without blocking the event loop."""
+        self._frozen = None
+        await self._session.store.aadd(
+            self._session.session_id, messages, user_id=self._session.user_id
+        )
+
+    def clear(self) -> None:
+        """Delete the messages and the state of this session."""
+        self._frozen = None
+        self._session.store.clear(self._session.session_id, user_id=self._session.user_id)
+
+    async def aclear(self) -> None:
+        """Do the same as `clear` without blocking the event loop."""
+        self._frozen = None
+        await self._session.store.aclear(self._session.session_id, user_id=self._session.user_id)
+
+    def full_history(self) -> list[BaseMessage]:
+        """Return every message ever added, in order, after any number of compactions."""
+        session = self._session
+        rows = session.store.rows(session.session_id, user_id=session.user_id)
+        return [with_time(row) for row in rows]
+
+    async def afull_history(self) -> list[BaseMessage]:
+        """Do the same as `full_history` without blocking the event loop."""
+        return await asyncio.to_thread(self.full_history)
+
+    def usage(self) -> TokenUsage:
+        """Return what the next call will hold, in all and part by part."""
+        return self._view().usage
+
+    async def ausage(self) -> TokenUsage:
+        """Do the same as `usage` without blocking the event loop."""
+        return (await self._aview()).usage
+
+    def compact(self, instruction: str | None = None) -> MemoryState:
+        """Fold everything but the recent share into the summary now.
+
+        Args:
+            instruction: What this summary should pay attention to.
+
+        Returns:
+            The state of the session afterwards.
+        """
+        self._frozen = None
+        return compact_now(self._session, replace(self._request, instruction=instruction))
+
+    async def acompact(self, instruction: str | None = None) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop."""
+        self._frozen = None
+        request = replace(self._request, instruction=instruction)
+        return await acompact_now(self._session, request)
+
+    def view(self) -> View:
+        """Return the frozen view with its usage and warnings."""
+        return self._view()
+
+    def _view(self) -> View:
+        if self._frozen is None:
+            self._frozen = take_turn(self._session, self._request).view
+        return self._frozen
+
+    async def _aview(self) -> View:
+        if self._frozen is None:
+            self._frozen = (await atake_turn(self._session, self._request)).view
+        return self._frozen

@@ -1,0 +1,300 @@
+"""A LangGraph checkpointer that keeps every message once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from langchain_tokenmem.adapters.checkpoints.config import (
+    address_of,
+    config_of,
+    is_fork,
+    kept_metadata,
+    owner_of,
+    secret_of,
+    text_of,
+    tuple_of,
+)
+from langchain_tokenmem.adapters.checkpoints.retention_rule import Policy
+from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
+from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
+from langchain_tokenmem.storage.checkpoints.memory import MessageMemory
+from langchain_tokenmem.storage.checkpoints.records import Address, Draft
+from langchain_tokenmem.storage.checkpoints.retention import prune
+from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+
+logger = logging.getLogger(__name__)
+
+
+class TokenMemorySaver(ThreadSaver):
+    """A checkpointer on a transcript store: every message once, in SQLite or PostgreSQL.
+
+    A checkpoint holds references to messages; the messages themselves stand once in the store,
+    those of the main channel as the transcript of the thread, where history, recall and search
+    find them. Safe to share between threads, event loops and, as the store is, processes. Async
+    methods run their sync twin in a thread; sync methods may be called anywhere.
+
+    Args:
+        store: Keeps everything; the saver opens and closes nothing of its own.
+        on_conflict: What happens when a run stores a checkpoint whose parent another run has gone
+            on from: "branch" (as with other savers, the last one is the head; logged once) or
+            "raise" (`ThreadConflictError`; nothing is stored and the turn can be made again).
+        key: Secret that seals every row, so that a forged one is refused before it is decoded.
+            Without it rows have checksums, which show damage only.
+        serde: LangGraph's serializer, such as an `EncryptedSerializer`. Default: the strict one,
+            which loads no type but LangGraph's own safe ones and `allowed_types`.
+        allowed_types: Further types that the state may hold (default serializer only).
+        metadata_keys: Further keys under `configurable` that go into the metadata; all others may
+            be secrets and stay out of it.
+        transcript_channel: The channel whose messages are the thread's transcript; None for none.
+        cache_size: Most decoded messages kept in memory.
+        keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
+        older_than: Age from which checkpoints go; None for never. The head always stays.
+        prune_every: After how many checkpoints of a thread the two are applied.
+
+    Raises:
+        ConfigurationError: When the settings cannot work.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langgraph.graph import MessagesState, StateGraph
+        >>> store = TranscriptStore("sqlite://")
+        >>> builder = StateGraph(MessagesState).add_node("answer", lambda state: {"messages": "42"})
+        >>> graph = builder.set_entry_point("answer").compile(checkpointer=TokenMemorySaver(store))
+        >>> thread = {"configurable": {"thread_id": "t1"}}
+        >>> _ = graph.invoke({"messages": "What is six by seven?"}, thread)
+        >>> [message.content for message in store.messages("t1")]
+        ['What is six by seven?', '42']
+    """
+
+    def __init__(
+        self,
+        store: TranscriptStore,
+        *,
+        on_conflict: Literal["branch", "raise"] = "branch",
+        key: str | bytes | None = None,
+        serde: SerializerProtocol | None = None,
+        allowed_types: Collection[type] = (),
+        metadata_keys: Collection[str] = (),
+        transcript_channel: str | None = "messages",
+        cache_size: int = 50_000,
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+        prune_every: int = 30,
+    ) -> None:
+        if on_conflict not in {"branch", "raise"}:
+            raise ConfigurationError(f'on_conflict is {on_conflict!r}; "branch" or "raise" is.')
+        if serde is not None and allowed_types:
+            raise ConfigurationError(
+                "allowed_types belongs to the default serializer; give the types to your own one, "
+                "JsonPlusSerializer(allowed_msgpack_modules=[...])."
+            )
+        if cache_size < 1:
+            raise ConfigurationError(f"cache_size is {cache_size}; one message is the least.")
+        super().__init__(
+            serde=serde or JsonPlusSerializer(allowed_msgpack_modules=list(allowed_types) or None)
+        )
+        self.store = store
+        self._key = secret_of(key)
+        self._metadata_keys = frozenset(metadata_keys)
+        self._raises = on_conflict == "raise"
+        self._was_told = False
+        self._policy = Policy(keep_last, older_than, prune_every)
+        self._sweeps: set[asyncio.Task[None]] = set()
+        self._checkpoints = Checkpoints(
+            store.database,
+            store.index,
+            Codec(self.serde, self._key),
+            MessageMemory(cache_size),
+            main_channel=transcript_channel,
+            on_conflict=self._conflict,
+        )
+
+    def with_allowlist(
+        self, extra_allowlist: Collection[tuple[str, ...]]
+    ) -> BaseCheckpointSaver[Any]:
+        """Return a saver on the same store that may load more types."""
+        clone = super().with_allowlist(extra_allowlist)
+        if isinstance(clone, TokenMemorySaver) and clone is not self:
+            clone._checkpoints = self._checkpoints.with_codec(Codec(clone.serde, self._key))  # noqa: SLF001
+        return clone
+
+    def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002
+        """Return the version after `current`: a number, or a text where another saver wrote one."""
+        if isinstance(current, str):
+            return f"{int(current.split('.')[0]) + 1:032}.{0:016}"
+        return 1 if current is None else int(current) + 1
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint.
+
+        Args:
+            config: Names thread, namespace, and the checkpoint that this one follows.
+            checkpoint: The checkpoint.
+            metadata: Its metadata.
+            new_versions: The channels that changed.
+
+        Returns:
+            The config that names the checkpoint.
+
+        Raises:
+            ThreadConflictError: When another run has gone on from the same parent, with
+                `on_conflict="raise"`.
+            ConfigurationError: When a value cannot be stored so that it can be read again.
+            StoreError: When the store cannot write.
+        """
+        stored, is_due = self._put(config, checkpoint, metadata, new_versions)
+        if is_due:
+            self._sweep(stored["configurable"]["thread_id"])
+        return stored
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[RunnableConfig, bool]:
+        address = address_of(config)
+        draft = Draft(
+            address,
+            checkpoint,
+            kept_metadata(config, metadata, self._metadata_keys),
+            new_versions,
+            is_fork=is_fork(config, metadata),
+            user_id=owner_of(config),
+        )
+        count = self._checkpoints.put(draft)
+        stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
+        return stored, self._policy.is_due(count)
+
+    def _sweep(self, thread_id: str) -> None:
+        """Apply the policy; a checkpoint that is stored stays stored when that fails."""
+        now = datetime.now(UTC)
+        try:
+            prune(self._checkpoints, thread_id, self._policy.rule(now), now=now)
+        except StoreError as error:
+            logger.warning("Thread %r: old checkpoints were not removed: %s", thread_id, error)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store pending writes of a checkpoint.
+
+        Args:
+            config: Names the checkpoint.
+            writes: Channels and values.
+            task_id: The task that wrote them.
+            task_path: Its place in the step; writes are applied in this order.
+        """
+        address = address_of(config)
+        text_of(address.checkpoint_id, "checkpoint_id")
+        if writes:
+            self._checkpoints.put_writes(address, writes, task_id, task_path)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint, the head of the thread when the config names none.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        address = address_of(config)
+        found = self._checkpoints.get(address)
+        if found is None:
+            return None
+        return tuple_of(found, is_named=address.checkpoint_id is not None)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first.
+
+        Args:
+            config: Names the thread, and namespace and checkpoint if they matter. None stands for
+                every thread in the store, whoever's it is.
+            filter: What their metadata has to say; keys and values are compared, nothing of them
+                is part of a query.
+            before: Names the checkpoint that those meant are older than.
+            limit: Most that are yielded.
+
+        Raises:
+            CorruptStoreError: When something is damaged or missing.
+        """
+        address = None if config is None else address_of(config)
+        named = (config or {}).get("configurable", {}).get("checkpoint_ns")
+        found = listed(
+            self._checkpoints,
+            address.thread_id if address else None,
+            named,
+            checkpoint_id=address.checkpoint_id if address else None,
+            before=(before or {}).get("configurable", {}).get("checkpoint_id"),
+            metadata=filter or {},
+        )
+        left = limit
+        while left is None or left > 0:
+            loaded = next(found, None)
+            if loaded is None:
+                return
+            yield tuple_of(loaded, is_named=True)
+            left = None if left is None else left - 1
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return the writes to delta channels since their last snapshots, along the branch.
+
+        Args:
+            config: Names the checkpoint from whose parent on is looked back.
+            channels: The channels.
+        """
+        found = delta_history(self._checkpoints, address_of(config), channels)
+        return {
+            name: {"writes": written, "seed": seeds[0]} if seeds else {"writes": written}
+            for name, (written, seeds) in found.items()
+        }
+
+    def _conflict(self, what: str) -> None:
+        if self._raises:
+            raise ThreadConflictError(
+                f"{what} Nothing was stored; make the turn again, it will start from the head."
+            )
+        if not self._was_told:
+            self._was_told = True
+            logger.warning(
+                "%s Both branches are kept and can be read, the newest checkpoint is the head. "
+                'To have such turns refused: TokenMemorySaver(store, on_conflict="raise").',
+                what,
+            )

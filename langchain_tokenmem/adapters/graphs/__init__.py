@@ -1,0 +1,1 @@
+"""Nodes and state schemas for LangGraph graphs."""

@@ -1,0 +1,298 @@
+"""The memory as nodes of a graph: plain Runnables from state to update."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
+from langchain_tokenmem.adapters.graphs.archive import Archive, Leaving, archived
+from langchain_tokenmem.adapters.graphs.state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
+from langchain_tokenmem.adapters.run_context import (
+    recall_scope,
+    session_and_user,
+    stream_writer,
+    thread_key,
+    write_events,
+)
+from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.memory.recalled_blocks import with_numbers
+from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """State keys: the conversation, the view, the memory's own state."""
+
+    messages: str
+    view: str
+    state: str
+
+
+class _Update(dict[str, Any]):
+    """An update of a graph's state whose view is nobody's message.
+
+    LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
+    returns, and would show the system message of the view as if it were an answer. The state is
+    written from `items()`.
+    """
+
+    def __init__(self, view_key: str) -> None:
+        super().__init__()
+        self._view_key = view_key
+
+    def values(self) -> Any:
+        """Return the values without the view."""
+        return [value for key, value in self.items() if key != self._view_key]
+
+
+class _TurnNode(Runnable[Any, dict[str, Any]]):
+    """A node that takes one turn of the memory, and writes state and view."""
+
+    _steps: Steps | None = "all"
+    _is_last = True  # whether the model's node comes next, so that the view is its request
+    _recalls = False
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        input_messages_key: str = "messages",
+        output_messages_key: str = VIEW_KEY,
+        state_key: str = "memory",
+    ) -> None:
+        if output_messages_key == input_messages_key:
+            raise ConfigurationError(
+                f"output_messages_key is {output_messages_key!r}, the key of the conversation "
+                "itself: a view must not take its place. Name another key."
+            )
+        self.memory = memory
+        self._options: RequestOptions = {
+            "system": system,
+            "tools": tools,
+            "overhead_tokens": overhead_tokens,
+        }
+        self._keys = _Keys(input_messages_key, output_messages_key, state_key)
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Return the update of the graph's state."""
+        thread, request = self._turn(input, config)
+        if not thread.messages:
+            return {}
+        result = take_turn(thread, request)
+        return self._update(thread, request, result, self._leaving(thread, result, config))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Do the same as `invoke` without blocking the event loop."""
+        thread, request = self._turn(input, config)
+        if not thread.messages:
+            return {}
+        result = await atake_turn(thread, request)
+        leaving = await asyncio.to_thread(self._leaving, thread, result, config)
+        return self._update(thread, request, result, leaving)
+
+    def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        thread = GraphThread(
+            memory=self.memory,
+            messages=value_of(state, self._keys.messages) or [],
+            state=value_of(state, self._keys.state),
+            key=thread_key(config, self._keys.state),
+            scope=recall_scope(self.memory, config) if self._recalls else None,
+            label=self.get_name() if self._is_last else "",
+        )
+        return thread, TurnRequest(
+            self._options, steps=self._steps, instruction=self._instruction(state)
+        )
+
+    def _instruction(self, state: Any) -> str | None:
+        """Return the instruction of a compaction that the agent asked for; None for none."""
+        return (value_of(state, COMPACT_REQUESTS) or {}).get(self._keys.state) or None
+
+    def _leaving(
+        self,
+        thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
+        result: TurnResult,  # noqa: ARG002
+        config: RunnableConfig | None,  # noqa: ARG002
+    ) -> Leaving:
+        """Return what goes out of the graph's messages: nothing."""
+        return Leaving()
+
+    def _update(
+        self, thread: GraphThread, request: TurnRequest, result: TurnResult, leaving: Leaving
+    ) -> dict[str, Any]:
+        result = _without(result, leaving)
+        write_events(stream_writer(), thread.state, result, self._keys.state)
+        update = _Update(self._keys.view)
+        if self._is_last:
+            gone = {message.id for message in leaving.removals}
+            left = [message for message in thread.messages if message.id not in gone]
+            update[self._keys.view] = list(result.view.messages)
+            update[STAMP_KEY] = stamp_of(left, result.state if result.changed else thread.state)
+        if result.changed:
+            update[self._keys.state] = result.state
+        if leaving.removals:
+            update[self._keys.messages] = list(leaving.removals)
+        if request.instruction:
+            update[COMPACT_REQUESTS] = {self._keys.state: REQUEST_DONE}
+        return update
+
+
+def _without(result: TurnResult, leaving: Leaving) -> TurnResult:
+    """Return the outcome of a turn whose state knows what has left the graph's messages."""
+    if not leaving.numbers:
+        return result
+    pruned = with_numbers(result.state["pruned"], leaving.numbers)
+    return replace(result, state={**result.state, "pruned": pruned}, changed=True)
+
+
+class SummarizeNode(_TurnNode):
+    """Folds the oldest groups into the running summary where it is due, and writes the view.
+
+    Args:
+        memory: Decides what is shown, and has the summarizer.
+        system: System text that the model node sends, if it does not stand in the messages.
+        tools: Tool schemas that the model node sends.
+        overhead_tokens: Tokens around the conversation that are in neither of these.
+        input_messages_key: State key of the messages.
+        output_messages_key: State key of the view.
+        state_key: State key of the memory's state.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> update = SummarizeNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        >>> [message.content for message in update["llm_input_messages"]]
+        ['hi']
+    """
+
+
+class MemoryNode(_TurnNode):
+    """Does everything before a model call in one superstep: recall, compaction, summary, view.
+
+    Also a `pre_model_hook` of `create_react_agent(state_schema=MemoryAgentState)`.
+
+    Args:
+        memory: Decides what is shown, and has the summarizer.
+        system: System text that the model node sends, if it does not stand in the messages.
+        tools: Tool schemas that the model node sends.
+        overhead_tokens: Tokens around the conversation that are in neither of these.
+        input_messages_key: State key of the messages.
+        output_messages_key: State key of the view.
+        state_key: State key of the memory's state.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> update = MemoryNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        >>> [message.content for message in update["llm_input_messages"]]
+        ['hi']
+    """
+
+    _recalls = True
+
+
+class CompactNode(_TurnNode):
+    """Shortens old tool results where it is due, without any model call, and writes the view.
+
+    By default the graph's messages stay as they are. With an archive and `prune` the state stays
+    bounded: messages that the running summary covers are written to the transcript store, read
+    back, and only then removed, one by one by their ids; never a system message, a pinned one or
+    one that the view still shows. Code that counts on an append-only list must not prune.
+
+    Args:
+        memory: Decides what is shown.
+        folding_follows: Leave it to a `SummarizeNode` behind this one where shortening is not
+            enough, so that the prefix changes once.
+        archive: Keeps the transcript, under the thread's id.
+        prune: Remove covered messages from the graph's state.
+        keywords: Those of `MemoryNode`.
+
+    Raises:
+        ConfigurationError: When `prune` is asked for without an archive.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> "messages" in CompactNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        False
+    """
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        *,
+        folding_follows: bool = False,
+        archive: TranscriptStore | None = None,
+        prune: bool = False,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(memory, **keywords)
+        if prune and archive is None:
+            raise ConfigurationError(
+                "prune=True removes messages from the graph's state: give the store that keeps "
+                "them, CompactNode(memory, archive=TranscriptStore(...), prune=True)."
+            )
+        self._steps = "shorten_if_enough" if folding_follows else "shorten"
+        self._is_last = not folding_follows
+        self._archive = archive
+        self._prune = prune
+
+    def _instruction(self, state: Any) -> None:
+        """Leave the agent's request to a node that folds."""
+
+    def _leaving(
+        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
+    ) -> Leaving:
+        if self._archive is None:
+            return Leaving()
+        archive = Archive(self._archive, *session_and_user(config))
+        found = archived(archive, thread.messages, result.state)
+        return found if self._prune else Leaving()
+
+
+class RecallNode(_TurnNode):
+    """Brings verbatim old messages back because they match the newest question.
+
+    They ride in a memory block inside that question, made once and kept in the memory's state; the
+    view itself is written by the nodes behind. Without `TokenMemory(recall=...)` nothing happens.
+
+    Args:
+        memory: Has the recall.
+        keywords: Those of `MemoryNode`.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> RecallNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        {}
+    """
+
+    _steps = None
+    _is_last = False
+    _recalls = True
+
+    def _instruction(self, state: Any) -> None:
+        """Leave the agent's request to a node that folds."""

@@ -1,0 +1,1 @@
+"""Copies of threads from other LangGraph checkpointers."""

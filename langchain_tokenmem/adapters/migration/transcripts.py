@@ -1,0 +1,43 @@
+"""Copies the transcripts of a thread from one store of this package to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import thread_session
+from langchain_tokenmem.storage.checkpoints.threads import said_again
+from langchain_tokenmem.storage.transcripts.message_rows import read_from
+from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make
+
+
+def copy_transcripts(
+    source: ThreadSaver, target: ThreadSaver, thread: str, namespaces: Iterable[str]
+) -> None:
+    """Append what the target's transcripts of a thread lack, with ids, times and owner.
+
+    A transcript has more than the checkpoints that are left. A target that encrypts gets the owner
+    only: nothing of it stands in clear.
+
+    Raises:
+        ScopeError: When a session belongs to another user there.
+        CorruptStoreError: When a transcript of the source is damaged.
+    """
+    for session_id in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
+        _copy_session(source, target, session_id)
+
+
+def _copy_session(source: ThreadSaver, target: ThreadSaver, session_id: str) -> None:
+    about = f"Session {session_id!r}"
+    there, here = source._checkpoints, target._checkpoints  # noqa: SLF001  # what savers read with
+    with there.database.reading(about) as connection:
+        session = find(connection, session_id, None)
+        if session is None:
+            return
+        said = read_from(connection, session, session.first_seq) if here.codec.is_plain else []
+    here.index.make_ready()
+    with here.database.writing(about) as connection:
+        copy = find_or_make(connection, session_id, session.user_id)
+        said_again(connection, here.index, copy, said)
+    here.index.tell(Change("added"))

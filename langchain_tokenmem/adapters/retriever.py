@@ -1,0 +1,97 @@
+"""`TranscriptRetriever`: recall as a LangChain retriever."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict
+
+from langchain_tokenmem.recall.interfaces import Hit
+from langchain_tokenmem.recall.recall import Recall
+
+
+class TranscriptRetriever(BaseRetriever):
+    """Messages of a transcript that match a question, as documents.
+
+    Each document has the id of its message, and in its metadata `message_id`, `session_id`,
+    `role`, `name`, `created_at` (ISO 8601, UTC), `score` and `part`; a document that was added to
+    the recall keeps its own metadata beside these.
+
+    Args:
+        recall: What is searched.
+        session_id: The session that asks.
+        user_id: The user who asks.
+        scope: `session` for this session alone, `user` for all sessions of the user.
+        k: Most documents; `invoke(..., k=3)` asks for others.
+        max_tokens: Most tokens of all documents together.
+        filter: What a document's metadata must hold.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import Recall, TranscriptStore
+        >>> store = TranscriptStore("sqlite://")
+        >>> retriever = TranscriptRetriever(recall=Recall(store), session_id="s1")
+        >>> _ = store.add("s1", [HumanMessage("The key is under the mat.")])
+        >>> [document.page_content for document in retriever.invoke("the key")]
+        ['The key is under the mat.']
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    recall: Recall
+    session_id: str
+    user_id: str | None = None
+    scope: Literal["session", "user"] = "session"
+    k: int = 20
+    max_tokens: int | None = None
+    filter: dict[str, Any] | None = None
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002  LangChain's signature
+        **kwargs: Any,
+    ) -> list[Document]:
+        hits = self.recall.search(query, **self._options(kwargs))
+        return [_document(hit) for hit in hits]
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> list[Document]:
+        hits = await self.recall.asearch(query, **self._options(kwargs))
+        return [_document(hit) for hit in hits]
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        own = {
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "scope": self.scope,
+            "k": self.k,
+            "max_tokens": self.max_tokens,
+            "filter": self.filter,
+        }
+        return {**own, **given}
+
+
+def _document(hit: Hit) -> Document:
+    about = {
+        "message_id": hit.message_id,
+        "session_id": hit.session_id,
+        "role": hit.role,
+        "name": hit.name,
+        "created_at": hit.created_at.isoformat(),
+        "score": hit.score,
+        "part": hit.part,
+    }
+    return Document(hit.text, id=hit.message_id, metadata={**hit.metadata, **about})

@@ -1,0 +1,270 @@
+"""Shortening one message: old tool results, and any message too large for its share.
+
+A `Cut` says how many characters stay at the beginning and at the end. It is chosen once, with a
+token count at hand, and kept in the state; applying it needs no counter and no choice, so the
+bytes that a model sees of a shortened message never change again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
+from langchain_tokenmem.core.repair import with_calls
+from langchain_tokenmem.state import Cut
+
+CountMessage = Callable[[BaseMessage], int]
+
+_ERROR_SIGNS = re.compile(
+    r"traceback|\bpanic\b|\bfatal\b|exception|permission denied|not found|syntax ?error"
+    r"|build failed|^--- FAIL|^E  +\S|\berror:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ERROR_SEARCH = 20_000
+"""Characters at either end of a result that are searched for the signs of an error."""
+
+_SNAP = 0.25
+"""A cut may give up this part of what it keeps to end at the end of a line."""
+
+_ROUNDS = 12
+"""Most counts spent on finding one cut; each round scales by what the last one missed."""
+
+_LEFT_OUT_KWARGS = frozenset(
+    {
+        *("tool_calls", "function_call", "reasoning", "reasoning_content", "reasoning_details"),
+        # by which OpenAI's items would be looked up together with the reasoning left out here
+        "__openai_function_call_ids__",
+    }
+)
+
+
+def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
+    """Return the message as the cut shows it: beginning, marker, end; the id stays.
+
+    The marker says how much was left out and names the message id under which the full text can
+    be read. Reasoning and media of a cut message are left out whole. The form depends on nothing
+    but the message and the cut.
+    """
+    text = _cut_text(text_of(message), cut, message.id or "")
+    if isinstance(message.content, list) and cut["head"] + cut["tail"] >= len(text):
+        text = f"{text}\n[... only text is shown; full content: message {message.id} ...]"
+    update: dict[str, Any] = {"content": text}
+    if isinstance(message, AIMessage):
+        whole, message = message, _cut_calls(message, cut)
+        update["content"] = _with_call_marker(text, whole, message)
+        update["usage_metadata"] = None
+        update["additional_kwargs"] = {
+            key: value
+            for key, value in message.additional_kwargs.items()
+            if key not in _LEFT_OUT_KWARGS
+        }
+    if isinstance(message, ToolMessage):
+        update["artifact"] = None
+    return marked(message.model_copy(update=update), cut=True)
+
+
+def _cut_text(text: str, cut: Cut, key: str) -> str:
+    head, tail = cut["head"], cut["tail"]
+    if head + tail >= len(text):
+        return text
+    end = _line_end(text, head)
+    start = _line_start(text, len(text) - tail)
+    left = text[end:start]
+    lines = left.count("\n")
+    what = f"{len(left):,} characters" + (f", {lines:,} lines" if lines else "")
+    marker = f"[... {what} left out; full text: message {key} ...]"
+    return "\n".join(part for part in (text[:end].rstrip("\n"), marker, text[start:]) if part)
+
+
+def _line_end(text: str, head: int) -> int:
+    found = text.rfind("\n", int(head * (1 - _SNAP)), head)
+    return head if found < 0 else found + 1
+
+
+def _line_start(text: str, start: int) -> int:
+    found = text.find("\n", start, start + int((len(text) - start) * _SNAP))
+    return start if found < 0 else found + 1
+
+
+def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
+    calls = message.tool_calls
+    kept = calls[len(calls) - cut["calls"] :] if "calls" in cut else calls
+    if "args" in cut:
+        kept = [{**call, "args": _cut_args(call["args"], cut["args"])} for call in kept]
+    invalid = () if "calls" in cut or "args" in cut else message.invalid_tool_calls
+    return with_calls(message, kept, invalid)
+
+
+def _with_call_marker(text: str, whole: AIMessage, short: AIMessage) -> str:
+    """Return the text with a marker behind it where calls or their arguments are left out."""
+    if short.tool_calls == whole.tool_calls:
+        return text
+    gone = len(whole.tool_calls) - len(short.tool_calls)
+    what = f"{gone:,} tool calls" if gone else "arguments of tool calls"
+    marker = f"[... {what} left out; full text: message {whole.id} ...]"
+    return f"{text}\n{marker}" if text else marker
+
+
+def _cut_args(args: dict[str, Any], most: int) -> dict[str, Any]:
+    return {key: _cut_value(value, most) for key, value in args.items()} if most else {}
+
+
+def _cut_value(value: Any, most: int) -> Any:
+    if isinstance(value, str) and len(value) > most:
+        return f"{value[:most]}[... {len(value) - most:,} characters left out]"
+    if isinstance(value, dict):
+        return {key: _cut_value(item, most) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cut_value(item, most) for item in value[:most]]
+    return value
+
+
+def is_error(message: BaseMessage) -> bool:
+    """Return whether a tool result reports an error, by its status or by the usual signs."""
+    if isinstance(message, ToolMessage) and message.status == "error":
+        return True
+    text = text_of(message)
+    if len(text) > 2 * _ERROR_SEARCH:
+        text = f"{text[:_ERROR_SEARCH]}\n{text[-_ERROR_SEARCH:]}"
+    return bool(_ERROR_SIGNS.search(text))
+
+
+def old_result_cut(message: BaseMessage, budget: TokenBudget, count: CountMessage) -> Cut | None:
+    """Return the cut of a tool result that is no longer recent; None if it stays as it is.
+
+    Args:
+        message: A tool result.
+        budget: Gives `result_tokens` and, for results that report an error, `error_chars`.
+        count: Tokens of a message.
+    """
+    size = count(message)
+    if size <= budget.result_tokens:
+        return None
+    if is_error(message):
+        half = budget.error_chars // 2
+        cut: Cut = {"head": half, "tail": half}
+        if len(text_of(message)) <= budget.error_chars:
+            return None
+    else:
+        cut = cut_to(message, budget.result_tokens, count)
+    return cut if count(apply_cut(message, cut)) < size else None
+
+
+def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
+    """Return the cut by which a message has at most `most` tokens, or the smallest there is.
+
+    Half of what stays is taken from the beginning and half from the end; the arguments of tool
+    calls are shortened by the same measure.
+    """
+    length = len(text_of(message))
+    longest = max((_longest(call["args"]) for call in _calls(message)), default=0)
+    share = 1.0
+    for _ in range(_ROUNDS):
+        size = count(apply_cut(message, _cut_by(share, length, longest)))
+        if size <= most:
+            break
+        share *= min(0.9, 0.95 * most / size)
+    else:
+        share = 0.0
+    return _cut_by(share, length, longest)
+
+
+def _cut_by(share: float, length: int, longest: int) -> Cut:
+    half = int(share * length / 2)
+    cut: Cut = {"head": half, "tail": half}
+    if longest:
+        cut["args"] = int(share * longest)
+    return cut
+
+
+def _calls(message: BaseMessage) -> list[Any]:
+    return list(message.tool_calls) if isinstance(message, AIMessage) else []
+
+
+def _longest(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return max((_longest(item) for item in value.values()), default=0) or len(value)
+    if isinstance(value, list):
+        return max(len(value), *(_longest(item) for item in value)) if value else 0
+    return 1
+
+
+def cut_group(messages: tuple[BaseMessage, ...], most: int, count: CountMessage) -> dict[str, Cut]:
+    """Return the cuts by which a whole group has at most `most` tokens.
+
+    Its messages share the room evenly: small ones stay whole, large ones are cut to one level.
+    Where even that is too much, only the last calls and their results are kept.
+    """
+    calls = len(call_ids(messages[0]))
+    while True:
+        cuts = _level_cuts(messages, calls, most, count)
+        if not calls or group_tokens(messages, cuts, count) <= most:
+            return cuts
+        calls //= 2
+
+
+def _level_cuts(
+    messages: tuple[BaseMessage, ...], calls: int, most: int, count: CountMessage
+) -> dict[str, Cut]:
+    base: dict[str, Cut] = {}
+    first = messages[0]
+    if calls < len(call_ids(first)):
+        base[first.id or ""] = {"head": 1 << 60, "tail": 0, "calls": calls}
+    visible = apply_cuts(messages, base)
+    sizes = [count(message) for message in visible]
+    level = _level(sizes, most)
+    cuts = dict(base)
+    originals = {message.id: message for message in messages}
+    for message, size in zip(visible, sizes, strict=True):
+        if size > level:
+            key = message.id or ""
+            cut = cut_to(originals.get(key, message), level, count)
+            cuts[key] = {**cut, "calls": calls} if key in base else cut
+    return cuts
+
+
+def _level(sizes: list[int], most: int) -> int:
+    """Return the water level at which sizes, each capped to it, together come to `most`."""
+    left = most
+    for index, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - index)
+        if size > share:
+            return max(share, 0)
+        left -= size
+    return max(sizes, default=0)
+
+
+def apply_cuts(
+    messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut]
+) -> tuple[BaseMessage, ...]:
+    """Return the messages of one group as the cuts show them."""
+    if not cuts:
+        return messages
+    dropped: set[str] = set()
+    shown: list[BaseMessage] = []
+    for message in messages:
+        cut = cuts.get(message.id or "")
+        if result_id(message) in dropped:
+            continue
+        if cut is not None:
+            form = apply_cut(message, cut)
+            if role_of(message) == "ai" and "calls" in cut:
+                dropped.update(set(call_ids(message)) - set(call_ids(form)))
+            shown.append(form)
+        else:
+            shown.append(message)
+    return tuple(shown)
+
+
+def group_tokens(
+    messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut], count: CountMessage
+) -> int:
+    """Return the tokens of a group's messages as the cuts show them."""
+    return sum(map(count, apply_cuts(messages, cuts)))

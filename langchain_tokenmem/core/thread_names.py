@@ -1,0 +1,63 @@
+"""Names of threads: which session of the transcript store is a thread's, or a sub-graph's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_tokenmem.errors import ScopeError
+
+NAMESPACE_SEPARATOR = "\x1f"
+"""Stands between a thread's id and the names of a sub-graph; no id holds it."""
+
+
+def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
+    r"""Return the session of the transcript store that holds the messages of a thread.
+
+    Ids of tasks are left out of the namespace, so that each run of a sub-graph finds its own.
+
+    Args:
+        thread_id: The thread.
+        checkpoint_ns: Namespace of the checkpoint, such as `"child:1f0..."`; empty for the graph
+            itself.
+
+    Returns:
+        The thread's id; for a sub-graph with its names behind.
+
+    Raises:
+        ScopeError: When the thread or the namespace is no usable text.
+
+    Example:
+        >>> thread_session("t1")
+        't1'
+        >>> thread_session("t1", "child:1f0-22")
+        't1\x1fchild'
+    """
+    thread = check_thread_id(thread_id)
+    if not isinstance(checkpoint_ns, str):
+        raise ScopeError(f"checkpoint_ns is {checkpoint_ns!r}; it is a text.")
+    if not checkpoint_ns:
+        return thread
+    names = [part.split(":", 1)[0] for part in checkpoint_ns.split("|")]
+    return f"{thread}{NAMESPACE_SEPARATOR}{'|'.join(names)}"
+
+
+def is_subgraph_session(session_id: str) -> bool:
+    """Return whether a session is a sub-graph's of a thread."""
+    return NAMESPACE_SEPARATOR in session_id
+
+
+def check_thread_id(thread_id: Any) -> str:
+    """Return the id of a thread.
+
+    Raises:
+        ScopeError: When it is blank, no text (1 and "1" would be one thread), or holds the sign
+            that stands between a thread and its sub-graphs.
+    """
+    if not isinstance(thread_id, str) or not thread_id.strip():
+        raise ScopeError(
+            f"thread_id is {thread_id!r}; every thread needs a text that names it, such as "
+            f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
+        )
+    if NAMESPACE_SEPARATOR in thread_id:
+        raise ScopeError(f"thread_id {thread_id!r} holds \\x1f, which names sub-graphs; leave it.")
+    return thread_id

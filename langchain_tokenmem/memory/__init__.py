@@ -1,0 +1,1 @@
+"""`TokenMemory`: the settings of a memory, and its decisions for one conversation."""

@@ -1,0 +1,233 @@
+"""What a memory does with a conversation: take it apart, plan, compact.
+
+A compaction is a generator; the drivers of `memory.drivers` make the calls that it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Unpack, get_args
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.context_parts import (
+    ContextParts,
+    RequestCounter,
+    cached_count,
+    split_context,
+)
+from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.memory_block import recalled_ids
+from langchain_tokenmem.core.parse_cache import ParseCache
+from langchain_tokenmem.core.planning import Plan, Steps
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
+from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.view import View, build_view
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.memory.compaction import Order, compaction, decided
+from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.summarize.base import Summarizer
+from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.resolve import counter_for
+
+_MEMOS = 16
+"""Conversations of which a memory keeps what is settled, while others come and go."""
+
+
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
+
+
+def _memos() -> Callable[..., ParseCache]:
+    """Return what gives a conversation's memo: one for each key, the newest ones."""
+    return lru_cache(maxsize=_MEMOS)(lambda *_key: ParseCache())
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A conversation taken apart for one call, with what it takes to decide about it.
+
+    Attributes:
+        scene: Its parts under the state.
+        budget: The budget of the call, for counts as exact as these.
+        meter: Weighs the parts.
+        state: What was decided so far.
+        exact: Whether the counts are exact.
+    """
+
+    scene: ContextParts
+    budget: TokenBudget
+    meter: RequestCounter
+    state: MemoryState
+    exact: bool
+
+    def view(self) -> View:
+        """Return the request for the call."""
+        return build_view(self.scene, self.budget, self.meter, exact=self.exact)
+
+    def shown(self) -> set[str]:
+        """Return the ids of the messages that the request shows, recalled ones too."""
+        sent = {message.id or "" for message in self.view().messages}
+        return sent | recalled_ids(self.state, sent)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The settings by which a memory decides, and its decisions.
+
+    Attributes:
+        budget: Holds for every call that names no other.
+        summarizer: Writes running summaries.
+        policy: When a summary is due.
+        callbacks: Are told of every compaction and summary.
+        warn: Takes what the log should say once.
+        now: Gives the time of a summary, in UTC.
+        counter: Counts tokens; None for the one that fits the budget's model.
+        pin_first: Whether the first human message stays in every view.
+        dangling: What becomes of a tool call without a result.
+        legality: What the provider asks of a list; None to go by the budget's model.
+        memos: What is settled of a conversation, found by who counts, for whom, and the first
+            message: two conversations that share one cost each other time and nothing else.
+    """
+
+    budget: TokenBudget
+    summarizer: Summarizer
+    policy: SummaryPolicy
+    callbacks: Sequence[CompactCallbacks]
+    warn: Callable[[str], None]
+    now: Callable[[], datetime]
+    counter: TokenCounter | None
+    pin_first: bool
+    dangling: Dangling
+    legality: LegalityProfile | None
+    memos: Callable[..., ParseCache] = field(default_factory=_memos)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, TokenBudget):
+            raise ConfigurationError(
+                f"budget is {self.budget!r}; give TokenBudget(context_window=...), in tokens."
+            )
+        if self.dangling not in get_args(Dangling):
+            raise ConfigurationError(f'dangling is {self.dangling!r}; it is "answer" or "drop".')
+
+    def for_model(self, model: Any) -> Engine:
+        """Return the engine with the rules of a chat model; itself where rules were given."""
+        if self.legality is not None:
+            return self
+        return replace(self, legality=profile_of_model(model))
+
+    def gave_up(self) -> None:
+        """Tell the summarizer's breaker of a summary that did not come in time."""
+        breaker = getattr(self.summarizer, "breaker", None)
+        if breaker is not None:
+            breaker.failed()
+
+    def counter_of(self, budget: TokenBudget) -> TokenCounter:
+        """Return the counter that is used under a budget."""
+        return self.counter or counter_for(budget.model)
+
+    def limit_of(self, around: RequestOptions) -> int:
+        """Return the limit of a call, in tokens."""
+        budget = around.get("budget") or self.budget
+        return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
+
+    def taken(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        *,
+        system: str | BaseMessage | None = None,
+        tools: Sequence[Any] | None = None,
+        overhead_tokens: int = 0,
+        budget: TokenBudget | None = None,
+    ) -> Taken:
+        """Return a conversation taken apart; keywords as in `RequestOptions`."""
+        budget = budget or self.budget
+        counter = self.counter_of(budget)
+        profile = self._profile(budget)
+        known = load_state(state)
+        meter = RequestCounter(
+            cached_count(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        )
+        scene = split_context(
+            messages,
+            known,
+            meter,
+            system=system,
+            pin_first=self.pin_first,
+            dangling=self.dangling,
+            profile=profile,
+            memo=self.memos(id(messages[0]), id(counter), profile) if messages else None,
+        )
+        exact = counter.method == "exact"
+        return Taken(scene, budget.for_counts(exact=exact), meter, known, exact=exact)
+
+    def _profile(self, budget: TokenBudget) -> LegalityProfile:
+        if self.legality is not None:
+            return self.legality
+        return profile_for(None, budget.model) if budget.model else COMMON
+
+    def plan(self, taken: Taken) -> Plan:
+        """Return what a compaction would do."""
+        _, planned = decided(taken.scene, taken.budget, taken.meter, self._order(taken))
+        return planned
+
+    def explanation(self, taken: Taken) -> Explanation:
+        """Return the request of the call, and what a compaction would do first."""
+        return Explanation(taken.view(), self.plan(taken), taken.scene.profile.name)
+
+    def compaction(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **asked: Unpack[CompactionOptions],
+    ) -> Work[MemoryState]:
+        """Do what the plan asks for, and return the new state."""
+        taken, order, _ = self._begun(messages, state, **asked)
+        return (yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order))
+
+    def compaction_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **asked: Unpack[CompactionOptions],
+    ) -> Work[tuple[MemoryState, View]]:
+        """Do the same, and return the view under the new state with it."""
+        taken, order, around = self._begun(messages, state, **asked)
+        new = yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
+        seen = taken if new is taken.state else self.taken(messages, new, **around)
+        return new, seen.view()
+
+    def _begun(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        *,
+        force: bool = False,
+        instruction: str | None = None,
+        steps: Steps = "all",
+        **around: Unpack[RequestOptions],
+    ) -> tuple[Taken, Order, RequestOptions]:
+        """Return a conversation taken apart, how it is to be compacted, and what surrounds it."""
+        taken = self.taken(messages, state, **around)
+        order = replace(self._order(taken), force=force, instruction=instruction, steps=steps)
+        return taken, order, around
+
+    def _order(self, taken: Taken) -> Order:
+        return Order(
+            policy=self.policy,
+            summarizer=self.summarizer,
+            callbacks=self.callbacks,
+            now=self.now,
+            count_text=self.counter_of(taken.budget).text,
+            warn=self.warn,
+        )

@@ -1,0 +1,143 @@
+"""Summaries made beside a model call, in the state as it stands when they are done.
+
+A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
+or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
+checkpoints, where no thread of ours may write: there it waits for the thread's next call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.state import MemoryState, new_state
+
+_MOST = 1_024
+"""Conversations for which a summary may wait at the same time; the oldest one goes first."""
+
+
+@dataclass(frozen=True)
+class _FinishedSummary:
+    """A finished summary.
+
+    Attributes:
+        pointer: Pointer of the state that it was made under; None for none.
+        covered: Ids and digests of what it covers beyond that pointer, in order.
+        state: The state with it.
+    """
+
+    pointer: str | None
+    covered: tuple[tuple[str, str], ...]
+    state: MemoryState
+
+    @classmethod
+    def of(
+        cls, messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState
+    ) -> _FinishedSummary | None:
+        """Return what a compaction of `messages` finisheds; None if it made no summary of them."""
+        summary = after["summary"]
+        if summary is None or summary == before["summary"]:
+            return None
+        pointer = _pointer(before)
+        tail = _after(messages, pointer)
+        ids = [message.id for message in tail]
+        if summary["covers_to"] not in ids:
+            return None
+        return cls(pointer, _said(tail[: ids.index(summary["covers_to"]) + 1]), after)
+
+    def taken(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
+        """Return the state with the summary and what was decided meanwhile; None if it is off.
+
+        Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
+        """
+        if self.pointer != _pointer(now):
+            return None
+        tail = _after(messages, self.pointer)
+        size = len(self.covered)
+        if _said(tail[:size]) != self.covered:
+            return None
+        newer = {message.id for message in tail[size:]}
+        cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
+        blocks = {name: block for name, block in now["blocks"].items() if name in newer}
+        done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
+        return {
+            **self.state,
+            "cuts": {**self.state["cuts"], **cuts},
+            "blocks": {**self.state["blocks"], **blocks},
+            "stored_to": now["stored_to"],
+            "pruned": now["pruned"],
+            "totals": {**self.state["totals"], "compactions": done},
+        }
+
+
+def carried_over(
+    messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState, now: MemoryState
+) -> MemoryState | None:
+    """Return the summary of a compaction in a state that has changed since; None if it is off.
+
+    Args:
+        messages: The conversation as it stands now.
+        before: The state that the compaction began with.
+        after: The state that it gave.
+        now: The state as it stands now.
+    """
+    finished = _FinishedSummary.of(messages, before, after)
+    return finished.taken(messages, now) if finished else None
+
+
+class FinishedSummaries:
+    """Keeps one finished summary for each conversation until a call takes it."""
+
+    def __init__(self) -> None:
+        self._finished: OrderedDict[Hashable, _FinishedSummary] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(
+        self,
+        key: Hashable,
+        messages: Sequence[BaseMessage],
+        before: MemoryState | None,
+        after: MemoryState,
+    ) -> None:
+        """Offer the state that a compaction of `messages` under `before` has given."""
+        finished = _FinishedSummary.of(messages, before or new_state(), after)
+        if finished is None:
+            return
+        with self._lock:
+            self._finished.pop(key, None)
+            self._finished[key] = finished
+            while len(self._finished) > _MOST:
+                self._finished.popitem(last=False)
+
+    def take(
+        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
+    ) -> MemoryState | None:
+        """Return the state that waits for a conversation, if it fits; the given one else."""
+        with self._lock:
+            finished = self._finished.get(key)
+            taken = finished.taken(messages, state or new_state()) if finished else None
+            if taken is None:
+                return state
+            del self._finished[key]
+        return taken
+
+
+def _pointer(state: MemoryState) -> str | None:
+    return state["summary"]["covers_to"] if state["summary"] else None
+
+
+def _after(messages: Sequence[BaseMessage], pointer: str | None) -> Sequence[BaseMessage]:
+    named = with_ids(messages)
+    for index in range(len(named) - 1, -1, -1):
+        if named[index].id == pointer:
+            return named[index + 1 :]
+    return named
+
+
+def _said(messages: Sequence[BaseMessage]) -> tuple[tuple[str, str], ...]:
+    return tuple((message.id or "", digest_of(message)) for message in messages)

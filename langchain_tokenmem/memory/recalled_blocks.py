@@ -1,0 +1,194 @@
+"""Bringing old messages back: from the newest question to the memory block that rides with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.memory_block import Found
+from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
+from langchain_tokenmem.core.thread_names import is_subgraph_session
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.state import Block, MemoryState
+
+RecallScope = Literal["session", "user"]
+
+_MOST_HITS = 50
+"""Hits that are asked for; the recall share of the budget decides how many are shown."""
+
+_LONGEST_QUERY = 4_000
+"""Characters of the newest human message that are searched for, from its beginning."""
+
+
+def checked_scope(scope: RecallScope) -> RecallScope:
+    """Return the scope.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    if scope not in get_args(RecallScope):
+        raise ConfigurationError(f'recall_scope is {scope!r}; it is "session" or "user".')
+    return scope
+
+
+class Hit(Found, Protocol):
+    """A hit of a search."""
+
+    @property
+    def session_id(self) -> str | None:
+        """Where it was said; None for a document."""
+        ...
+
+    @property
+    def document_id(self) -> str | None:
+        """Id of the document; None for a message."""
+        ...
+
+
+class Recaller(Protocol):
+    """What the memory asks of a recall; `langchain_tokenmem.Recall` is one."""
+
+    @property
+    def search(self) -> Callable[..., Sequence[Hit]]:
+        """Find messages: `search(query, session_id=, user_id=, scope=, k=, exclude=)`."""
+        ...
+
+    @property
+    def store(self) -> Any:
+        """The store that holds the transcripts in which it looks."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConversationScope:
+    """ConversationScope conversation it is, and which messages are its own.
+
+    Attributes:
+        session_id: Names the conversation.
+        user_id: Who owns it.
+        branch: Every message of this branch by its id, where a session may have several: a graph's
+            thread with forks and edits. None: whatever is stored in the session.
+        pruned: Numbers of messages of this branch beside those, as ranges.
+    """
+
+    session_id: str
+    user_id: str | None = None
+    branch: Mapping[str, BaseMessage] | None = None
+    pruned: Sequence[Sequence[int]] = ()
+
+
+def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMessage | None:
+    """Return the human message that asks for a memory block; None if none does.
+
+    A block is made once for each human message, before the model's first word on it.
+    """
+    named = with_ids(messages[-1:])
+    if not named or role_of(named[0]) != "human":
+        return None
+    known = state["blocks"].get(named[0].id or "")
+    is_asked = known is not None and known.get("question") in {None, _words_of(named[0])}
+    return None if is_asked else named[0]
+
+
+def _words_of(question: BaseMessage) -> str:
+    """Return what tells a question from an edited one, in short."""
+    return digest_of(question)[:16]
+
+
+def found_by(
+    recall: Recaller,
+    question: BaseMessage,
+    whose: ConversationScope,
+    scope: RecallScope,
+    shown: Collection[str],
+    warn: Callable[[str], None],
+) -> Sequence[Hit] | None:
+    """Return what matches a question, and neither is shown already nor of another branch.
+
+    Where the search fails it is None, and a warning says why: the call goes on without.
+
+    Raises:
+        ScopeError: When other sessions are asked for and the user is not known.
+    """
+    try:
+        return _search(recall, question, whose, scope, shown)
+    except ScopeError:
+        raise
+    except Exception as error:  # noqa: BLE001  # an application's own recall may raise
+        warn(f"Session {whose.session_id!r}: nothing is recalled, {error}")
+        return None
+
+
+def _search(
+    recall: Recaller,
+    question: BaseMessage,
+    whose: ConversationScope,
+    scope: RecallScope,
+    shown: Collection[str],
+) -> Sequence[Hit]:
+    if scope == "user" and whose.user_id is None:
+        raise ScopeError(
+            f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "
+            f"name the user with user_id."
+        )
+    query = _query_of(question)
+    if not query:
+        return []
+    found = recall.search(
+        query,
+        session_id=whose.session_id,
+        user_id=whose.user_id,
+        scope=scope,
+        k=_MOST_HITS,
+        exclude=frozenset({*shown, question.id or ""}),
+    )
+    # A document is left out here: a search brings it back whatever it is told to exclude.
+    return [hit for hit in found if hit.message_id not in shown and _is_ours(hit, whose)]
+
+
+def _query_of(question: BaseMessage) -> str:
+    """Return the words of a question, pictures and files left out."""
+    content = question.content
+    blocks = [content] if isinstance(content, str) else content
+    texts = [b if isinstance(b, str) else str(b.get("text") or "") for b in blocks]
+    return "\n".join(texts)[:_LONGEST_QUERY].strip()
+
+
+def _is_ours(hit: Hit, whose: ConversationScope) -> bool:
+    if hit.session_id != whose.session_id:
+        # What a sub-agent has said is nobody else's memory.
+        return hit.session_id is None or not is_subgraph_session(hit.session_id)
+    if whose.branch is None or hit.document_id is not None:
+        return True
+    held = whose.branch.get(hit.message_id)
+    if held is not None:
+        # What was edited since is not brought back in its old words.
+        return hit.text.strip() in text_of(held)
+    return any(first <= hit.seq <= last for first, last in whose.pruned)
+
+
+def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
+    """Return ranges (first and last number) that hold some numbers, too."""
+    joined: list[list[int]] = []
+    for first, last in sorted([*map(tuple, ranges), *((number, number) for number in numbers)]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], last)
+        else:
+            joined.append([first, last])
+    return joined
+
+
+def with_recalled(
+    state: MemoryState, messages: Sequence[BaseMessage], question: BaseMessage, block: Block
+) -> MemoryState:
+    """Return the state with the memory block of a question.
+
+    Blocks of messages that are not there go: a call that failed has left its question nowhere.
+    """
+    there = {message.id for message in with_ids(messages)}
+    blocks = {key: known for key, known in state["blocks"].items() if key in there}
+    asked: Block = {**block, "question": _words_of(question)}
+    return {**state, "blocks": {**blocks, question.id or "": asked}}

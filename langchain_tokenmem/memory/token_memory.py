@@ -1,0 +1,280 @@
+"""`TokenMemory`, which stands behind every door."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Unpack
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.memory_block import block_of
+from langchain_tokenmem.core.planning import Plan
+from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
+from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.view import View
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
+from langchain_tokenmem.memory.drivers import arun, run
+from langchain_tokenmem.memory.engine import Engine, utc_now
+from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
+from langchain_tokenmem.memory.recalled_blocks import (
+    ConversationScope,
+    Recaller,
+    RecallScope,
+    checked_scope,
+    found_by,
+    question_of,
+    with_recalled,
+)
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.summarize.base import Summarizer
+from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
+from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+
+
+class TokenMemory(Closeable):
+    """Decides what a model call sees of a conversation, within a token budget.
+
+    The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
+    shortened forms of old tool results) and `view` applies a state to the messages. One memory
+    may serve any number of conversations, threads and event loops at once.
+
+    Args:
+        budget: The window and its thresholds; default: 16,384 tokens.
+        summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
+            runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
+            the extractive one, which needs no model.
+        counter: Counts tokens; default: the one that fits `budget.model`.
+        trigger: When a summary is due; None turns automatic summaries off.
+        max_tail_messages: Most messages after the summary, beside the budget; the tail then moves
+            by ten at a time.
+        pin_first: Keep the first human message in every view.
+        dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
+            `drop`.
+        recall: Brings old messages back that match the newest question; None for none.
+        recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
+        callbacks: Are told of every compaction and summary.
+        background: Make summaries beside the model call, and let a call wait for one only at the
+            hard limit. Needs a session, or a graph with a thread.
+        max_wait_s: Seconds that a call waits at most.
+        summary_timeout_s: Seconds after which a summary in the background is given up.
+        legality: What the model's provider asks of a list of messages: a profile, its name, or
+            `auto` to go by the model where it is known and by the common ground elsewhere.
+        now: Gives the time of a summary, in UTC.
+
+    Raises:
+        ConfigurationError: When a setting cannot work.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> memory = TokenMemory(TokenBudget(context_window=8_000))
+        >>> view = memory.view([HumanMessage("hi")], system="Be brief.")
+        >>> [message.type for message in view.messages]
+        ['system', 'human']
+    """
+
+    def __init__(
+        self,
+        budget: TokenBudget | None = None,
+        *,
+        summarizer: AnySummarizer | None = None,
+        counter: TokenCounter | None = None,
+        trigger: Trigger | None = Trigger(),  # noqa: B008  # it is frozen
+        max_tail_messages: int | None = None,
+        pin_first: bool = True,
+        dangling: Dangling = "answer",
+        recall: Recaller | None = None,
+        recall_scope: RecallScope = "session",
+        callbacks: Sequence[CompactCallbacks] = (),
+        background: bool = True,
+        max_wait_s: float = 30.0,
+        summary_timeout_s: float = 120.0,
+        legality: LegalityProfile | str = "auto",
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
+        """Log a warning; the same one is logged once."""
+        self.engine = Engine(
+            budget=budget or TokenBudget(16_384),
+            summarizer=as_summarizer(summarizer),
+            policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
+            callbacks=tuple(callbacks),
+            warn=self.warn_once,
+            now=now,
+            counter=counter,
+            pin_first=pin_first,
+            dangling=dangling,
+            legality=None if legality == "auto" else profile_named(legality),
+        )
+        self.recall = recall
+        self.recall_scope = checked_scope(recall_scope)
+        self.background = background and not self.summarizer.is_quick
+        self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
+        self.background_summaries = BackgroundSummarizer(summary_timeout_s, self.engine.gave_up)
+        self.finished_summaries = FinishedSummaries()
+
+    @property
+    def budget(self) -> TokenBudget:
+        """The window and its thresholds."""
+        return self.engine.budget
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """What writes running summaries."""
+        return self.engine.summarizer
+
+    @property
+    def policy(self) -> SummaryPolicy:
+        """When a summary is due."""
+        return self.engine.policy
+
+    def close(self) -> None:
+        """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
+        self.background_summaries.wait()
+
+    async def aclose(self) -> None:
+        """Do the same as `close` without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **around: Unpack[RequestOptions],
+    ) -> View:
+        """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
+
+        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        marker in their place and a warning.
+
+        Args:
+            messages: The conversation, oldest first; system messages may stand in it.
+            state: What was decided so far; None for nothing.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        return self.engine.taken(messages, state, **around).view()
+
+    def plan(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **around: Unpack[RequestOptions],
+    ) -> Plan:
+        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
+        return self.engine.plan(self.engine.taken(messages, state, **around))
+
+    def compact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **asked: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see
+                `CompactionOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
+        """
+        return run(self.engine.compaction(messages, state, **asked), self.summarizer)
+
+    async def acompact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **asked: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop."""
+        return await arun(self.engine.compaction(messages, state, **asked), self.summarizer)
+
+    def recalled(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        whose: ConversationScope,
+        **around: Unpack[RequestOptions],
+    ) -> MemoryState | None:
+        """Return the state with a memory block for the newest question; `state` if none is due.
+
+        The block holds what `recall` finds, verbatim, up to `recall_share` of the limit, and
+        nothing that the request shows already. It is made once for each human message. Where the
+        index cannot answer the call goes on without, with one warning.
+
+        Args:
+            messages: The conversation, oldest first; a human message stands last.
+            state: What was decided so far; None for nothing.
+            whose: ConversationScope conversation it is.
+            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+            ScopeError: When other sessions are asked for and the user is not known.
+        """
+        known = load_state(state)
+        question = question_of(messages, known)
+        if self.recall is None or question is None:
+            return state
+        taken = self.engine.taken(messages, known, **around)
+        scope, shown = self.recall_scope, taken.shown()
+        found = found_by(self.recall, question, whose, scope, shown, self.warn_once)
+        if found is None:
+            return state
+        block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
+        return with_recalled(known, messages, question, block)
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of messages and tool schemas as one request."""
+        return self.counter_of(self.budget).count(messages, tools=tools)
+
+    def counter_of(self, budget: TokenBudget) -> TokenCounter:
+        """Return the counter that this memory uses under a budget."""
+        return self.engine.counter_of(budget)
+
+    def limit_of(self, around: RequestOptions) -> int:
+        """Return the limit of a call, in tokens, from its keywords for `view`."""
+        return self.engine.limit_of(around)
+
+    def explain(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **around: Unpack[RequestOptions],
+    ) -> Explanation:
+        """Return the exact list of the next model call, its parts, and what `compact` would do.
+
+        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
+        """
+        return self.engine.explanation(self.engine.taken(messages, state, **around))
+
+    def for_model(self, model: Any) -> TokenMemory:
+        """Return this memory with the provider's rules of a model; itself if `legality` was given.
+
+        Args:
+            model: A chat model, or a runnable around one.
+        """
+        engine = self.engine.for_model(model)
+        if engine is self.engine:
+            return self
+        own = copy.copy(self)
+        own.engine = engine
+        return own

@@ -1,0 +1,1 @@
+"""Search by words: text analysis and BM25."""

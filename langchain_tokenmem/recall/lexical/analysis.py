@@ -1,0 +1,175 @@
+"""One text analyser for every backend: what a text and a question have in common, as terms."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import regex
+import snowballstemmer  # type: ignore[import-untyped]
+
+from langchain_tokenmem.core.search_units import Entry, Source
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall.chunks import indexable_text, parts_of
+from langchain_tokenmem.recall.lexical.stop_words import NEGATIONS, is_function_pair, stop_words
+from langchain_tokenmem.recall.ranking.dates import MONTHS
+
+VERSION = 1
+"""Grows with every change that makes other terms of a text."""
+
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
+_LETTERS = r"[\p{L}\p{M}\p{N}]"
+
+# A word with what joins identifiers, paths, addresses and times: auth.py, a/b, snake_case, ERR-7.
+_CHAINS = regex.compile(rf"{_LETTERS}+(?:[._/\\:@#'\u2019\-]+{_LETTERS}+)*")
+_PIECES = regex.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}]){_LETTERS})+")
+_HUMPS = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+|\p{N}+|\p{L}+")
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_IS_NAME = regex.compile(r"[._/\\:@#]|\p{N}")
+_IS_JOINED_WORD = regex.compile(r"[-'\u2019]")
+_POSSESSIVE = regex.compile(r"['\u2019]s$", regex.IGNORECASE)
+_MARKS = regex.compile(r"(?<=\p{Latin})\p{Mn}+")
+
+_LONGEST_TERM = 100
+"""Characters; what is longer is no word that somebody asks for, but data."""
+
+
+class TextAnalyser:
+    """Terms of texts and questions.
+
+    NFKC and case folding; Snowball stems; runs of Chinese, Japanese, Korean and Thai letters as
+    pairs of neighbours; identifiers, paths and codes whole as well as split (`auth.py`,
+    `parseHTTPResponse`, `snake_case`, `ERR-4711`). Stop-words are left out of questions, not of
+    texts. Date and speaker of a message are among its terms.
+
+    Args:
+        language: Of stems and stop-words, in English: `english`, `german`, `french` ... Letters
+            of other scripts pass through a stemmer unchanged.
+
+    Raises:
+        ConfigurationError: When there is no stemmer for the language.
+
+    Example:
+        >>> TextAnalyser().query_terms("Where did we fix the errors in auth.py?")
+        ['fix', 'error', 'auth.py', 'auth', 'py']
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        if language not in snowballstemmer.algorithms():
+            raise ConfigurationError(
+                f"There is no stemmer for {language!r}; there is one for "
+                f"{', '.join(snowballstemmer.algorithms())}."
+            )
+        self._language = language
+        stemmer: Any = snowballstemmer.stemmer(language)
+        self._stem = lru_cache(maxsize=50_000)(lambda word: str(stemmer.stemWord(word)))
+        # People use few words again and again, so most chains are known.
+        self._known = lru_cache(maxsize=50_000)(lambda chain: tuple(self._of_chain(chain)))
+        self._stop_words = frozenset(
+            term for word in stop_words(language) for term in self.terms(word)
+        )
+
+    @property
+    def version(self) -> str:
+        """Names what the terms depend on; another version means another index."""
+        snowball = version("snowballstemmer").partition(".")[0]
+        return f"{VERSION} {self._language} snowball-{snowball}"
+
+    @property
+    def harmless(self) -> frozenset[str]:
+        """Terms that change nothing in what a text says: stop-words, but no negation."""
+        return self._stop_words - NEGATIONS
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text, folded and not stemmed, to compare two texts."""
+        return [
+            part
+            for piece in _PIECES.findall(_folded(unicodedata.normalize("NFKC", text)))
+            for part in (_pairs(piece) if _IS_UNSPACED.match(piece) else (piece,))
+        ]
+
+    def terms(self, text: str) -> list[str]:
+        """Return every term of a text, in order, as often as it occurs."""
+        return [term for chain in _chains(text) for term in self._known(chain)]
+
+    def query_terms(self, text: str) -> list[str]:
+        """Return the terms that a question is about, each once.
+
+        Stop-words are no such, and pairs of Chinese or Japanese letters that are mere grammar; of
+        a question of nothing else everything counts.
+        """
+        found = dict.fromkeys(self.terms(text))
+        said = [term for term in found if term not in self._stop_words]
+        about = [term for term in said if not is_function_pair(term)]
+        return about or said or list(found)
+
+    def _of_chain(self, chain: str) -> Iterator[str]:
+        chain = _POSSESSIVE.sub("", chain)
+        pieces = [hump for piece in _PIECES.findall(chain) for hump in _split(piece)]
+        if _is_name(chain, pieces) and len(chain) <= _LONGEST_TERM:
+            yield _folded(chain)
+            segments = regex.split(r"[/\\]", chain)
+            if len(segments) > 1:
+                yield from (_folded(part) for part in segments if _IS_NAME.search(part))
+            if len(pieces) == 1:
+                return
+        for piece in pieces:
+            if _IS_UNSPACED.match(piece):
+                yield from _pairs(piece)
+            elif len(piece) <= _LONGEST_TERM:
+                yield self._stem(_folded(piece))
+
+    def entries(self, source: Source) -> Sequence[Entry]:
+        """Return an entry for each part of a message; none for what is not to be found."""
+        text = indexable_text(source)
+        if not text:
+            return ()
+        about = self.about(source)
+        return [self._entry(part.number, part.text, about) for part in parts_of(text)]
+
+    def _entry(self, number: int, text: str, about: Sequence[str]) -> Entry:
+        counted = Counter(self.terms(text))
+        counted.update(about)
+        return Entry(number, sum(counted.values()), counted)
+
+    def about(self, source: Source) -> list[str]:
+        """Return the terms of a message's date and speaker."""
+        moment = source.created_at
+        said = f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"
+        return self.terms(f"{source.name or ''} {said}")
+
+
+def _chains(text: str) -> list[str]:
+    return list(_CHAINS.findall(unicodedata.normalize("NFKC", text)))
+
+
+def _is_name(chain: str, pieces: Sequence[str]) -> bool:
+    """Return whether a chain is kept whole: a path, a code, an identifier, no mere word."""
+    if len(pieces) < 2:  # noqa: PLR2004  nothing to split
+        return False
+    if _IS_UNSPACED.search(chain):
+        return False
+    return bool(_IS_NAME.search(chain)) or (
+        "-" not in chain and not regex.search("['\u2019]", chain)
+    )
+
+
+def _split(piece: str) -> list[str]:
+    if piece == piece.lower() or _IS_UNSPACED.match(piece):
+        return [piece]
+    return list(_HUMPS.findall(piece))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(max(1, len(run) - 1))]
+
+
+def _folded(word: str) -> str:
+    folded = word.casefold()
+    if folded.isascii():
+        return folded
+    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", folded)))

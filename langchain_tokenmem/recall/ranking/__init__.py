@@ -1,0 +1,1 @@
+"""One ranking from the lexical and the vector scores."""

@@ -1,0 +1,189 @@
+"""Two rankings become one: normalised scores, boosts, a floor, and no near-duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_tokenmem.core.search_units import Source
+from langchain_tokenmem.recall.lexical.bm25 import Scores, Units, Weights
+from langchain_tokenmem.recall.ranking.dates import NamedDate
+
+_SHINGLE = 3
+"""Words of a shingle."""
+
+_FAR = -2.0
+"""Stands for a cosine that is not known; none is as small."""
+
+_ALIKE = 0.8
+"""Share of common shingles (Jaccard) from which two texts may be the same."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a history must at least have in common with a question, on the raw signals.
+
+    A normalised score says nothing here: the best of a hundred unrelated messages has 1. The best
+    message lets the question through, then nearly everything in its ranking counts: a floor for
+    each message alone would cost up to eleven points of the evidence on LoCoMo (docs/recall.md).
+
+    A question gets through by words when a message has two of its terms and a fifth of its weight
+    (IDF), or when it matches much of a question whose terms are known here; by meaning when a
+    message is near enough.
+
+    Attributes:
+        terms: Of the question's terms, how many a message must have itself.
+        share: Share of the question's weight that it must match then.
+        strong_share: That share times the share of the question's weight that is said anywhere in
+            the scope, from which one term is enough: about one of two.
+        strict_share: The same where meaning answers, too, and saves such short questions.
+        cosine: Cosine from which meaning alone is enough; None lets every question through.
+        each_share: Share that a message must match that is not near in meaning.
+        each_cosine: Cosine that a message must have that matches no words.
+    """
+
+    terms: int = 2
+    share: float = 0.2
+    strong_share: float = 0.22
+    strict_share: float = 0.24
+    cosine: float | None = 0.3
+    each_share: float = 0.01
+    each_cosine: float = 0.1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Units with one score, best first; equal ones newest first.
+
+    Attributes:
+        units: Numbers of the units.
+        scores: 0 to 1, before boosts.
+        shares: Share of the question's weight that each matches.
+        cosines: By unit, where there is one.
+    """
+
+    units: Units
+    scores: Weights
+    shares: Weights
+    cosines: Mapping[int, float]
+
+
+def fused(
+    words: Scores,
+    meaning: Sequence[tuple[int, float]],
+    *,
+    lexical_weight: float,
+    dense_weight: float,
+    floor: Floor,
+    lacking: Collection[int] = (),
+) -> Ranking:
+    """Return one ranking of two, each normalised to 0..1 (min-max) before it is weighted.
+
+    Without vectors the lexical score stands alone. What is under the floor is left out.
+
+    Args:
+        words: What matches by words.
+        meaning: Units with their cosine.
+        lexical_weight: Of the words' normalised score.
+        dense_weight: Of the cosines'.
+        floor: What must be in common.
+        lacking: Units whose vector is still owed. Nobody knows what they mean, so their words
+            count for both sides: they stand among the others as their words do.
+    """
+    cosines = dict(meaning)
+    if not cosines:
+        lexical_weight, dense_weight = 1.0, 0.0
+    units = np.union1d(words.units, np.array(sorted(cosines), dtype=np.int64))
+    values, shares = np.zeros(len(units)), np.zeros(len(units))
+    at = np.searchsorted(units, words.units)
+    shares[at] = words.shares
+    values[at] = _normalised(words.values, from_zero=True)
+    values *= np.where(np.isin(units, list(lacking)), lexical_weight + dense_weight, lexical_weight)
+    near = np.full(len(units), _FAR)
+    if cosines:
+        where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
+        near[where] = list(cosines.values())
+        values[where] += dense_weight * _normalised(near[where], from_zero=False)
+    keep = _over(floor, words, shares, near)
+    units, values, shares = units[keep], values[keep], shares[keep]
+    order = np.lexsort((-units, -values))
+    return Ranking(units[order], values[order], shares[order], cosines)
+
+
+def _normalised(values: Weights, *, from_zero: bool) -> Weights:
+    if not len(values):
+        return values
+    low = 0.0 if from_zero else float(values.min())
+    spread = float(values.max()) - low
+    return (values - low) / spread if spread > 0 else np.ones(len(values))
+
+
+def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArray[np.bool_]:
+    passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
+    strong = floor.strict_share if (near > _FAR).any() else floor.strong_share
+    passes |= words.known * words.shares >= strong
+    is_near = near >= (_FAR if floor.cosine is None else floor.cosine)
+    if not passes.any() and not (is_near & (near > _FAR)).any():
+        return np.zeros(len(near), dtype=np.bool_)
+    least = _FAR if floor.cosine is None else floor.each_cosine
+    by_words = (shares >= floor.each_share) & (shares > 0)
+    return np.asarray(by_words | ((near > _FAR) & (near >= least)))
+
+
+@dataclass(frozen=True)
+class Boosts:
+    """What a score is multiplied with, tuned on LoCoMo's dev half; 0 switches one off.
+
+    Attributes:
+        speaker: Added for a message of the one speaker whom the question names.
+        date: Added for a message of a date that the question names.
+    """
+
+    speaker: float = 0.5
+    date: float = 0.3
+
+
+def boost_of(
+    source: Source, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
+) -> float:
+    """Return what the score of a message is multiplied with."""
+    factor = 1.0
+    if source.name is not None and source.name in set(speakers):
+        factor += boosts.speaker
+    if any(date.fits(source.created_at) for date in dates):
+        factor += boosts.date
+    return factor
+
+
+class Likeness:
+    """Tells near-duplicates: texts that say the same in nearly the same words.
+
+    Two texts are alike when they share most of their shingles and every word that carries meaning:
+    "the price is 40" and "the price is 45" are not.
+    """
+
+    def __init__(self, harmless: Iterable[str] = ()) -> None:
+        self._harmless = frozenset(harmless)
+        self._seen: list[tuple[frozenset[str], frozenset[tuple[str, ...]]]] = []
+
+    def is_new(self, words: Sequence[str]) -> bool:
+        """Return whether no text before was alike, and remember this one."""
+        content = frozenset(words) - self._harmless
+        shingles = _shingles(words)
+        for known, theirs in self._seen:
+            if content == known and _jaccard(shingles, theirs) >= _ALIKE:
+                return False
+        self._seen.append((content, shingles))
+        return True
+
+
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    last = max(1, len(words) - _SHINGLE + 1)
+    return frozenset(tuple(words[at : at + _SHINGLE]) for at in range(last))
+
+
+def _jaccard(one: frozenset[tuple[str, ...]], two: frozenset[tuple[str, ...]]) -> float:
+    return len(one & two) / len(one | two)

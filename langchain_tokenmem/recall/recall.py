@@ -1,0 +1,269 @@
+"""`Recall`: old messages come back verbatim when they match a question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.search_units import Change, Scope
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
+from langchain_tokenmem.recall.catching_up import CatchUp
+from langchain_tokenmem.recall.chunks import rough_tokens
+from langchain_tokenmem.recall.interfaces import Hit, Store
+from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores
+from langchain_tokenmem.recall.lexical.index import LexicalIndex
+from langchain_tokenmem.recall.patterns import matches
+from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, Ranking, fused
+from langchain_tokenmem.recall.ranking.picking import Picker, Wanted, best_parts
+from langchain_tokenmem.recall.upkeep import Upkeep
+from langchain_tokenmem.recall.vectors.dense_search import DenseIndex, Meaning, Near
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+
+_LINE_TOKENS = 16
+"""Tokens of date and speaker in front of a message that is shown."""
+
+
+class Recall(Upkeep, Closeable):
+    """Search over everything that was ever said in a session, or to a user.
+
+    By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
+    every hit is read from it, and its scope is checked there once more. From the moment a recall
+    is made, the store writes index entries with every append; what was said before is taken in
+    when it is first searched, most of a long history behind the turn (`backlog()`). It may be
+    shared between threads; async methods run their sync twin in a thread.
+
+    Args:
+        store: The transcripts.
+        chroma: Vectors by meaning, and the embedding model that makes them.
+        language: Of stems and stop-words; `english`, `german`, `french` ...
+        lexical_weight: Of the words' normalised score, where there are vectors.
+        dense_weight: Of the vectors' normalised score.
+        neighbours: How many messages on each side lend their words to one.
+        floor: What a message must at least have in common with a question.
+        boosts: For a named speaker and a named date.
+        count_tokens: Counts a text for `max_tokens`; default: about, without a vocabulary.
+
+    Raises:
+        ConfigurationError: When a setting cannot work.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> from langchain_tokenmem import TranscriptStore
+        >>> store = TranscriptStore("sqlite://")
+        >>> with Recall(store) as recall:
+        ...     _ = store.add("s1", [HumanMessage("What does it cost?"), AIMessage("42 euros.")])
+        ...     [hit.text for hit in recall.search("costs in euros?", session_id="s1", k=1)]
+        ['42 euros.']
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        chroma: ChromaIndex | None = None,
+        *,
+        language: str = "english",
+        lexical_weight: float = 0.4,
+        dense_weight: float = 0.6,
+        neighbours: int = 2,
+        floor: Floor | None = None,
+        boosts: Boosts | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        dense: DenseIndex | None = None,
+    ) -> None:
+        if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
+            raise ConfigurationError("Weights and neighbours of a recall are never negative.")
+        self._analyser = TextAnalyser(language)
+        parameters = Bm25(neighbours=neighbours)
+        super().__init__(
+            store,
+            LexicalIndex(store, analyser=self._analyser, parameters=parameters),
+            dense if chroma is None else _dense_index(store, chroma),
+        )
+        self._weights = (lexical_weight, dense_weight)
+        self._floor = floor or Floor()
+        self._boosts = boosts or Boosts()
+        self.count_tokens = count_tokens or rough_tokens
+        self._catch_up = CatchUp(store.index)
+        self._meaning = Meaning(self._dense)
+        self._stop_listening: Callable[[], None] | None = None
+        if self._dense is not None:
+            self._stop_listening = store.index.listen(self._dense.wake)
+            self._dense.wake(Change("added"))  # what a process before this one has left over
+
+    @property
+    def store(self) -> Store:
+        """The transcripts in which it looks."""
+        return self._store
+
+    def search(
+        self,
+        query: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        scope: Literal["session", "user"] = "session",
+        k: int = 20,
+        max_tokens: int | None = None,
+        exclude: Collection[str] = frozenset(),
+        among: Collection[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> list[Hit]:
+        """Return what matches a question, best first; nothing when nothing is near enough.
+
+        Args:
+            query: The question, as it was asked.
+            session_id: The session that asks.
+            user_id: The user who asks; the session must be theirs.
+            scope: `session` for this session alone, `user` for all sessions of the user.
+            k: Most hits.
+            max_tokens: Most tokens of all hits together, with date and speaker in front of each.
+            exclude: Ids of messages that are known already.
+            among: Ids of the messages that may be found; default: all in scope.
+            filter: What a document's metadata must hold; a message has `role` and `name`.
+            count_tokens: Counts instead of the one given to the recall.
+
+        Raises:
+            ScopeError: Without a session id, or a user id for the user's scope, and when the
+                session belongs to another user.
+            RecallError: When the store cannot answer, or `count_tokens` raises.
+            ConfigurationError: When `k` is no whole number.
+        """
+        where = _scope(session_id, user_id, scope)
+        if not isinstance(k, int):
+            raise ConfigurationError(f"k is {k!r}; it is how many hits are wanted, a whole number.")
+        if not query.strip() or k < 1:
+            return []
+        wanted = Wanted(
+            k=k,
+            max_tokens=max_tokens,
+            exclude=exclude,
+            among=among,
+            metadata=filter or {},
+            cost=_said_as_ours(count_tokens or self.count_tokens),
+            line_tokens=_LINE_TOKENS,
+        )
+        try:
+            self._catch_up.take_in(where)
+            return self._search(query, where, wanted)
+        except StoreError as error:
+            raise RecallError(f"Recall could not search: {error}") from error
+
+    async def asearch(self, query: str, **options: Any) -> list[Hit]:
+        """Do the same as `search` without blocking the event loop."""
+        return await asyncio.to_thread(self.search, query, **options)
+
+    def _search(self, query: str, where: Scope, wanted: Wanted) -> list[Hit]:
+        with self._store.index.reading(where, take_in=False) as reader:
+            if reader is None:
+                return []
+            words = self.lexical.scores(query, reader)
+            picker = Picker(self._analyser, reader, query, self._boosts)
+            if not self._meaning.may_help(reader, wanted.among, wanted.exclude):
+                return picker.pick(best_parts(self._fused(words, Near())), wanted)
+            said = picker.without_names(words)
+        # A model may take its time: no connection waits for it.
+        question = self._meaning.question(said)
+        with self._store.index.reading(where, take_in=False) as reader:
+            if reader is None:
+                return []
+            ranking = self._fused(words, self._meaning.near(question, reader, words))
+            picker = Picker(self._analyser, reader, query, self._boosts)
+            return picker.pick(best_parts(ranking), wanted)
+
+    def _fused(self, words: Scores, near: Near) -> Ranking:
+        return fused(
+            words,
+            near.units,
+            lexical_weight=self._weights[0],
+            dense_weight=self._weights[1],
+            floor=self._floor,
+            lacking=near.lacking,
+        )
+
+    def history_search(
+        self,
+        pattern: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        limit: int = 20,
+        ignore_case: bool = True,
+        timeout_s: float = 2.0,
+    ) -> list[Hit]:
+        """Return the newest messages of a session that match a regular expression, in order.
+
+        Args:
+            pattern: A regular expression.
+            session_id: The session that is searched.
+            user_id: The user who asks; the session must be theirs.
+            limit: Most messages.
+            ignore_case: Whether capitals matter not.
+            timeout_s: Seconds for matching; a pattern that runs away is stopped.
+
+        Raises:
+            ScopeError: Without a session id, or when the session belongs to another user.
+            ConfigurationError: When the pattern is no regular expression.
+            RecallError: When it took too long.
+        """
+        where = _scope(session_id, user_id, "session")
+        return matches(
+            self._store.index,
+            where,
+            pattern,
+            limit=limit,
+            ignore_case=ignore_case,
+            timeout_s=timeout_s,
+        )
+
+    async def ahistory_search(self, pattern: str, **options: Any) -> list[Hit]:
+        """Do the same as `history_search` without blocking the event loop."""
+        return await asyncio.to_thread(self.history_search, pattern, **options)
+
+    def close(self) -> None:
+        """Stop the worker and let go of Chroma; the store stays open."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        self._catch_up.close()
+        if self._dense is not None:
+            self._dense.close()
+
+    async def aclose(self) -> None:
+        """Do the same as `close` without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+
+def _said_as_ours(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
+    """Return a counter of the application's whose faults are not taken for the store's."""
+
+    def counted(text: str) -> int:
+        try:
+            return count_tokens(text)
+        except Exception as error:
+            raise RecallError(f"Recall could not search: count_tokens raised {error!r}.") from error
+
+    return counted
+
+
+def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
+    if not isinstance(session_id, str) or not session_id.strip():
+        raise ScopeError(
+            f"session_id is {session_id!r}; nothing is searched without a scope: name the session."
+        )
+    if scope not in {"session", "user"}:
+        raise ScopeError(f'scope is {scope!r}; it is "session" or "user".')
+    if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
+        raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
+    return Scope(session_id, user_id, scope == "user")
+
+
+def _dense_index(store: Store, chroma: ChromaIndex) -> DenseIndex:
+    from langchain_tokenmem.recall.vectors.vector_index import VectorIndex  # noqa: PLC0415  loads chromadb
+
+    return VectorIndex(store.index, chroma)

@@ -1,0 +1,1 @@
+"""Search by embeddings: vectors in the store and in Chroma."""

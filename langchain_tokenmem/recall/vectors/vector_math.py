@@ -1,0 +1,104 @@
+"""Vectors of messages: blended with their neighbours', and compared with a question's.
+
+A message says little without what stands around it ("Yes, that one."): its vector is mixed with
+those of its neighbours before it is compared. On LoCoMo this took the evidence within 1,024 tokens
+from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index); FACTS.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from langchain_tokenmem.core.search_units import PART_BITS
+from langchain_tokenmem.recall.vectors.embeddings import Vectors, unit_rows
+
+Numbers = npt.NDArray[np.int64]
+"""Unit numbers (`core.units`), one for each row of vectors."""
+
+BLEND = 0.5
+"""Share of the neighbours in a message's vector (lambda)."""
+
+REACH = 2
+"""How far neighbours stand at most, in messages of the same shelf."""
+
+
+def blended(
+    units: Numbers, vectors: Vectors, *, share: float = BLEND, reach: int = REACH
+) -> Vectors:
+    """Return each unit's vector mixed with those of the messages around it.
+
+    `(1 - share) * own + share * mean of the neighbours`, each of length 1 before and the result of
+    length 1 after. A message of several parts counts as one neighbour, with the mean of its parts;
+    parts of the same message are no neighbours. A unit without neighbours stays as it is.
+
+    Args:
+        units: Numbers of the units, ascending.
+        vectors: Their vectors, in the same order.
+        share: Weight of the neighbours, 0 to 1.
+        reach: How far neighbours stand at most, in messages.
+
+    Example:
+        >>> units = np.array([1 << PART_BITS, 2 << PART_BITS], np.int64)
+        >>> vectors = np.array([[1, 0], [0, 1]], np.float32)
+        >>> blended(units, vectors).round(2).tolist()
+        [[0.7099999785423279, 0.7099999785423279], [0.7099999785423279, 0.7099999785423279]]
+    """
+    if not len(units):
+        return vectors
+    places, first, place_of = np.unique(units >> PART_BITS, return_index=True, return_inverse=True)
+    has_parts = len(places) < len(units)
+    means = unit_rows(np.add.reduceat(vectors, first, axis=0)) if has_parts else vectors
+    # One row more, of zeros, for neighbours that are not there.
+    padded = np.vstack([means, np.zeros((1, means.shape[1]), means.dtype)])
+    context = np.zeros_like(means)
+    for step in (step for step in range(-reach, reach + 1) if step):
+        at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
+        context += padded[np.where(places[at] == places + step, at, len(places))]
+    lengths = np.linalg.norm(context, axis=1, keepdims=True)
+    context *= np.divide(share, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    if has_parts:
+        context = context[place_of]
+    context += (1 - share) * vectors
+    return unit_rows(context)
+
+
+def nearest(
+    units: Numbers, vectors: Vectors, question: Vectors, limit: int
+) -> list[tuple[int, float]]:
+    """Return the units nearest to a question with their cosines, the best first.
+
+    Exact, and equal cosines stand in the order of their numbers, so that the same question always
+    has the same answer.
+
+    Args:
+        units: Numbers of the units.
+        vectors: Their vectors, each of length 1.
+        question: One vector of length 1.
+        limit: Most units to return.
+    """
+    scores = vectors @ question
+    best = np.lexsort((units, -scores))[:limit]
+    return [(int(units[at]), float(scores[at])) for at in best]
+
+
+def without_names(question: str, names: Iterable[str]) -> str:
+    """Return a question without the names of the speakers, as the dense index should see it.
+
+    A name pulls the vector towards every message that mentions it; without it 15 points more of
+    the evidence are found on LoCoMo (FACTS.md). The lexical index keeps it. A question of nothing
+    but names stays whole.
+
+    Example:
+        >>> without_names("When did Anna's brother call Bob?", ["Anna", "Bob"])
+        'When did brother call ?'
+    """
+    known = sorted({name for name in names if name.strip()}, key=len, reverse=True)
+    if not known:
+        return question
+    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?:['\u2019]s)?(?!\w)"
+    rest = " ".join(re.sub(pattern, " ", question, flags=re.IGNORECASE).split())
+    return rest if re.search(r"\w", rest) else question

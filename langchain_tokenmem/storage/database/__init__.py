@@ -1,0 +1,1 @@
+"""Connections, transactions, schema and row checksums of the SQL database."""

@@ -1,0 +1,1 @@
+"""Sessions, messages and memory states as rows."""

@@ -1,0 +1,224 @@
+"""Messages as rows: plain JSON in, plain JSON out, with a checksum over every column."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.utils import message_chunk_to_message
+
+from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.database.json_values import from_json, to_json
+
+# Reading makes messages of these types and of no other, whatever a row says.
+_TYPES: dict[str, type[BaseMessage]] = {
+    "human": HumanMessage,
+    "ai": AIMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+    "function": FunctionMessage,
+    "chat": ChatMessage,
+}
+
+_VIEW_MARKS = frozenset({"created_at", "cut"})
+"""Marks that a view sets; they are no part of what the application said."""
+
+_LONGEST_KEY = 400
+"""Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
+
+
+def key_of(name: str) -> str:
+    """Return an id as a column can hold it: ASCII, short, and never the same for two ids.
+
+    The sign in front keeps an id such as `1e3` from ever being taken for a number.
+    """
+    plain = escaped(name)
+    if len(plain) <= _LONGEST_KEY:
+        return f"={plain}"
+    return f"#{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+@lru_cache(maxsize=1_024)
+def escaped(name: str) -> str:
+    """Return a text as any database can hold it: NUL and lone surrogates escaped."""
+    return name.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def unescaped(text: str) -> str:
+    """Return the text that `escaped` was given."""
+    return text.encode("ascii").decode("unicode_escape")
+
+
+def checksum(values: Iterable[Any]) -> str:
+    """Return 32 hex digits (BLAKE2b) over the columns of a row, their types included."""
+    return hashlib.blake2b(as_bytes(values), digest_size=16).hexdigest()
+
+
+def as_bytes(values: Iterable[Any]) -> bytes:
+    """Return the columns of a row as bytes that no other row has.
+
+    As Python writes them in ASCII; of what is bytes the length, and all of that at the end.
+    """
+    columns = [*values]
+    data = [value for value in columns if type(value) is bytes]
+    if data:
+        columns = [(len(value),) if type(value) is bytes else value for value in columns]
+    return b"".join([ascii(columns).encode(), *data])
+
+
+def as_stored(message: BaseMessage) -> BaseMessage:
+    """Return a message as the application said it: whole instead of a chunk, without view marks.
+
+    Raises:
+        ConfigurationError: When it is no message that a transcript holds.
+    """
+    if not isinstance(message, BaseMessage):
+        raise ConfigurationError(
+            f"A transcript holds messages, not {type(message).__name__}; convert it first, with "
+            f"langchain_core.messages.convert_to_messages."
+        )
+    if role_of(message) == "remove":
+        raise ConfigurationError(
+            "A transcript only grows, RemoveMessage has no place in it. Use clear() to delete a "
+            "session."
+        )
+    try:
+        while isinstance(message, BaseMessageChunk):
+            message = message_chunk_to_message(message)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # changed in place
+        raise ConfigurationError(
+            f"Message {message.id} cannot be stored: no whole message comes of it ({error!r:.200})."
+        ) from error
+    if message.type not in _TYPES:
+        raise ConfigurationError(
+            f"Messages of type {message.type!r} cannot be stored, those of type "
+            f"{', '.join(_TYPES)} can: ChatMessage(role={message.type!r}) says it, too."
+        )
+    if message.id is not None and not isinstance(message.id, str):
+        # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
+        message = message.model_copy(update={"id": str(message.id)})
+    marks = marks_of(message)
+    if not _VIEW_MARKS & marks.keys():
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
+    kept = {key: value for key, value in marks.items() if key not in _VIEW_MARKS}
+    if kept:
+        metadata[MARKS] = kept
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def said_at(message: BaseMessage, now: datetime) -> datetime:
+    """Return when a message was said, in UTC: as it tells itself, else `now`.
+
+    Raises:
+        ConfigurationError: When what it tells is no time.
+    """
+    told = marks_of(message).get("created_at")
+    try:
+        moment = now if told is None else datetime.fromisoformat(told)
+        # A time without a zone is taken for UTC, wherever this runs.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"Message {message.id}: created_at is {told!r}; it is a time in ISO 8601, such as "
+            f'"2026-01-31T12:00:00+00:00".'
+        ) from error
+
+
+def from_body(body: str) -> BaseMessage:
+    """Return the message of a row.
+
+    Raises:
+        CorruptStoreError: When the text is no message of a known type.
+    """
+    try:
+        record = from_json(body)
+        return _TYPES[record["type"]](**record["data"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise CorruptStoreError(
+            f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
+            f"backup."
+        ) from error
+
+
+class Written(NamedTuple):
+    """A message as JSON text, what is read from that, and the types kept as text only."""
+
+    body: str
+    read: BaseMessage
+    described: frozenset[str]
+
+
+class Told:
+    """A message on its way into a transcript, written down once.
+
+    Args:
+        given: The message as the application gave it.
+        name: Its id, if it brings none.
+
+    Attributes:
+        given: The same.
+        stored: The message as it is stored: whole instead of a chunk, without view marks.
+
+    Raises:
+        ConfigurationError: When it is no message that a transcript holds.
+    """
+
+    def __init__(self, given: BaseMessage, name: str | None = None) -> None:
+        self.given = given
+        stored = as_stored(given)
+        self.stored = stored if name is None else stored.model_copy(update={"id": name})
+
+    @cached_property
+    def written(self) -> Written:
+        """The message as JSON text; what JSON cannot say is kept as text.
+
+        Raises:
+            ConfigurationError: When no message could be made from it again.
+        """
+        message = self.stored
+        data = {**message.__dict__, **(message.model_extra or {})}
+        body, described = to_json({"type": message.type, "data": data})
+        try:
+            # Changed in place after it was checked, one message would make its session unreadable.
+            return Written(body, from_body(body), frozenset(described))
+        except CorruptStoreError as error:
+            raise ConfigurationError(
+                f"Message {message.id} cannot be stored, because it could not be read again "
+                f"({error.__cause__!r:.200}); say what it says with fields of the right types."
+            ) from error
+
+    @cached_property
+    def digest(self) -> str:
+        """What names the words of the message."""
+        return digest_of(self.stored)
+
+    def checked(self) -> Told:
+        """Return this message, sure to be written down.
+
+        Raises:
+            ConfigurationError: When no message could be made from it again.
+        """
+        _ = self.written
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the very message comes back."""
+        _, read, described = self.written
+        is_same = self.stored is self.given and type(read) is type(self.given)
+        return is_same and not described and read == self.given

@@ -1,0 +1,248 @@
+"""Reading and writing the rows of messages, each checked against its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection, bindparam, select
+
+from langchain_tokenmem.core.messages import groups, role_of
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.database.schema import messages
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    checksum,
+    from_body,
+    key_of,
+)
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow
+
+Key = TypeVar("Key")
+
+_AT_ONCE = 500
+"""Ids in one query; old versions of SQLite take 999 variables."""
+
+_LOOK_BACK = 16
+"""Rows read in front of the last ones, for the call of a result."""
+
+_COLUMNS = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
+
+
+@dataclass(frozen=True)
+class TranscriptRow:
+    """One message of a transcript.
+
+    Attributes:
+        seq: Its number in the session; grows by one, is never used again.
+        message: The message as the application said it.
+        created_at: When it was said, in UTC.
+        was_named: Whether it brought its id.
+    """
+
+    seq: int
+    message: BaseMessage
+    created_at: datetime
+    was_named: bool = True
+
+
+def read_from(connection: Connection, session: SessionRow, start: int) -> list[TranscriptRow]:
+    """Return the messages from number `start` on, in order.
+
+    Raises:
+        CorruptStoreError: When one of them is damaged or missing.
+    """
+    found = columns_from(connection, session, start)
+    if len({row["message_key"] for row in found}) != len(found):
+        raise _incomplete(session, "an id is there twice")
+    return [_row(columns) for columns in found]
+
+
+def read_between(
+    connection: Connection, session: SessionRow, first: int, last: int
+) -> list[TranscriptRow]:
+    """Return the messages with the numbers `first` to `last`, in order.
+
+    Raises:
+        CorruptStoreError: When one of them is damaged or missing.
+    """
+    query = (
+        select(messages)
+        .where(messages.c.session_key == session.key, messages.c.seq.between(first, last))
+        .order_by(messages.c.seq)
+    )
+    found = [_checked(row, session) for row in connection.execute(query).mappings()]
+    if [row["seq"] for row in found] != list(range(first, last + 1)):
+        raise _incomplete(session, f"messages {first} to {last} are not all there")
+    return [_row(columns) for columns in found]
+
+
+def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
+    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+    size = n + _LOOK_BACK
+    while True:
+        start = max(session.first_seq, session.last_seq - size + 1)
+        found = read_from(connection, session, start)
+        if start == session.first_seq or _shows_groups(found, n):
+            break
+        size *= 4
+    wanted = 0
+    for group in reversed(groups([row.message for row in found])):
+        if wanted >= n:
+            break
+        wanted += len(group.messages)
+    return found[len(found) - wanted :]
+
+
+def _shows_groups(rows: Sequence[TranscriptRow], n: int) -> bool:
+    """Return whether the groups of the last `n` rows are plain without what stands before.
+
+    They are from the first AI message on that follows another role: no later result belongs to
+    a call before it.
+    """
+    roles = [role_of(row.message) for row in rows[: len(rows) - n + 1]]
+    return any(one != "ai" and two == "ai" for one, two in pairwise(roles))
+
+
+def read_named(
+    connection: Connection, session: SessionRow, ids: Sequence[str]
+) -> list[TranscriptRow]:
+    """Return the messages with these ids that there are, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged, or is there and not found by its id.
+    """
+    keys = {key_of(name) for name in ids}
+    found = [
+        _row(_checked(row, session))
+        for chunk in chunks(sorted(keys))
+        for row in connection.execute(
+            select(messages).where(
+                messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
+            )
+        ).mappings()
+    ]
+    if len(found) < len(keys):
+        _make_sure_of_absence(connection, session, keys, len(found))
+    return sorted(found, key=lambda row: row.seq)
+
+
+def read_some(
+    connection: Connection, session: SessionRow, start: int, limit: int
+) -> list[TranscriptRow]:
+    """Return at most `limit` messages from number `start` on, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged or missing.
+    """
+    last = min(session.last_seq, start + limit - 1)
+    found = read_at(connection, session, range(start, last + 1))
+    if len(found) < last - start + 1:
+        raise _incomplete(session, f"of messages {start} to {last} {len(found)} were found")
+    return found
+
+
+def read_at(
+    connection: Connection, session: SessionRow, seqs: Sequence[int]
+) -> list[TranscriptRow]:
+    """Return the messages with these numbers that there are, in order.
+
+    Raises:
+        CorruptStoreError: When one is damaged.
+    """
+    if len(seqs) <= _FEW:
+        asked = [connection.execute(_AT, {"key": session.key, "seq": seq}) for seq in seqs]
+    else:
+        asked = [
+            connection.execute(_AT_SOME, {"key": session.key, "seqs": chunk})
+            for chunk in chunks(seqs)
+        ]
+    return [_row(_checked(row, session)) for each in asked for row in each.mappings()]
+
+
+_FEW = 3
+"""Numbers that are asked for one by one: a list in a query costs as much as two more queries."""
+
+# Made once: a search over many sessions asks them for each session.
+_OWN = select(messages).where(messages.c.session_key == bindparam("key"))
+_AT = _OWN.where(messages.c.seq == bindparam("seq"))
+_AT_SOME = _OWN.where(messages.c.seq.in_(bindparam("seqs", expanding=True))).order_by(
+    messages.c.seq
+)
+
+
+def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> dict[int, str]:
+    """Return the keys of the messages with these numbers, by number."""
+    return {
+        row.seq: row.message_key
+        for start in range(0, len(seqs), _AT_ONCE)
+        for row in connection.execute(
+            select(messages.c.seq, messages.c.message_key).where(
+                messages.c.session_key == session_key,
+                messages.c.seq.in_(seqs[start : start + _AT_ONCE]),
+            )
+        )
+    }
+
+
+def _make_sure_of_absence(
+    connection: Connection, session: SessionRow, keys: set[str], found: int
+) -> None:
+    """Look through the whole session: the index of ids may be the damaged part."""
+    rows = connection.execute(
+        select(messages.c.seq, messages.c.message_key)
+        .where(messages.c.session_key == session.key, messages.c.seq >= session.first_seq)
+        .order_by(messages.c.seq)
+    ).all()
+    if [row.seq for row in rows] != list(range(session.first_seq, session.last_seq + 1)):
+        raise _incomplete(session, f"{len(rows)} of {session.count} messages were found")
+    if sum(row.message_key in keys for row in rows) != found:
+        raise _incomplete(session, "the index of its ids lacks one")
+
+
+def columns_from(connection: Connection, session: SessionRow, start: int) -> list[dict[str, Any]]:
+    """Return the checked columns of every row from number `start` on; none may be missing."""
+    query = (
+        select(messages)
+        .where(messages.c.session_key == session.key, messages.c.seq >= start)
+        .order_by(messages.c.seq)
+    )
+    found = [_checked(row, session) for row in connection.execute(query).mappings()]
+    if [row["seq"] for row in found] != list(range(start, session.last_seq + 1)):
+        raise _incomplete(
+            session,
+            f"messages {start} to {session.last_seq} should be there, {len(found)} were found",
+        )
+    return found
+
+
+def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:
+    columns = {name: row[name] for name in _COLUMNS}
+    if checksum(columns.values()) != row["checksum"]:
+        raise _incomplete(session, f"the row of message {columns['seq']} is damaged")
+    if columns["session_key"] != session.key or columns["seq"] < session.first_seq:
+        raise _incomplete(session, f"message {columns['seq']} has no place in it")
+    return columns
+
+
+def _row(columns: Mapping[str, Any]) -> TranscriptRow:
+    return TranscriptRow(
+        columns["seq"],
+        from_body(columns["body"]),
+        datetime.fromisoformat(columns["created_at"]),
+        bool(columns["was_named"]),
+    )
+
+
+def _incomplete(session: SessionRow, what: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Session {session.session_id!r}: {what}. Nothing was returned; restore a backup."
+    )
+
+
+def chunks(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """Give keys in runs that fit into one query."""
+    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))

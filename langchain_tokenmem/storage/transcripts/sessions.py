@@ -1,0 +1,285 @@
+"""The row of a session: who owns it, which messages it has, what its memory decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, exists, select, update
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    CorruptStoreError,
+    ScopeError,
+    StoreError,
+)
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.checkpoints.tables import groups
+from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
+from langchain_tokenmem.storage.database.json_values import from_json, to_json
+from langchain_tokenmem.storage.database.schema import messages, sessions
+from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    checksum,
+    escaped,
+    key_of,
+    unescaped,
+)
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """One session as it is stored.
+
+    Attributes:
+        key: Its key in every table.
+        session_id: Its name.
+        user_id: Its owner, if it has one.
+        first_seq: Sequence number of its first message.
+        last_seq: Sequence number of its last message; `first_seq - 1` when there is none.
+        version: Grows with every change of the state, and with every `clear`.
+        state: The memory state as JSON.
+        budget: The session's budget as JSON.
+    """
+
+    key: str
+    session_id: str
+    user_id: str | None = None
+    first_seq: int = 1
+    last_seq: int = 0
+    version: int = 0
+    state: str | None = None
+    budget: str | None = None
+
+    @property
+    def count(self) -> int:
+        """How many messages the session has."""
+        return self.last_seq - self.first_seq + 1
+
+    def values(self) -> dict[str, Any]:
+        """Return the columns, checksum included."""
+        columns = {
+            "session_key": self.key,
+            "fingerprint": _fingerprint(self.session_id),
+            "session_id": escaped(self.session_id),
+            "user_id": None if self.user_id is None else escaped(self.user_id),
+            "first_seq": self.first_seq,
+            "last_seq": self.last_seq,
+            "version": self.version,
+            "budget": self.budget,
+            "state": self.state,
+        }
+        return {**columns, "checksum": checksum(columns.values())}
+
+    def memory_state(self) -> MemoryState | None:
+        """Return the stored state."""
+        return None if self.state is None else load_state(from_json(self.state))
+
+    def token_budget(self) -> TokenBudget | None:
+        """Return the stored budget."""
+        return None if self.budget is None else TokenBudget(**from_json(self.budget))
+
+
+def _fingerprint(session_id: str) -> str:
+    return hashlib.blake2b(escaped(session_id).encode(), digest_size=16).hexdigest()
+
+
+def checked_id(session_id: Any, what: str = "session_id") -> str:
+    """Return the id.
+
+    Raises:
+        ScopeError: When it is blank or no text; 1 and "1" would be one session.
+    """
+    if not isinstance(session_id, str) or not session_id.strip():
+        raise ScopeError(
+            f"{what} is {session_id!r}; every conversation needs a text that names it, "
+            f'such as "user-7/chat-1".'
+        )
+    return session_id
+
+
+def budget_json(budget: TokenBudget | None) -> str | None:
+    """Return a budget as it is stored.
+
+    Raises:
+        ConfigurationError: When it is no `TokenBudget`.
+    """
+    if budget is None:
+        return None
+    if not isinstance(budget, TokenBudget):
+        raise ConfigurationError(f"{budget!r} is no TokenBudget.")
+    return to_json(dataclasses.asdict(budget))[0]
+
+
+_OWN = select(sessions).where(sessions.c.session_key == bindparam("b_key"))
+_FIND = Statement(_OWN)
+_FIND_LOCKED = Statement(_OWN.with_for_update())
+_SAVE = Statement(update(sessions).where(sessions.c.session_key == bindparam("b_key")))
+
+
+def find(connection: Connection, session_id: str, user_id: str | None) -> SessionRow | None:
+    """Return the row of a session, checked; None when there never was one.
+
+    Raises:
+        CorruptStoreError: When the row is damaged, or cannot be found and must be there.
+        ScopeError: When it belongs to another user.
+    """
+    key = key_of(checked_id(session_id))
+    if user_id is not None:
+        checked_id(user_id, "user_id")
+    query = _FIND_LOCKED if is_writer(connection) else _FIND
+    found = query.first(connection, {"b_key": key})
+    if found is None:
+        _make_sure_of_absence(connection, key, session_id)
+        return None
+    row = checked_row(found)
+    if row.session_id != session_id:
+        raise _damaged(session_id)
+    if user_id is not None and row.user_id not in {None, user_id}:
+        raise ScopeError(
+            f"Session {session_id!r} belongs to another user than {user_id!r}; use a session id "
+            f"of this user's own."
+        )
+    return row
+
+
+def find_by_key(connection: Connection, key: str) -> SessionRow | None:
+    """Return the row of a session by its key in every table, checked; None when there is none.
+
+    A writer holds it from then on, as by `find`.
+
+    Raises:
+        CorruptStoreError: When the row is damaged.
+    """
+    query = _FIND_LOCKED if is_writer(connection) else _FIND
+    row = query.first(connection, {"b_key": key})
+    return None if row is None else checked_row(row)
+
+
+def find_by_keys(connection: Connection, keys: Iterable[str]) -> dict[str, SessionRow]:
+    """Return the rows of the sessions with these keys that there are, checked.
+
+    Raises:
+        CorruptStoreError: When a row is damaged.
+    """
+    found = connection.execute(_BY_KEYS, {"keys": sorted(keys)}).mappings().all()
+    return {row.key: row for row in map(checked_row, found)}
+
+
+_BY_KEYS = select(sessions).where(sessions.c.session_key.in_(bindparam("keys", expanding=True)))
+
+
+def checked_row(found: Mapping[Any, Any]) -> SessionRow:
+    """Return a stored row.
+
+    Raises:
+        CorruptStoreError: When its checksum does not match.
+    """
+    columns = {name: found[name] for name in _COLUMNS}
+    if checksum(columns.values()) != found["checksum"]:
+        raise _damaged(str(columns["session_id"]))
+    owner = columns["user_id"]
+    return SessionRow(
+        key=columns["session_key"],
+        session_id=unescaped(columns["session_id"]),
+        user_id=None if owner is None else unescaped(owner),
+        **{name: columns[name] for name in _AS_THEY_ARE},
+    )
+
+
+_COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checksum")
+_CHANGING = ("user_id", "first_seq", "last_seq", "version", "budget", "state", "checksum")
+_AS_THEY_ARE = ("first_seq", "last_seq", "version", "budget", "state")
+
+
+def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
+    """Return the ids of all sessions, or of one user's, in alphabetical order.
+
+    Every row is read and checked, so that a damaged owner never shortens a user's list.
+
+    Raises:
+        CorruptStoreError: When a row is damaged, or when table and index differ.
+    """
+    if user_id is not None:
+        checked_id(user_id, "user_id")
+    rows = [checked_row(row) for row in connection.execute(select(sessions)).mappings()]
+    # This query is answered from the index alone, so a page missing from either is noticed.
+    keys = sorted(connection.execute(select(sessions.c.session_key)).scalars())
+    if keys != sorted(row.key for row in rows):
+        raise CorruptStoreError(
+            f"The list of sessions: {len(rows)} rows, {len(keys)} entries in their index. Nothing "
+            f"was returned; restore a backup."
+        )
+    return sorted(row.session_id for row in rows if user_id in {None, row.user_id})
+
+
+def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> None:
+    """Raise if a session that was not found must be there.
+
+    One damaged page can hide its row from one index, not from the other one and from its
+    messages. One statement asks, so that a writer at the same time is no alarm.
+    """
+    is_known, is_named, has_messages = connection.execute(
+        select(
+            exists().where(sessions.c.session_key == key),
+            exists().where(sessions.c.fingerprint == _fingerprint(session_id)),
+            exists().where(messages.c.session_key == key),
+        )
+    ).one()
+    if not is_known and (is_named or has_messages):
+        raise _damaged(session_id)
+
+
+def _damaged(session_id: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Session {session_id!r}: its row is damaged. Nothing was returned; restore a backup."
+    )
+
+
+def find_or_make(connection: Connection, session_id: str, user_id: str | None) -> SessionRow:
+    """Return the row of a session; make it if there is none, and give it to the user."""
+    row = find(connection, session_id, user_id)
+    if row is None:
+        new = SessionRow(key_of(session_id), session_id, user_id)
+        insert_unless_there(connection, sessions, new.values())
+        row = find(connection, session_id, user_id) or new
+    if user_id is not None and row.user_id is None:
+        row = replace(row, user_id=user_id)
+        save(connection, row)
+    return row
+
+
+def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
+    """Raise if the messages of a session belong to a thread with checkpoints.
+
+    Raises:
+        StoreError: When they do.
+    """
+    found = exists().where(groups.c.session_key == row.key)
+    if connection.execute(select(found)).scalar():
+        raise StoreError(
+            f"Session {row.session_id!r} holds the messages of a checkpointed thread, which could "
+            f"not be read without them. Delete the thread: TokenMemorySaver(store).delete_thread."
+        )
+
+
+def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
+    """Return who owns the sessions of a checkpointed thread; None where nobody does yet."""
+    query = (
+        select(sessions.c.user_id)
+        .join(groups, groups.c.session_key == sessions.c.session_key)
+        .where(groups.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
+        .order_by(groups.c.group_id)
+    )
+    owner = connection.execute(query).scalars().first()
+    return None if owner is None else unescaped(owner)
+
+
+def save(connection: Connection, row: SessionRow) -> None:
+    """Write the row back."""
+    values = row.values()
+    _SAVE.run(connection, {"b_key": row.key, **{name: values[name] for name in _CHANGING}})

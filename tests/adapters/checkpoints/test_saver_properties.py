@@ -1,0 +1,136 @@
+"""Whatever a graph does, it reads back what LangGraph's own saver in memory would have given it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+from tests.adapters.checkpoints.saver_graphs import (
+    THREAD,
+    Shape,
+    act,
+    actions,
+    build,
+    config_of,
+    run,
+    shapes,
+)
+from tests.adapters.checkpoints.saver_twin import Twin, everything, plain
+
+PLAIN = Shape(("say",), "none", asks=False, sends=0, on_the_loop=False, durability="sync")
+RICH = Shape(
+    ("call", "edit", "delta"), "kept", asks=True, sends=2, on_the_loop=True, durability="async"
+)
+
+
+KEPT = Shape(("say",), "kept", asks=True, sends=0, on_the_loop=False, durability="sync")
+
+
+def saver_on(store: TranscriptStore) -> TokenMemorySaver:
+    return TokenMemorySaver(store)
+
+
+def played(saver: Any, shape: Shape, done: list[tuple[str, Any]]) -> tuple[Twin, Any]:
+    """Do everything on both savers; each read on the way has been compared."""
+    twin = Twin(saver)
+    graph = build(shape, twin)
+    for number, action in enumerate(done):
+        act(graph, shape, action, number)
+        list(graph.get_state_history(config_of()))
+    assert everything(twin.tested, THREAD) == everything(twin.trusted, THREAD)
+    return twin, graph
+
+
+def state(graph: Any, thread: str = THREAD) -> Any:
+    found = graph.get_state(config_of(thread))
+    return plain([found.values, found.next, [one.value for one in found.interrupts]])
+
+
+def unnamed(value: Any) -> Any:
+    """Return a state without ids: messages without one get another one in every run."""
+    if isinstance(value, dict):
+        return {name: unnamed(one) for name, one in value.items() if name != "id"}
+    return [unnamed(one) for one in value] if isinstance(value, list) else value
+
+
+@given(shapes, actions)
+@example(PLAIN, [("say", "a"), ("fork", 1), ("say", "b")])
+@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d")])
+@settings(max_examples=settings.default.max_examples // 4)
+def test_state_is_the_same_step_by_step(shape, done):
+    with TranscriptStore("sqlite://") as store:
+        twin, _ = played(saver_on(store), shape, done)
+        assert twin.reads > len(done)
+
+
+@pytest.mark.slow
+@given(shapes, actions)
+@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)])
+@settings(max_examples=settings.default.max_examples // 10)
+def test_state_is_the_same_after_copy_and_migration(shape, done):
+    with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as other:
+        saver = saver_on(store)
+        twin, graph = played(saver, shape, [("say", "first"), *done])
+        right = everything(twin.trusted, THREAD)
+        alone = build(shape, saver)
+        saver.copy_thread(THREAD, "copy")
+        assert everything(saver, "copy", THREAD) == right
+        assert state(alone, "copy") == state(graph)
+        assert everything(saver, THREAD) == right
+
+        for source, kept in ((twin.trusted, "memory"), (saver, "ours")):
+            target = saver_on(other)
+            report = migrate_checkpoints(source, target, threads=[THREAD])
+            assert everything(target, THREAD) == right, kept
+            assert state(build(shape, target)) == state(graph)
+            again = migrate_checkpoints(source, target, threads=[THREAD])
+            assert (again.copied, again.known) == (0, report.copied + report.known)
+            target.delete_thread(THREAD)
+        # The copy goes on by itself, and the source does not notice.
+        run(alone, shape, {"log": ["more"]}, config_of("copy"))
+        assert everything(saver, THREAD) == right
+
+
+@pytest.mark.slow
+@given(shapes, actions, st.integers(1, 4))
+@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)], 1)
+@example(KEPT, [("say", "a"), ("update", "messages"), ("say", "b")], 1)
+@settings(max_examples=settings.default.max_examples // 10)
+def test_state_is_the_same_after_prune(shape, done, keep_last):
+    with TranscriptStore("sqlite://") as store:
+        saver = saver_on(store)
+        twin, graph = played(saver, shape, [("say", "first"), *done])
+        right = everything(twin.trusted, THREAD)
+        before = state(graph)
+        saver.prune([THREAD], strategy="keep_latest", keep_last=keep_last)
+        left = everything(saver, THREAD)
+        assert [one for one in left if one not in right] == []
+        # A run of a sub-graph goes with the checkpoint that it ran under; the graph itself, and a
+        # sub-graph with a memory of its own, have a newest one that stays.
+        newest = {one[0][0]["checkpoint_ns"][1]: one for one in right}
+        assert [ns for ns, one in newest.items() if ":" not in ns and one not in left] == []
+        alone = build(shape, saver)
+        assert state(alone) == before
+        memory = build(shape, twin.trusted)
+        for one in (alone, memory):
+            run(one, shape, {"log": ["more"], "delta": ["more"]}, config_of())
+        assert unnamed(state(alone)) == unnamed(state(memory))
+        saver.prune([THREAD], strategy="delete")
+        assert everything(saver, THREAD) == []
+
+
+def test_the_twin_notices_a_saver_that_forgets():
+    """What compares must be able to find something."""
+
+    class Forgets(InMemorySaver):
+        def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+            super().put_writes(config, list(writes)[1:], task_id, task_path)
+
+    with pytest.raises(AssertionError):
+        played(Forgets(), PLAIN, [("say", "a"), ("say", "b")])

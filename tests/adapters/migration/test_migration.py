@@ -1,0 +1,249 @@
+"""Threads move between savers whole, or it is said what does not."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+from langchain_tokenmem.adapters.migration.other_savers import Place
+from langchain_tokenmem.adapters.migration.source import in_order
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+
+TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@dataclass
+class Plan:
+    """A type of the application's own."""
+
+    step: int
+
+
+def at(thread="t", checkpoint_id=None, ns=""):
+    named = {} if checkpoint_id is None else {"checkpoint_id": checkpoint_id}
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, **named}}
+
+
+def put(saver, parent, name, values=None, version=1, **metadata):
+    """Put a checkpoint with this id, its channels all of one version."""
+    versions = dict.fromkeys(values or {}, version)
+    made = {
+        **empty_checkpoint(),
+        "id": name,
+        "channel_values": values or {},
+        "channel_versions": versions,
+    }
+    return saver.put(
+        parent, made, {"source": "loop", "step": 0, "parents": {}, **metadata}, versions
+    )
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+@pytest.fixture
+def other():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+def head(saver, thread="t"):
+    return saver.get_tuple(at(thread)).config["configurable"]["checkpoint_id"]
+
+
+def test_a_type_that_is_not_allowed_is_refused_and_not_made_a_dict(store):
+    source = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[]))
+    put(source, at(), "1", {"plan": Plan(1)})
+    with pytest.raises(ConfigurationError, match=rf"'t', checkpoint 1.*--allow {__name__}:Plan"):
+        migrate_checkpoints(source, TokenMemorySaver(store))
+    assert list(TokenMemorySaver(store).list(None)) == []
+    source.serde = JsonPlusSerializer(allowed_msgpack_modules=[Plan])
+    target = TokenMemorySaver(store, allowed_types=[Plan])
+    assert migrate_checkpoints(source, target).copied == 1
+    assert target.get_tuple(at()).checkpoint["channel_values"] == {"plan": Plan(1)}
+
+
+def test_a_pending_write_of_such_a_type_is_refused(store):
+    source = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=[]))
+    source.put_writes(put(source, at(), "1"), [("plan", Plan(1))], "task")
+    with pytest.raises(ConfigurationError, match=f"{__name__}:Plan"):
+        migrate_checkpoints(source, TokenMemorySaver(store))
+
+
+def test_an_object_in_an_old_row_is_refused_and_not_made_a_dict(store):
+    class Old(JsonPlusSerializer):
+        def dumps_typed(self, value):
+            if value != {"plan": Plan(1)}:
+                return super().dumps_typed(value)
+            parts = {
+                "lc": 2,
+                "type": "constructor",
+                "id": [*__name__.split("."), "Plan"],
+                "kwargs": {"step": 1},
+            }
+            return "json", json.dumps({"plan": parts}).encode()
+
+    source = InMemorySaver(serde=Old())
+    put(source, at(), "1", {"state": {"plan": Plan(1)}})
+    with pytest.raises(ConfigurationError, match=rf"checkpoint 1: .*{__name__}\.Plan"):
+        migrate_checkpoints(source, TokenMemorySaver(store))
+    source.serde = Old(allowed_json_modules=[(*__name__.split("."), "Plan")])
+    target = TokenMemorySaver(store, allowed_types=[Plan])
+    migrate_checkpoints(source, target)
+    assert target.get_tuple(at()).checkpoint["channel_values"] == {"state": {"plan": Plan(1)}}
+
+
+def test_what_the_source_cannot_read_is_said(store):
+    class Pickling(JsonPlusSerializer):
+        def dumps_typed(self, value):
+            return "pickle", pickle.dumps(value)
+
+    source = InMemorySaver(serde=Pickling())
+    put(source, at(), "1", {"n": 1})
+    with pytest.raises(StoreError, match=r"'t'.*convert it with LangGraph"):
+        migrate_checkpoints(source, TokenMemorySaver(store))
+
+
+def test_a_value_that_was_changed_under_its_version_comes_along(store):
+    class Whole(InMemorySaver):
+        """Keeps values with their checkpoint, as a `SqliteSaver` does."""
+
+        def __init__(self):
+            super().__init__()
+            self.kept = {}
+
+        def put(self, config, checkpoint, metadata, new_versions):
+            self.kept[checkpoint["id"]] = dict(checkpoint["channel_values"])
+            return super().put(config, checkpoint, metadata, new_versions)
+
+        def get_tuple(self, config):
+            found = super().get_tuple(config)
+            found.checkpoint["channel_values"] = self.kept[found.checkpoint["id"]]
+            return found
+
+    source, target = Whole(), TokenMemorySaver(store)
+    parent = put(source, at(), "1", {"todo": []})
+    put(source, parent, "2", {"todo": ["x"]})
+    assert migrate_checkpoints(source, target).copied == 2
+    assert target.get_tuple(at()).checkpoint["channel_values"] == {"todo": ["x"]}
+    assert target.get_tuple(at(checkpoint_id="1")).checkpoint["channel_values"] == {"todo": []}
+
+
+def test_the_head_stays_the_head_where_a_clock_was_behind(store, other):
+    source, target = TokenMemorySaver(store), TokenMemorySaver(other, on_conflict="raise")
+    parent = at()
+    for name in ("5", "3", "4"):
+        parent = put(source, parent, name)
+    put(source, at(checkpoint_id="5"), "2", source="fork")
+    migrate_checkpoints(source, target)
+    assert head(target) == head(source) == "4"
+
+
+def test_checkpoints_come_behind_their_parents_and_the_way_to_the_head_late():
+    names = {"5": None, "1": "5", "15": "1", "2": "5", "0": "2", "7": "7"}
+    parents = {Place("", name): parent for name, parent in names.items()}
+    order = [place.checkpoint_id for place in in_order(parents, [Place("", "15")])]
+    assert order == ["5", "2", "0", "1", "15", "7"]
+
+
+def test_another_head_in_the_target_is_said(store):
+    class Wrong(InMemorySaver):
+        def get_tuple(self, config):
+            return super().get_tuple(
+                {"configurable": {"checkpoint_id": "1", **config["configurable"]}}
+            )
+
+    source = InMemorySaver()
+    put(source, put(source, at(), "1"), "2")
+    with pytest.raises(StoreError, match="go on from 1 there and from 2 in the source"):
+        migrate_checkpoints(source, Wrong())
+
+
+def test_branches_whose_parents_are_gone_are_no_conflict(store):
+    source = InMemorySaver()
+    for name in ("1", "2"):
+        put(source, at(checkpoint_id=f"0{name}"), name)
+    target = TokenMemorySaver(store, on_conflict="raise")
+    assert migrate_checkpoints(source, target).copied == 2
+
+
+def test_the_transcript_comes_along_with_what_no_checkpoint_has(store, other):
+    source, target = TokenMemorySaver(store), TokenMemorySaver(other)
+    first = [HumanMessage("hi", id="q"), AIMessage("yes"), AIMessage("yes")]
+    store.add("t", first, user_id="ann", now=TIME)
+    store.add("t\x1fchild", [HumanMessage("aside", id="a")], now=TIME)
+    put(source, at(), "1", {"messages": [*first, HumanMessage("on", id="o")]})
+    put(source, at(ns="child:1"), "2", {"n": 1})
+    for _ in range(2):
+        migrate_checkpoints(source, target)
+        assert other.rows("t") == store.rows("t")
+        assert [row.was_named for row in other.rows("t")] == [True, False, False, True]
+        assert other.rows("t\x1fchild") == store.rows("t\x1fchild")
+        assert other.sessions(user_id="ann") == ["t"]
+    other.erase(session_id="t")
+    other.add("t", first[:1], user_id="bob")
+    with pytest.raises(ScopeError, match="another user"):
+        migrate_checkpoints(source, target)
+
+
+def test_the_user_of_the_metadata_owns_the_thread(store):
+    source, target = InMemorySaver(), TokenMemorySaver(store)
+    put(source, at(), "1", {"messages": [HumanMessage("hi", id="q")]}, user_id="ann")
+    put(source, at("u"), "1", {"messages": [HumanMessage("hi", id="q")]}, user_id=7)
+    assert migrate_checkpoints(source, target).copied == 2
+    assert store.sessions(user_id="ann") == ["t"]
+    assert store.sessions() == ["t", "u"]
+
+
+def test_a_target_that_went_on_is_left_as_it_is(store):
+    source, target = InMemorySaver(), TokenMemorySaver(store)
+    asked = put(source, at(), "1")
+    source.put_writes(asked, [("__interrupt__", "name?")], "task")
+    migrate_checkpoints(source, target)
+    copy = target.get_tuple(at()).config
+    target.put_writes(copy, [("__resume__", "bob")], "task")
+    target.put_writes(copy, [("n", 1)], "task")
+    put(target, copy, "2")
+    before = target.get_tuple(at(checkpoint_id="1"))
+    report = migrate_checkpoints(source, target)
+    assert (report.copied, report.known) == (0, 1)
+    assert target.get_tuple(at(checkpoint_id="1")) == before
+
+    source.put_writes(asked, [("n", 2)], "task")
+    with pytest.raises(StoreError, match="the target has gone on from it"):
+        migrate_checkpoints(source, target)
+    assert target.get_tuple(at(checkpoint_id="1")) == before
+
+
+def test_a_source_that_went_on_is_copied_again(store):
+    source, target = InMemorySaver(), TokenMemorySaver(store)
+    asked = put(source, at(), "1")
+    source.put_writes(asked, [("__interrupt__", "name?")], "task")
+    migrate_checkpoints(source, target)
+    source.put_writes(asked, [("__interrupt__", "and yours?")], "task")
+    source.put_writes(asked, [("__resume__", "bob")], "task")
+    assert migrate_checkpoints(source, target).copied == 1
+    assert len(target.get_tuple(at()).pending_writes) == 2
+
+
+def test_an_id_that_no_thread_can_have_is_left_out_and_named(store):
+    source, target = InMemorySaver(), TokenMemorySaver(store)
+    for thread in ("t", " ", 7):
+        put(source, at(thread), "1")
+    report = migrate_checkpoints(source, target)
+    assert (report.threads, report.skipped) == (1, (" ", "7"))
+    with pytest.raises(ScopeError, match="thread_id is ' '"):
+        migrate_checkpoints(source, target, threads=[" "])

@@ -1,0 +1,326 @@
+"""Summaries behind the reply: nobody waits for them but at the hard limit, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.summarize.model import ModelSummarizer
+from tests.fakes import CharCounter
+from tests.summarize.models import Gate, Scripted, raising
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+def memory_of(model, **kwargs) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=4_000), counter=CharCounter(), summarizer=model, **kwargs
+    )
+
+
+def fill(store, tokens: int, session="s") -> None:
+    """Add turns of about 110 tokens until they have so many."""
+    counter, said = CharCounter(), []
+    while counter.count(said).tokens < tokens:
+        n = len(said) // 2
+        question = HumanMessage(f"question {n} " * 18, id=f"h{n}")
+        said += [question, AIMessage(f"reply {n} " * 24, id=f"a{n}")]
+    store.add(session, said)
+
+
+def history(store, memory, session="s") -> TokenMemoryChatHistory:
+    return TokenMemoryChatHistory(session, memory=memory, store=store)
+
+
+def test_S21_between_the_thresholds_nobody_waits_and_the_next_call_has_the_summary(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    first = history(store, memory).view()
+    assert gate.asked.wait(10)
+    assert first.left_out == 0
+    assert first.usage.parts["summary"] == 0
+    assert first.usage.input_tokens > memory.budget.summarize_tokens
+    again = history(store, memory).view()
+    assert again.messages == first.messages
+    gate.open.set()
+    memory.close()
+    assert history(store, memory).view().usage.parts["summary"] > 0
+    assert len(gate.model.requests) == 1
+
+
+def test_at_the_hard_limit_a_call_waits_but_not_for_ever(store):
+    gate = Gate()
+    memory = memory_of(gate.model, max_wait_s=0.2)
+    fill(store, 9_000)
+    view = history(store, memory).view()
+    assert view.usage.input_tokens <= memory.budget.limit
+    assert view.left_out > 0
+    assert any("left out" in warning for warning in view.warnings)
+    assert problems(view.messages) == []
+    gate.open.set()
+    patient = memory_of(Scripted(), max_wait_s=20)
+    memory.close()
+    assert history(store, patient).view().left_out == 0
+
+
+def test_P6_ten_turns_at_once_make_one_call(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    with ThreadPoolExecutor(10) as pool:
+        views = list(pool.map(lambda _n: history(store, memory).view(), range(10)))
+        assert gate.asked.wait(10)
+        gate.open.set()
+    memory.close()
+    assert len(gate.model.requests) == 1
+    assert all(view.messages == views[0].messages for view in views)
+    assert store.state("s").state["totals"]["summaries"] == 1
+
+
+def test_P5_200_messages_added_during_a_slow_summary_are_all_there(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    before = store.count("s")
+    history(store, memory).view()
+    assert gate.asked.wait(10)
+
+    def write(writer):
+        for n in range(50):
+            store.add("s", [HumanMessage(f"{writer}-{n}", id=f"w{writer}-{n}")])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    gate.open.set()
+    memory.close()
+    everything = [m.id for m in store.messages("s")]
+    assert len(everything) == before + 200
+    covered = store.state("s").state["summary"]["covered"]
+    shown = [m.id for m in history(store, memory).messages if m.type != "system"]
+    kept = store.state("s").state["kept"]
+    assert [key for key in shown if key not in kept] == everything[covered:]
+    for writer in range(4):
+        mine = [key for key in everything if key.startswith(f"w{writer}-")]
+        assert mine == [f"w{writer}-{n}" for n in range(50)]
+
+
+def test_P5_a_clear_during_a_summary_is_honoured(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    history(store, memory).view()
+    assert gate.asked.wait(10)
+    store.clear("s")
+    gate.open.set()
+    memory.close()
+    assert store.state("s").state is None
+    assert history(store, memory).messages == []
+
+
+def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
+    model = Scripted()
+    memory = memory_of(model)
+    fill(store, 3_300)
+    assert store.lease("s", "other-process", 60)
+    history(store, memory).view()
+    memory.close()
+    assert model.requests == []
+    store.release("s", "other-process")
+    assert store.lease("s", "killed-process", 0.0)
+    history(store, memory).view()
+    memory.close()
+    assert len(model.requests) == 1
+
+
+def test_S11_a_job_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
+    gate = Gate()
+    summarizer = ModelSummarizer(gate.model)
+    memory = memory_of(summarizer, summary_timeout_s=0.05, max_wait_s=0.05)
+    fill(store, 9_000)
+    for _ in range(4):
+        gate.asked.clear()
+        view = history(store, memory).view()
+        assert view.usage.input_tokens <= memory.budget.limit
+    assert summarizer.breaker.is_open
+    gate.open.set()
+    assert store.count("s") > 100
+
+
+def test_S1_a_failing_model_gives_a_fallback_that_is_said(store):
+    memory = memory_of(Scripted(answer=raising))
+    fill(store, 3_300)
+    history(store, memory).view()
+    memory.close()
+    view = history(store, memory).view()
+    assert any("ConnectionError: provider down" in warning for warning in view.warnings)
+    assert store.state("s").state["summary"]["model"] == "extractive"
+
+
+async def test_async_turns_do_not_wait_and_close_does(store):
+    gate = Gate()
+    async with memory_of(gate.model) as memory:
+        fill(store, 3_300)
+        view = await history(store, memory).ausage()
+        assert view.parts["summary"] == 0
+        await asyncio.to_thread(gate.asked.wait, 10)
+        gate.open.set()
+    assert store.state("s").state["summary"]
+
+
+@pytest.mark.slow
+def test_asyncio_run_that_ends_right_after_a_turn_loses_no_summary(tmp_path):
+    code = f"""
+import asyncio, time
+from langchain_core.messages import HumanMessage
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+
+def slow(messages):
+    time.sleep(0.7)
+    return "## Goal\\nThe user counts."
+
+store = TranscriptStore("sqlite:///{tmp_path}/m.db")
+memory = TokenMemory(TokenBudget(context_window=2_000), summarizer=slow)
+said = []
+while memory.count(said).tokens < 1_650:
+    said.append(HumanMessage(f"{{len(said)}} is a number that is counted", id=f"h{{len(said)}}"))
+store.add("s", said)
+
+async def turn():
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+    usage = await history.ausage()
+    assert usage.input_tokens <= usage.max_tokens and usage.parts["summary"] == 0, usage
+
+asyncio.run(turn())
+"""
+    run = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    with TranscriptStore(f"sqlite:///{tmp_path}/m.db") as store:
+        assert store.state("s").state["summary"]["text"] == "## Goal\nThe user counts."
+
+
+class Told(CompactCallbacks):
+    def __init__(self):
+        self.events = []
+
+    def on_compact_start(self, event):
+        self.events.append(("start", event))
+
+    def on_compact_end(self, event):
+        self.events.append(("end", event))
+
+    def on_compact_error(self, event):
+        self.events.append(("error", event))
+
+
+class Raising(CompactCallbacks):
+    def on_compact_start(self, event):
+        raise RuntimeError("my own bug")
+
+    on_compact_end = on_compact_error = on_compact_start
+
+
+def test_D3_D4_events_totals_and_a_raising_callback(store, caplog):
+    told = Told()
+    memory = memory_of(Scripted(), callbacks=[Raising(), told], background=False)
+    fill(store, 3_300)
+    history(store, memory).view()
+    (start, begun), (end, done) = told.events
+    assert (start, end) == ("start", "end")
+    assert begun.ids == done.ids
+    assert done.kind == "summary"
+    assert done.reason == "summarize_at"
+    assert done.model == "scripted"
+    assert done.tokens_before > done.tokens_after
+    assert (done.calls, done.input_tokens, done.output_tokens) == (1, 100, 10)
+    assert "my own bug" in caplog.text
+    state = store.state("s").state
+    assert done.ids[-1] == state["summary"]["covers_to"]
+    assert len(done.ids) == state["summary"]["covered"]
+    assert state["totals"] | {"cost": 0} == {
+        "compactions": 0,
+        "summaries": 1,
+        "calls": 1,
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "cost": 0,
+    }
+    failing = memory_of(Scripted(answer=raising), callbacks=[told], background=False)
+    fill(store, 3_300, "other")
+    history(store, failing, "other").view()
+    assert [name for name, _ in told.events[2:]] == ["start", "error", "end"]
+    assert "provider down" in told.events[3][1].error
+
+
+def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
+    fill(store, 9_000)
+    assert store.lease("s", "other-process", 60)
+    mine = memory_of(Scripted(), max_wait_s=20)
+    other = memory_of(Scripted(), background=False)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: history(store, mine).view())
+        assert not mine.summarizer._model.requests
+        history(store, other).view()
+        assert waiting.result(20).left_out == 0
+    assert mine.summarizer._model.requests == []
+
+
+def test_S12_the_prefix_is_reused_in_the_background_too(store):
+    model = Scripted(answer=lambda _m: "## Goal\nThe user ships parcel 4711.")
+    memory = memory_of(ModelSummarizer(model, reuse_prefix=True))
+    fill(store, 3_300)
+    sent = history(store, memory).messages
+    memory.close()
+    assert [m.content for m in model.requests[0][:-1]] == [m.content for m in sent]
+
+
+def test_a_batch_that_the_gate_holds_back_costs_no_job(store):
+    memory = memory_of(ModelSummarizer(Scripted(), min_messages=500, min_characters=500_000))
+    fill(store, 3_300)
+    leases = []
+    store.lease = lambda *given: leases.append(given) or True
+    for _ in range(3):
+        history(store, memory).view()
+    memory.close()
+    assert leases == []
+
+
+def test_compact_by_hand_waits_for_the_job_that_runs(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 3_300)
+    history(store, memory).view()
+    assert gate.asked.wait(10)
+    with ThreadPoolExecutor(1) as pool:
+        by_hand = pool.submit(lambda: history(store, memory).compact())
+        gate.open.set()
+        by_hand.result(20)
+    read = "".join(str(request[-1].content) for request in gate.model.requests)
+    assert read.count("User: question 3 ") == 1
+
+
+def test_one_job_that_hangs_does_not_cost_the_others_their_end():
+    from langchain_tokenmem.memory.background import BackgroundSummarizer
+
+    jobs, never, done = BackgroundSummarizer(0.3, lambda: None), threading.Event(), []
+    jobs.start("hangs", lambda: never.wait(20))
+    threading.Event().wait(0.35)
+    jobs.start("ends", lambda: (threading.Event().wait(0.1), done.append("ends")))
+    assert jobs.wait() is False
+    assert done == ["ends"]
+    never.set()

@@ -1,0 +1,352 @@
+"""Chroma as it is used here: offline, with vectors and numbers only, one process on a folder."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import chromadb
+import numpy as np
+import pytest
+from pytest_socket import SocketBlockedError
+
+from langchain_tokenmem.core.search_units import Reach, unit_number
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+from langchain_tokenmem.recall.vectors.collection import (
+    ChromaCollection,
+    DamagedIndexError,
+    MissingIndexError,
+    told,
+)
+from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
+
+EMBEDDINGS = HashingEmbeddings(8)
+
+
+@pytest.fixture
+def chroma(tmp_path):
+    index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+    yield index
+    index.close()
+
+
+def rows(count: int, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed).standard_normal((count, 8))
+    return unit_rows(random.astype(np.float32))
+
+
+def units(shelf: int, count: int) -> np.ndarray:
+    return np.array([unit_number(shelf, seq) for seq in range(1, count + 1)], np.int64)
+
+
+def filled(chroma: ChromaIndex, name: str = "tokenmem-test") -> ChromaCollection:
+    made = chroma.make(name, {"dimension": 8})
+    made.put(units(1, 20), rows(20, 1), owner=1)
+    made.put(units(2, 20), rows(20, 2), owner=1)
+    made.put(units(3, 20), rows(20, 3), owner=2)
+    return made
+
+
+def test_R12_works_without_a_socket_and_sends_no_telemetry(chroma):
+    with pytest.raises(SocketBlockedError):
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    collection = filled(chroma)
+    hits = collection.nearest(rows(20, 1)[4], Reach(1, (1,)), 3)
+    assert hits[0][0] == unit_number(1, 5)
+    assert hits[0][1] == pytest.approx(1.0, abs=1e-5)
+    settings = chroma.connect().get_settings()
+    assert settings.anonymized_telemetry is False
+
+
+def test_R12_the_default_embedding_function_is_never_used(chroma, monkeypatch):
+    from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
+
+    def used(*_args, **_kwargs):
+        raise AssertionError("Chroma's default model was asked")
+
+    monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", used)
+    filled(chroma)
+    again = chroma.open("tokenmem-test")
+    assert again.nearest(rows(1)[0], Reach(1, (1, 2)), 5)
+    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None)
+    assert stored._embedding_function is None
+
+
+def test_R12_it_is_there_for_who_asks_for_it_by_name(monkeypatch):
+    from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
+
+    monkeypatch.setattr(
+        DefaultEmbeddingFunction, "__call__", lambda _self, texts: [np.ones(3)] * len(texts)
+    )
+    chosen = ChromaIndex(client=object(), embeddings="chroma-default").embeddings
+    assert chosen.embed_query("a") == [1.0, 1.0, 1.0]
+
+
+def test_only_vectors_and_numbers_reach_chroma(chroma):
+    filled(chroma)
+    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None).get()
+    assert set(stored["documents"]) == {None}
+    assert all(name.isdecimal() for name in stored["ids"])
+    assert all(set(one) == {"owner", "shelf"} for one in stored["metadatas"])
+    assert all(value.isdecimal() for one in stored["metadatas"] for value in one.values())
+
+
+@pytest.mark.parametrize(
+    ("reach", "shelves"),
+    [
+        (Reach(1, (1,)), {1}),
+        (Reach(1, (1, 2)), {1, 2}),
+        (Reach(1, (1, 2), whole=True), {1, 2}),
+        (Reach(2, (3,)), {3}),
+        (Reach(2, (1, 3)), {3}),  # the owner is asked, too
+        (Reach(1, (3,)), set()),
+        (Reach(9, (1,), whole=True), set()),
+    ],
+)
+def test_nothing_out_of_reach_is_found(chroma, reach, shelves):
+    hits = filled(chroma).nearest(rows(1)[0], reach, 60)
+    assert {unit >> 36 for unit, _ in hits} == shelves
+    assert len(hits) == 20 * len(shelves)
+    assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+
+def test_a_vector_is_replaced_and_removed(chroma):
+    collection = filled(chroma)
+    collection.put(units(1, 1), rows(1, 50), owner=1)
+    assert collection.count() == 60
+    assert collection.nearest(rows(1, 50)[0], Reach(1, (1,)), 1)[0][0] == unit_number(1, 1)
+    collection.remove([unit_number(1, 1), 12345])
+    assert collection.count() == 59
+    assert collection.units(1) == units(1, 20).tolist()[1:]
+    assert len(collection.units()) == 59
+
+
+def test_what_others_have_put_there_is_not_looked_at(chroma):
+    collection = filled(chroma)
+    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None)
+    stored.upsert(
+        ids=["not-a-number"],
+        embeddings=rows(1, 1),
+        metadatas=[{"owner": "1", "shelf": "1"}],
+    )
+    assert len(collection.nearest(rows(1, 1)[0], Reach(1, (1,)), 21)) == 20
+    assert len(collection.units()) == 60
+
+
+@pytest.mark.slow
+def test_batches_stay_below_the_bound(chroma):
+    collection = chroma.make("tokenmem-big", {"dimension": 8})
+    collection.put(units(1, 2_500), rows(2_500), owner=1)
+    assert collection.count() == 2_500
+    collection.remove(units(1, 2_400).tolist())
+    assert collection.count() == 100
+
+
+def test_a_missing_collection_is_said_and_dropping_one_is_no_error(chroma):
+    with pytest.raises(MissingIndexError, match="tokenmem-none"):
+        chroma.open("tokenmem-none")
+    chroma.drop("tokenmem-none")
+
+
+def test_a_dropped_collection_leaves_no_files(chroma, tmp_path):
+    filled(chroma)
+    folders = [one for one in (tmp_path / "chroma").iterdir() if one.is_dir()]
+    assert folders
+    chroma.drop("tokenmem-test")
+    assert [one for one in (tmp_path / "chroma").iterdir() if one.is_dir()] == []
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({}, "none"),
+        ({"path": "a", "host": "b"}, "path and host"),
+        ({"cloud": {}, "path": "a"}, "cloud"),
+    ],
+)
+def test_exactly_one_place_is_taken(places, said):
+    with pytest.raises(ConfigurationError, match=said):
+        ChromaIndex(embeddings=EMBEDDINGS, **places)
+
+
+@pytest.mark.parametrize("name", ["", "ab", "-abc", "a b c", "abc.", "x" * 500, "näme"])
+def test_a_name_that_chroma_does_not_take_is_refused(name):
+    with pytest.raises(ConfigurationError, match="collection is"):
+        ChromaIndex("a", embeddings=EMBEDDINGS, collection=name)
+
+
+@pytest.mark.parametrize("wrong", [None, "openai", 3])
+def test_embeddings_must_be_given(wrong):
+    with pytest.raises(ConfigurationError, match="HashingEmbeddings"):
+        ChromaIndex("a", embeddings=wrong)
+
+
+def test_nothing_is_opened_before_it_is_used(tmp_path):
+    index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+    index.close()
+    assert not (tmp_path / "chroma").exists()
+    assert ChromaIndex(host="h", port=1, embeddings=EMBEDDINGS).where == "the Chroma server at h:1"
+    assert ChromaIndex(cloud={}, embeddings=EMBEDDINGS).where == "Chroma Cloud"
+
+
+def test_a_server_that_is_not_there_is_said():
+    chroma = ChromaIndex(host="127.0.0.1", port=9, embeddings=EMBEDDINGS)
+    with pytest.raises(RecallError, match=r"server at 127\.0\.0\.1:9.*cannot be used now"):
+        chroma.connect()
+
+
+def test_a_client_of_the_application_stays_open(tmp_path):
+    client = chromadb.PersistentClient(
+        str(tmp_path), settings=chromadb.config.Settings(anonymized_telemetry=False)
+    )
+    index = ChromaIndex(client=client, embeddings=EMBEDDINGS)
+    filled(index)
+    index.close()
+    assert client.count_collections() == 1
+    client.close()
+
+
+class Session:
+    timeout = None
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+
+def fake_client():
+    def one():
+        return SimpleNamespace(_server=SimpleNamespace(_session=Session()), close=lambda: None)
+
+    client = one()
+    client._admin_client = one()
+    return client
+
+
+def test_a_server_gets_a_time_limit_and_its_connections_are_closed(monkeypatch):
+    client, asked = fake_client(), []
+    monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: client)
+    monkeypatch.setattr("httpx.get", lambda address, **options: asked.append((address, options)))
+    chroma = ChromaIndex(
+        host="chroma.test", port=1, ssl=True, headers={"x": "y"}, embeddings=EMBEDDINGS, timeout_s=3
+    )
+    assert chroma.connect() is client
+    heartbeat = ("https://chroma.test:1/api/v2/heartbeat", {"headers": {"x": "y"}, "timeout": 3})
+    assert asked == [heartbeat]
+    sessions = [one._server._session for one in (client, client._admin_client)]
+    assert [session.timeout for session in sessions] == [3, 3]
+    chroma.close()
+    assert [session.is_closed for session in sessions] == [True, True]
+
+
+def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
+    clients = [fake_client(), fake_client()]
+    made = iter(clients)
+    monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
+    monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
+    chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS)
+    assert chroma.connect() is chroma.connect() is clients[0]
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    assert chroma.connect() is clients[1]
+    assert not clients[0]._server._session.is_closed
+
+
+def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypatch):
+    """Not more than that: Chroma Cloud itself was not there to be tested."""
+    client, given = fake_client(), {}
+    monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
+    chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
+    assert chroma.connect() is client
+    assert (given["tenant"], given["api_key"]) == ("t", "k")
+    assert given["settings"].anonymized_telemetry is False
+
+
+HOLDER = """
+import sys
+from langchain_tokenmem.recall.vectors.folder import ChromaFolder
+from pathlib import Path
+folder = ChromaFolder(Path(sys.argv[1]))
+folder.take()
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_R9_a_second_process_on_one_folder_is_refused_with_the_way_out(tmp_path):
+    other = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", HOLDER, str(tmp_path / "chroma")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        assert other.stdout.readline() == "taken\n"
+        index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+        with pytest.raises(RecallError, match=r"Another process.*chroma run --path.*host="):
+            index.connect()
+    finally:
+        other.communicate(timeout=20)
+    index.connect()  # it has ended
+    index.close()
+
+
+def test_R9_two_indexes_of_one_process_share_a_folder(tmp_path):
+    one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
+    filled(one)
+    assert two.open("tokenmem-test").count() == 60
+    one.close()
+    assert two.open("tokenmem-test").count() == 60
+    two.close()
+
+
+def test_R9_a_fork_is_refused(chroma, monkeypatch):
+    filled(chroma)
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    with pytest.raises(RecallError, match="forked"):
+        chroma.open("tokenmem-test")
+    monkeypatch.undo()
+
+
+def test_R11_a_missing_or_broken_chromadb_is_one_clear_error_when_it_is_asked_for(
+    tmp_path, monkeypatch
+):
+    real = builtins.__import__
+
+    def broken(name, *args, **kwargs):
+        if name.startswith("chromadb"):
+            raise RuntimeError("Your system has an unsupported version of sqlite3.")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", broken)
+    index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+    with pytest.raises(RecallError, match=r"unsupported version of sqlite3.*works without"):
+        index.connect()
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (chromadb.errors.InternalError("hnsw"), DamagedIndexError, "made anew"),
+        (chromadb.errors.NotFoundError("gone"), MissingIndexError, "not there"),
+        (ConnectionError("refused"), RecallError, "cannot be used now"),
+        (type("PanicException", (BaseException,), {})("rust"), DamagedIndexError, "made anew"),
+        (RecallError("ours"), RecallError, "^ours$"),
+    ],
+)
+def test_what_chroma_says_is_said_in_our_words(fault, kind, said):
+    with pytest.raises(kind, match=said), told("Collection x"):
+        raise fault
+
+
+def test_an_interrupt_is_no_error_of_chroma():
+    with pytest.raises(KeyboardInterrupt), told("Collection x"):
+        raise KeyboardInterrupt

@@ -1,0 +1,239 @@
+"""Rebuilding and healing: same ids, nothing embedded twice, the old one answers until the end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import pytest
+
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.core.search_units import Scope
+from langchain_tokenmem.errors import RecallError
+from langchain_tokenmem.recall.vectors.folder import ChromaFolder
+from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
+from tests.recall.vectors.test_indexing import active, assert_whole, in_chroma
+
+SCOPE = Scope("s")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        store.add("s", talk(25))
+        store.add("t", talk(5))
+        yield store
+
+
+@pytest.fixture
+def indexed(store, tmp_path):
+    """Index, close, and return how to open it again."""
+    opened = []
+
+    def again(embeddings=None, **options):
+        index, _ = made(store, tmp_path / "chroma", embeddings or CountingEmbeddings(), **options)
+        opened.append(index)
+        return index
+
+    first = again(batch=8)
+    first.index()
+    first.close()
+    yield again
+    for index in opened:
+        index.close()
+
+
+def graph_folder(tmp_path):
+    (folder,) = [
+        one
+        for one in (tmp_path / "chroma").iterdir()
+        if one.is_dir() and not one.name.startswith("damaged-")
+    ]
+    return folder
+
+
+def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed):
+    embeddings = CountingEmbeddings()
+    index = indexed(embeddings)
+    before, name = in_chroma(index), active(index).collection
+    assert index.rebuild() == 30
+    assert embeddings.texts == []
+    assert sorted(in_chroma(index)) == sorted(before)
+    assert active(index).collection != name
+    assert index._chroma.connect().count_collections() == 1
+    assert_whole(index, store)
+
+
+def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_one_goes_on(
+    store, indexed
+):
+    old = CountingEmbeddings(32, name="old")
+    new = CountingEmbeddings(64, name="new")
+    index = indexed(new, batch=4)
+    first = index._keeper.generations.read().active
+    asked = new.embed_documents
+
+    def breaks(texts):
+        if len(new.texts) >= 12:
+            raise ConnectionError("away")
+        return asked(texts)
+
+    new.embed_documents = breaks
+    with pytest.raises(RecallError, match="away"):
+        index.rebuild()
+    assert index._keeper.generations.read().active == first
+    # Who still has the old model, searches as before.
+    assert len(seqs(indexed(old, exact_most=0), store, "day", SCOPE, k=50)) == 25
+    index.close()
+
+    new.embed_documents = asked
+    again = indexed(new, batch=4)
+    assert again.rebuild() == 30
+    assert len(new.texts) == 30  # the first twelve were not embedded again
+    assert again._keeper.generations.read().active.fingerprint.dimension == 64
+    assert again._keeper.generations.read().building is None
+    assert_whole(again, store)
+    assert store.index.count_vectors(first.key) == 0
+
+
+def test_R8_what_is_said_during_a_rebuild_is_in_it(store, indexed):
+    embeddings = CountingEmbeddings(64)
+    index = indexed(embeddings, batch=4)
+    asked = embeddings.embed_documents
+
+    def adds(texts):
+        if len(embeddings.texts) == 8:
+            store.add("s", talk(3, 100))
+            store.add("new", talk(2, 200))
+        return asked(texts)
+
+    embeddings.embed_documents = adds
+    index.rebuild()
+    index.index()
+    assert len(in_chroma(index)) == 35
+    assert_whole(index, store)
+
+
+def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed):
+    index = indexed(CountingEmbeddings(64), batch=4)
+    index._keeper.begin_anew()
+    index.close()
+    back = indexed(CountingEmbeddings(32))
+    back.index()
+    assert back._keeper.generations.read().building is None
+    assert back._chroma.connect().count_collections() == 1
+    assert_whole(back, store)
+
+
+@pytest.mark.slow
+def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
+    indexed().rebuild(progress=True)
+    said = capsys.readouterr().err
+    assert "Indexing: 100%" in said
+    assert "30/30" in said
+    indexed().rebuild()
+    assert capsys.readouterr().err == ""
+
+
+def heals(store, index, caplog, *, embeddings):
+    with caplog.at_level(logging.WARNING):
+        index.index()
+    assert embeddings.texts == []
+    assert len(in_chroma(index)) == 30
+    assert len(seqs(index, store, "day number3", SCOPE, k=50)) == 25
+    assert_whole(index, store)
+    return caplog.text
+
+
+def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
+    first = indexed()
+    collection = first._chroma.open(active(first).collection)
+    collection.remove(collection.units()[:7])
+    first.close()
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "lacks 7 vectors" in said
+
+
+def test_a_missing_collection_is_made_anew(store, indexed, caplog):
+    first = indexed()
+    first._chroma.drop(active(first).collection)
+    first.close()
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "is not there" in said
+
+
+def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
+    shutil.rmtree(tmp_path / "chroma")
+    embeddings = CountingEmbeddings()
+    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
+@pytest.mark.parametrize("kept", [0.0, 0.5])
+def test_R9_a_file_that_was_cut_short_is_noticed_before_chroma_opens_it(
+    store, indexed, tmp_path, caplog, file, kept
+):
+    """Chroma answers with nothing, with something else, or with a segmentation fault."""
+    cut = graph_folder(tmp_path) / file
+    size = cut.stat().st_size
+    assert size
+    with cut.open("r+b") as opened:
+        opened.truncate(int(size * kept))
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "another size" in said
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.6])
+def test_R9_a_damaged_database_is_set_aside_and_nothing_is_deleted(
+    store, indexed, tmp_path, caplog, kept
+):
+    database = tmp_path / "chroma" / "chroma.sqlite3"
+    whole = database.read_bytes()
+    cut = whole[: int(len(whole) * kept)]
+    database.write_bytes(cut)
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "is damaged" in said
+    assert (tmp_path / "chroma" / "damaged-1" / "chroma.sqlite3").read_bytes() == cut
+
+
+def test_R9_a_process_that_died_while_it_wrote_is_noticed(store, indexed, tmp_path, caplog):
+    first = indexed()
+    name = active(first).collection
+    (tmp_path / "chroma" / f"tokenmem-writing-{name}").write_text("another process")
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "a process died while it wrote" in said
+    assert not list((tmp_path / "chroma").glob("tokenmem-writing-*"))
+
+
+def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monkeypatch):
+    index = indexed(exact_most=0)
+    index.index()
+    name = active(index).collection
+
+    def damaged(*_args, **_kwargs):
+        import chromadb
+
+        raise chromadb.errors.InternalError("hnsw")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chromadb.api.models.Collection.Collection.query", damaged)
+        with pytest.raises(RecallError, match="made anew"):
+            seqs(index, store, "day", SCOPE)
+    assert index._worker.wait(30)
+    assert active(index).collection != name
+    assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
+
+
+def test_a_note_about_sizes_that_is_damaged_is_a_fault(tmp_path):
+    folder = ChromaFolder(tmp_path)
+    assert folder.fault_of("x") is None
+    (tmp_path / "tokenmem-sizes-x").write_text("{")
+    assert "cannot be read" in folder.fault_of("x")
+    folder.forget("x")
+    assert folder.fault_of("x") is None

@@ -1,0 +1,192 @@
+"""Opening a database, and saying why it does not open."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import sleep
+from typing import NoReturn
+
+import pytest
+from sqlalchemy import Connection, delete
+
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.storage.database import database
+from langchain_tokenmem.storage.database.database import Database
+from langchain_tokenmem.storage.database.schema import messages, sessions
+from tests.storage.samples import turn
+
+
+@pytest.mark.parametrize(
+    "url", ["", "memory.db", "mysql://x", "nosuch://u:secret@h/db", "oracle:x"]
+)
+def test_urls_that_do_not_work_are_refused_without_their_password(url):
+    with pytest.raises(ConfigurationError) as error:
+        TranscriptStore(url)
+    assert "secret" not in str(error.value)
+
+
+def test_a_pool_has_a_connection():
+    with pytest.raises(ConfigurationError, match="pool_size"):
+        TranscriptStore("sqlite://", pool_size=0)
+
+
+def test_a_folder_that_is_not_there_is_a_store_error(tmp_path: Path):
+    store = TranscriptStore(f"sqlite:///{tmp_path}/no/such/memory.db")
+    with pytest.raises(StoreError, match="unable to open"):
+        store.add("s", turn(1))
+
+
+def test_a_database_is_opened_on_first_use(path):
+    Database(f"sqlite:///{path}")
+    assert not path.exists()
+
+
+# --- the connection that writes
+
+
+def test_one_reads_while_another_writes_with_one_connection_for_readers(path: Path):
+    with TranscriptStore(f"sqlite:///{path}", pool_size=1) as store:
+        store.add("s", turn(1))
+        with store.database.writing("here"):
+            found = ThreadPoolExecutor(1).submit(store.messages, "s").result(10)
+        assert len(found) == 2
+
+
+def test_what_was_closed_is_opened_again_by_who_writes(path: Path):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        for number in range(3):
+            store.add("s", turn(number))
+            store.close()
+        assert len(store.messages("s")) == 6
+
+
+def test_closing_waits_for_who_writes_and_cuts_nothing_off(path: Path):
+    with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(2) as threads:
+        store.add("s", turn(1))
+        with store.database.writing("here"):
+            closing = threads.submit(store.close)
+            waiting = threads.submit(store.add, "s", turn(2))
+            sleep(0.1)
+            assert not closing.done()
+            assert not waiting.done()
+        closing.result(10)
+        waiting.result(10)
+        assert len(store.messages("s")) == 4
+
+
+def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(1) as threads:
+        with store.database.writing("here"):
+            with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
+                threads.submit(store.add, "s", turn(1)).result(10)
+            with pytest.raises(StoreError, match="Closing the database"):
+                threads.submit(store.close).result(10)
+        store.add("s", turn(1))
+        assert len(store.messages("s")) == 2
+
+
+def test_what_failed_is_not_there_and_the_next_one_is_stored(path: Path):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        with pytest.raises(ZeroDivisionError):
+            _fail(store)
+        assert len(store.messages("s")) == 2
+        store.add("s", turn(2))
+        assert len(store.messages("s")) == 4
+
+
+def _fail(store: TranscriptStore) -> NoReturn:
+    with store.database.writing("here") as connection:
+        connection.execute(delete(messages))
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("moment", ["begin", "commit"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), sqlite3.OperationalError("disk I/O error")])
+def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
+    path: Path, moment: str, when: str, error: BaseException
+):
+    url = f"sqlite:///{path}"
+    with TranscriptStore(url) as store, TranscriptStore(url) as other:
+        store.add("s", turn(1))
+        kept = store.database._kept
+        assert kept is not None
+        do = getattr(kept.dialect, f"do_{moment}")
+
+        def fail(connection):
+            if when == "after":
+                do(connection)
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept.dialect, f"do_{moment}", fail)
+            patch.setattr(database, "_BUSY_SECONDS", 0.1)
+            with pytest.raises((KeyboardInterrupt, StoreError)):
+                store.add("s", turn(2))
+        other.add("s", turn(3))
+        store.add("s", turn(4))
+        assert len(store.messages("s")) == (8 if (when, moment) == ("after", "commit") else 6)
+
+
+def test_a_writer_that_was_interrupted_as_it_began_can_write_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begin = Connection.begin
+
+    def interrupted(connection):
+        begin(connection)
+        raise KeyboardInterrupt
+
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "begin", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.add("s", turn(2))
+        store.add("s", turn(3))
+        assert len(store.messages("s")) == 4
+
+
+def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        with store.database.writing("here") as connection:
+            connection.execute(delete(messages))
+            with pytest.raises(StoreError, match="Closing the database"):
+                store.close()
+            with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
+                store.add("s", turn(2))
+            connection.execute(delete(sessions))
+        assert store.messages("s") == []
+        store.add("s", turn(2))
+        assert len(store.messages("s")) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_and_its_parent_both_write(path: Path):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        store.add("s", turn(1))
+        child = os.fork()
+        if child == 0:
+            _say_and_end(store)
+        store.add("s", turn(3))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        store.add("s", turn(4))
+        assert len(store.messages("s")) == 8
+
+
+def _say_and_end(store: TranscriptStore) -> NoReturn:
+    try:
+        store.add("s", turn(2))
+        gc.collect()  # what it has of its parent's connections is not closed
+        os._exit(0)
+    finally:
+        os._exit(1)
