@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware.types import InputAgentState
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
@@ -57,8 +56,8 @@ def main() -> None:
         checkpointer=InMemorySaver(),
     )
     config: Any = {"configurable": {"thread_id": "logs"}, "recursion_limit": 100}
-    question: InputAgentState = {"messages": [HumanMessage("Is all well?")]}
-    for event in agent.stream(question, config, stream_mode="custom"):
+    question = HumanMessage("Is all well?")
+    for event in agent.stream({"messages": [question]}, config, stream_mode="custom"):
         print(event["event"], {k: v for k, v in event.items() if k in {"covered", "reason"}})
     held = agent.get_state(config).values
     state = held["token_memory"]["TokenMemoryMiddleware"]
