@@ -1,4 +1,4 @@
-"""What an application can watch: the beginning, the end and the failure of each compaction."""
+"""Events and callbacks: the beginning, the end and the failure of each compaction."""
 
 from __future__ import annotations
 

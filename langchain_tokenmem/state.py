@@ -1,4 +1,4 @@
-"""What the memory remembers between two model calls: plain JSON, with a schema version.
+"""`MemoryState`: the memory's decisions between two model calls, as plain JSON with a version.
 
 A `MemoryState` never holds a message, only ids and numbers over an append-only transcript (and
 the texts that the memory itself inserts: the running summary and live memory blocks), so it can
@@ -43,7 +43,7 @@ class RunningSummary(TypedDict):
 
 
 class Totals(TypedDict):
-    """What compaction has done and used for one conversation so far.
+    """Counts of compactions, summaries and tokens used for one conversation so far.
 
     Attributes:
         compactions: Changes that shortened tool results without a summary.
@@ -63,7 +63,7 @@ class Totals(TypedDict):
 
 
 class Cut(TypedDict):
-    """How one message is shortened in the view: fixed once, so its bytes never change again.
+    """Shortened form of one message in the view: fixed once, so its bytes never change again.
 
     Attributes:
         head: Characters of the message's text kept at its beginning.
@@ -93,7 +93,7 @@ class Block(TypedDict):
 
 
 class MemoryState(TypedDict):
-    """What was decided so far for one conversation.
+    """Decisions of the memory so far, for one conversation.
 
     Attributes:
         version: Schema version of this state.

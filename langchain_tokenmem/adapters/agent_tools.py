@@ -1,4 +1,4 @@
-"""Tools by which an agent uses its memory on its own."""
+"""Tools for agents: `compact_conversation` and `read_message`."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ limit after the one before, which planning rules out as far as counts add up."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """How a compaction is to be done.
+class CompactionSettings:
+    """Settings of one compaction.
 
     Attributes:
         policy: When a summary is due.
@@ -53,60 +53,74 @@ class Order:
 
 
 def compaction(
-    scene: ContextParts,
+    context: ContextParts,
     budget: TokenBudget,
-    meter: RequestCounter,
+    counter: RequestCounter,
     state: MemoryState,
-    order: Order,
+    settings: CompactionSettings,
 ) -> Work[MemoryState]:
     """Do what the plan asks for, and return the new state; as it is where nothing was due."""
     for _ in range(_MOST_SUMMARIES):
-        scene, planned = decided(scene, budget, meter, order)
+        context, planned = make_plan(context, budget, counter, settings)
         for warning in planned.warnings:
-            order.warn(warning)
+            settings.warn(warning)
         if not planned.fold:
-            return _shortened(scene, state, planned, order)
-        state = yield from _summarized(scene, meter, state, planned, order)
-        scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
-        if request_tokens(scene, meter) <= budget.limit:
+            return _with_cuts_applied(context, state, planned, settings)
+        state = yield from _with_summary(context, counter, state, planned, settings)
+        context = replace(
+            context.folded(planned.fold), summary=state["summary"], cuts=state["cuts"]
+        )
+        if request_tokens(context, counter) <= budget.limit:
             return state
-        order = replace(order, force=False)
+        settings = replace(settings, force=False)
     return state
 
 
-def decided(
-    scene: ContextParts, budget: TokenBudget, meter: RequestCounter, order: Order
+def make_plan(
+    context: ContextParts,
+    budget: TokenBudget,
+    counter: RequestCounter,
+    settings: CompactionSettings,
 ) -> tuple[ContextParts, Plan]:
-    """Return the scene with nothing in it over its share, and the plan for it."""
-    scene = cap_messages(scene, budget, meter)
-    planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
-    return scene, _gated(scene, planned, order.summarizer)
+    """Return the context with nothing in it over its share, and the plan for it."""
+    context = cap_messages(context, budget, counter)
+    planned = plan(
+        context, budget, counter, force=settings.force, policy=settings.policy, steps=settings.steps
+    )
+    return context, _without_small_summary(context, planned, settings.summarizer)
 
 
-def _gated(scene: ContextParts, planned: Plan, summarizer: Summarizer) -> Plan:
+def _without_small_summary(context: ContextParts, planned: Plan, summarizer: Summarizer) -> Plan:
     """Return the plan, without its summary where the summarizer waits for more to say."""
-    if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
+    if planned.reason != "summarize_at" or summarizer.wants(_messages_to_fold(context, planned)):
         return planned
-    return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
+    return replace(planned, reason=None, fold=0, cuts=context.cuts, after=planned.before)
 
 
-def _kept(scene: ContextParts, planned: Plan) -> list[str]:
+def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
     """Return the covered messages that stay visible; a store reads nothing else of them."""
-    groups = scene.kept
+    groups = context.kept
     same = [message.id or "" for group in groups for message in group.source.messages]
-    return [*scene.system_ids, *(same if planned.kept is None else planned.kept)]
+    return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
-def _shortened(scene: ContextParts, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+def _with_cuts_applied(
+    context: ContextParts, state: MemoryState, planned: Plan, settings: CompactionSettings
+) -> MemoryState:
     """Return the state with the plan's cuts; only a change of what was sent is an event."""
     if planned.reason is None:
         return _with_cuts(state, planned.cuts)
     ids = tuple(key for key in planned.cuts if key not in state["cuts"])
     event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
-    notify(order.callbacks, "start", event)
-    notify(order.callbacks, "end", event)
+    notify(settings.callbacks, "start", event)
+    notify(settings.callbacks, "end", event)
     totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-    return {**state, "cuts": dict(planned.cuts), "kept": _kept(scene, planned), "totals": totals}
+    return {
+        **state,
+        "cuts": dict(planned.cuts),
+        "kept": _kept_ids(context, planned),
+        "totals": totals,
+    }
 
 
 def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
@@ -115,68 +129,76 @@ def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
     return {**state, "cuts": dict(cuts)}
 
 
-def _batch(scene: ContextParts, planned: Plan) -> list[BaseMessage]:
+def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:
     """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
     return [
         message
-        for group in scene.tail[: planned.fold]
-        for message in scene.shown(group) or group.source.messages
+        for group in context.tail[: planned.fold]
+        for message in context.shown(group) or group.source.messages
     ]
 
 
-def _summarized(
-    scene: ContextParts, meter: RequestCounter, state: MemoryState, planned: Plan, order: Order
+def _with_summary(
+    context: ContextParts,
+    counter: RequestCounter,
+    state: MemoryState,
+    planned: Plan,
+    settings: CompactionSettings,
 ) -> Work[MemoryState]:
     reason = planned.reason or "manual"
-    batch = _batch(scene, planned)
+    batch = _messages_to_fold(context, planned)
     ids = tuple(message.id or "" for message in batch)
     event = CompactEvent("summary", reason, planned.before, planned.after, ids)
-    notify(order.callbacks, "start", event)
+    notify(settings.callbacks, "start", event)
     started = time.perf_counter()
     summary = Summary("", "none", "none")
     if planned.summary_tokens:
         try:
-            summary = (yield _summary_request(scene, meter, batch, planned, order)) or summary
+            summary = (
+                yield _summary_request(context, counter, batch, planned, settings)
+            ) or summary
         except SummaryError as error:
             took = time.perf_counter() - started
-            notify(order.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            notify(settings.callbacks, "error", replace(event, duration_s=took, error=str(error)))
             raise
     event = replace(event, duration_s=time.perf_counter() - started)
-    event = _finished(event, planned, summary, order)
+    event = _finished_event(event, planned, summary, settings)
     if event.error:
-        notify(order.callbacks, "error", event)
-    notify(order.callbacks, "end", event)
-    live = scene.folded(planned.fold).blocks
+        notify(settings.callbacks, "error", event)
+    notify(settings.callbacks, "end", event)
+    live = context.folded(planned.fold).blocks
     return {
         **state,
-        "summary": _running(scene, planned, summary, order),
-        "kept": _kept(scene, planned),
+        "summary": _running_summary(context, planned, summary, settings),
+        "kept": _kept_ids(context, planned),
         "cuts": dict(planned.cuts),
         "blocks": {key: block for key, block in state["blocks"].items() if key in live},
-        "totals": _added(state["totals"], summary),
+        "totals": _add_usage(state["totals"], summary),
     }
 
 
 def _summary_request(
-    scene: ContextParts,
-    meter: RequestCounter,
+    context: ContextParts,
+    counter: RequestCounter,
     batch: list[BaseMessage],
     planned: Plan,
-    order: Order,
+    settings: CompactionSettings,
 ) -> SummaryRequest:
-    front = scene.front()
+    front = context.front()
     return SummaryRequest(
         messages=batch,
         max_tokens=planned.summary_tokens,
-        count_text=order.count_text,
-        prior=scene.summary["text"] if scene.summary else None,
-        instruction=order.instruction,
-        sent=[*([front] if front is not None else []), *scene.body(meter)],
+        count_text=settings.count_text,
+        prior=context.summary["text"] if context.summary else None,
+        instruction=settings.instruction,
+        sent=[*([front] if front is not None else []), *context.body(counter)],
     )
 
 
-def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order) -> CompactEvent:
-    unused = planned.summary_tokens - order.count_text(summary.text)
+def _finished_event(
+    event: CompactEvent, planned: Plan, summary: Summary, settings: CompactionSettings
+) -> CompactEvent:
+    unused = planned.summary_tokens - settings.count_text(summary.text)
     return replace(
         event,
         tokens_after=planned.after - max(0, unused),
@@ -189,23 +211,25 @@ def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order
     )
 
 
-def _running(scene: ContextParts, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
-    folded = scene.tail[: planned.fold]
+def _running_summary(
+    context: ContextParts, planned: Plan, summary: Summary, settings: CompactionSettings
+) -> RunningSummary:
+    folded = context.tail[: planned.fold]
     covered = sum(len(group.source.messages) for group in folded)
     return {
         "text": summary.text,
         "covers_to": folded[-1].source.last_id,
-        "covered": covered + (scene.summary["covered"] if scene.summary else 0),
-        "tokens": order.count_text(summary.text),
+        "covered": covered + (context.summary["covered"] if context.summary else 0),
+        "tokens": settings.count_text(summary.text),
         "model": summary.model,
         "prompt_version": summary.prompt_version,
         "reason": planned.reason or "manual",
-        "created_at": order.now().isoformat(),
+        "created_at": settings.now().isoformat(),
         "failures": list(summary.failures),
     }
 
 
-def _added(totals: Totals, summary: Summary) -> Totals:
+def _add_usage(totals: Totals, summary: Summary) -> Totals:
     return {
         **totals,
         "summaries": totals["summaries"] + 1,

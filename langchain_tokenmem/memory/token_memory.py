@@ -1,4 +1,4 @@
-"""`TokenMemory`, which stands behind every door."""
+"""`TokenMemory`: a token budget, a summarizer and a recall, used by every integration."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from langchain_tokenmem.memory.recalled_blocks import (
     ConversationScope,
     Recaller,
     RecallScope,
+    add_memory_block,
     checked_scope,
-    found_by,
-    question_of,
-    with_recalled,
+    question_without_block,
+    search_for_question,
 )
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
@@ -130,12 +130,12 @@ class TokenMemory(Closeable):
 
     @property
     def summarizer(self) -> Summarizer:
-        """What writes running summaries."""
+        """Writer of running summaries."""
         return self.engine.summarizer
 
     @property
     def policy(self) -> SummaryPolicy:
-        """When a summary is due."""
+        """Conditions under which a summary is due."""
         return self.engine.policy
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class TokenMemory(Closeable):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[RequestOptions],
+        **options: Unpack[RequestOptions],
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
@@ -160,57 +160,57 @@ class TokenMemory(Closeable):
         Args:
             messages: The conversation, oldest first; system messages may stand in it.
             state: What was decided so far; None for nothing.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self.engine.taken(messages, state, **around).view()
+        return self.engine.prepare(messages, state, **options).view()
 
     def plan(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[RequestOptions],
+        **options: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self.engine.plan(self.engine.taken(messages, state, **around))
+        return self.engine.plan(self.engine.prepare(messages, state, **options))
 
     def compact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[CompactionOptions],
+        **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
-            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see
+            options: Keywords `force`, `instruction`, `steps` and those of `view`: see
                 `CompactionOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        return run(self.engine.compaction(messages, state, **asked), self.summarizer)
+        return run(self.engine.compaction(messages, state, **options), self.summarizer)
 
     async def acompact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[CompactionOptions],
+        **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        return await arun(self.engine.compaction(messages, state, **asked), self.summarizer)
+        return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
 
     def recalled(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
-        whose: ConversationScope,
-        **around: Unpack[RequestOptions],
+        conversation: ConversationScope,
+        **options: Unpack[RequestOptions],
     ) -> MemoryState | None:
         """Return the state with a memory block for the newest question; `state` if none is due.
 
@@ -221,24 +221,26 @@ class TokenMemory(Closeable):
         Args:
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
-            whose: ConversationScope conversation it is.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+            conversation: Where recall looks, and which messages are the conversation's own.
+            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             ScopeError: When other sessions are asked for and the user is not known.
         """
         known = load_state(state)
-        question = question_of(messages, known)
+        question = question_without_block(messages, known)
         if self.recall is None or question is None:
             return state
-        taken = self.engine.taken(messages, known, **around)
-        scope, shown = self.recall_scope, taken.shown()
-        found = found_by(self.recall, question, whose, scope, shown, self.warn_once)
+        call = self.engine.prepare(messages, known, **options)
+        shown = call.shown_ids()
+        found = search_for_question(
+            self.recall, question, conversation, self.recall_scope, shown, self.warn_once
+        )
         if found is None:
             return state
-        block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
-        return with_recalled(known, messages, question, block)
+        block = block_of(found, call.budget.recall_tokens, self.counter_of(call.budget).text)
+        return add_memory_block(known, messages, question, block)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -250,21 +252,21 @@ class TokenMemory(Closeable):
         """Return the counter that this memory uses under a budget."""
         return self.engine.counter_of(budget)
 
-    def limit_of(self, around: RequestOptions) -> int:
+    def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
-        return self.engine.limit_of(around)
+        return self.engine.limit_of(options)
 
     def explain(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[RequestOptions],
+        **options: Unpack[RequestOptions],
     ) -> Explanation:
         """Return the exact list of the next model call, its parts, and what `compact` would do.
 
         Nothing is called or changed. The list is that of `view`; arguments and errors as there.
         """
-        return self.engine.explanation(self.engine.taken(messages, state, **around))
+        return self.engine.explanation(self.engine.prepare(messages, state, **options))
 
     def for_model(self, model: Any) -> TokenMemory:
         """Return this memory with the provider's rules of a model; itself if `legality` was given.

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_of
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.turn import Snapshot, TurnRequest
@@ -61,7 +61,7 @@ class GraphThread:
             )
             return snapshot
         snapshot = replace(snapshot, state=state)
-        if question_of(self.messages, state) is None:
+        if question_without_block(self.messages, state) is None:
             return snapshot
         branch = {message.id or "": message for message in self.messages}
         scope = replace(self.scope, branch=branch, pruned=state["pruned"])

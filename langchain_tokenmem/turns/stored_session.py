@@ -16,7 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
-from langchain_tokenmem.memory.finished_summaries import carried_over
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
@@ -94,6 +94,8 @@ class StoredSession:
 
         Messages of this turn are not stored yet: they only count, and are never covered.
         """
+        if len(snapshot.messages) == len(snapshot.request.incoming):
+            return  # nothing is stored yet, not even the row that holds the lease
         owner = uuid4().hex
         if not self._take_lease(owner, wait_s, snapshot.version):
             return
@@ -115,7 +117,7 @@ class StoredSession:
             if self._save(state, now):
                 return
             now = self.load(begun.request)
-            carried = carried_over(now.messages, begun.state, after, now.state)
+            carried = rebase_summary(now.messages, begun.state, after, now.state)
             if carried is None:
                 return
             state = carried

@@ -11,6 +11,7 @@ or a thread in a graph's state.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -167,13 +168,15 @@ class Turn:
         for it, at most `max_wait_s`. A summarizer that fails never fails the turn.
         """
         snapshot = self._load()
-        pending = self._summary_to_wait_for(snapshot)
-        if pending is not None:
-            yield pending
+        job, is_needed = self._start_due_summary(snapshot)
+        if job is not None and is_needed:
+            yield PendingSummary(job, self.memory.max_wait_s)
             snapshot = self._load(snapshot)
+        # A summary that is made in the background is not made here as well.
+        steps = self.request.steps if job is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
-                state, view = yield from self._compact(snapshot)
+                state, view = yield from self._compact(snapshot, steps)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
@@ -185,8 +188,8 @@ class Turn:
     def compact_now(self) -> Work[MemoryState]:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""
         running = self._running_summary()
-        if running is not None:
-            yield running
+        if running is not None:  # no batch is paid for twice
+            yield PendingSummary(running, self.memory.max_wait_s)
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
             state = yield from self.memory.engine.compaction(
@@ -214,46 +217,41 @@ class Turn:
         recalled = self.memory.recalled(messages, state, snapshot.scope, **snapshot.options)
         return replace(snapshot, state=recalled or state)
 
-    def _summary_to_wait_for(self, snapshot: Snapshot) -> PendingSummary | None:
-        """Start the summary that is due in the background; return the one the call waits for."""
-        if self.request.instruction is not None:
-            return self._running_summary()  # no batch is paid for twice
-        if not self._summarizes_in_background:
-            return None
+    def _start_due_summary(self, snapshot: Snapshot) -> tuple[Future[None] | None, bool]:
+        """Start the summary that is due in the background.
+
+        Returns:
+            Its job, or one that runs already where the agent asks for a compaction; and whether
+            the request does not fit, or cannot be made, without it.
+        """
         memory, conversation = self.memory, self.conversation
+        if self.request.instruction is not None:
+            return self._running_summary(), True
+        if not memory.background or conversation.key is None or self.request.steps != "all":
+            return None, False
         planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
         if not planned.fold:
-            return None
-        is_hard = planned.before > memory.limit_of(snapshot.options)
-        wait_s = memory.max_wait_s if is_hard else 0.0
+            return None, False
+        is_over_limit = planned.before > memory.limit_of(snapshot.options)
+        wait_s = memory.max_wait_s if is_over_limit else 0.0
         job = memory.background_summaries.start(
             conversation.key, lambda: conversation.summarize(snapshot, wait_s)
         )
-        return PendingSummary(job, memory.max_wait_s) if is_hard else None
+        return job, is_over_limit
 
-    def _running_summary(self) -> PendingSummary | None:
-        job = self.memory.background_summaries.running(self.conversation.key)
-        return PendingSummary(job, self.memory.max_wait_s) if job is not None else None
+    def _running_summary(self) -> Future[None] | None:
+        return self.memory.background_summaries.running(self.conversation.key)
 
-    @property
-    def _summarizes_in_background(self) -> bool:
-        has_key = self.conversation.key is not None
-        return self.memory.background and has_key and self.request.steps == "all"
-
-    def _compact(self, snapshot: Snapshot) -> Work[tuple[MemoryState, View]]:
-        instruction, steps = self.request.instruction, self.request.steps
+    def _compact(self, snapshot: Snapshot, steps: Steps | None) -> Work[tuple[MemoryState, View]]:
+        instruction = self.request.instruction
         if instruction is None and steps is None:
             return snapshot.state, self._view(snapshot)
-        if instruction is not None:
-            steps = "all"
-        elif self._summarizes_in_background:
-            steps = "shorten_if_enough"
         work = self.memory.engine.compaction_and_view(
             snapshot.messages,
             snapshot.state,
             force=instruction is not None,
             instruction=instruction,
-            steps=steps or "all",
+            steps="all" if instruction is not None or steps is None else steps,
             **snapshot.options,
         )
         return (yield from work)

@@ -28,7 +28,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope, with_numbers
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, add_to_ranges
 from langchain_tokenmem.recall.interfaces import Hit
 from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
@@ -271,7 +271,7 @@ def test_what_was_pruned_from_a_graphs_state_is_still_recalled_on_its_branch_onl
 def test_ranges_hold_just_the_numbers_that_they_were_given(batches):
     ranges: list[list[int]] = []
     for batch in batches:
-        ranges = with_numbers(ranges, batch)
+        ranges = add_to_ranges(ranges, batch)
     held = [n for first, last in ranges for n in range(first, last + 1)]
     assert held == sorted({n for batch in batches for n in batch})
     assert all(two[0] > one[1] + 1 for one, two in pairwise(ranges))

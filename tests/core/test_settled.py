@@ -215,4 +215,4 @@ def test_a_memory_keeps_few_conversations():
     memory = memory_of(1_000_000)
     for _ in range(100):
         memory.view(talk(10))
-    assert memory.engine.memos.cache_info().currsize <= 16
+    assert memory.engine.parse_caches.cache_info().currsize <= 16

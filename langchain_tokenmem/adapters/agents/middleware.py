@@ -1,4 +1,4 @@
-"""The door for agents: a middleware of `langchain.agents.create_agent`."""
+"""`TokenMemoryMiddleware`: the memory as a middleware of `langchain.agents.create_agent`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OVERFLOW_INSTRUCTION = (
 
 
 class TokenMemoryAgentState(AgentState[Any]):
-    """What the middleware adds to an agent's state: private, and kept in the checkpoints.
+    """State channels that the middleware adds to an agent: private, and kept in the checkpoints.
 
     Attributes:
         token_memory: The state of each memory, by the middleware's name.

@@ -1,4 +1,4 @@
-"""The door for chains: a chat history whose messages always fit."""
+"""`TokenMemoryChatHistory`: a `BaseChatMessageHistory` whose messages fit the budget."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     sync and async. The view is frozen from the first read until the next `add_messages`, `clear`
     or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
 
-    This door cannot know the prompt around it: give its size as `overhead_tokens`, or use
+    A history cannot know the prompt around it: give its size as `overhead_tokens`, or use
     `with_token_memory`, which counts the whole request.
 
     Args:
@@ -73,7 +73,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """What the next model call sees of the conversation; compacts first where it is due."""
+        """View of the conversation for the next model call; compacts first where it is due."""
         return list(self._view().messages)
 
     async def aget_messages(self) -> list[BaseMessage]:

@@ -1,4 +1,4 @@
-"""A chat prompt inside a chain whose history is fitted to what the rest of it leaves."""
+"""`FittedPrompt`: a chat prompt that leaves its history the tokens that the rest does not use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel
 
-from langchain_tokenmem.adapters.chains.message_io import with_id
+from langchain_tokenmem.adapters.chains.message_io import ensure_id
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -29,7 +29,7 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
 
-_PLACE = HumanMessage("", id="tm-history")
+_HISTORY_MARK = HumanMessage("", id="tm-history")
 """Stands in the rendered prompt where the history goes."""
 
 
@@ -68,12 +68,14 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view."""
-        rendered = self._prompt.invoke(self._empty(input), config, **kwargs).to_messages()
-        fitting = self._fitting(rendered)
+        rendered = self._prompt.invoke(
+            self._with_history_mark(input), config, **kwargs
+        ).to_messages()
+        fitting = self._turn_request(rendered)
         if fitting is None:
             return ChatPromptValue(messages=rendered)
         request, examples = fitting
-        return _finished(take_turn(self._call.session, request).view, examples)
+        return _prompt_value(take_turn(self._call.session, request).view, examples)
 
     async def ainvoke(
         self,
@@ -82,29 +84,29 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view, without blocking the event loop."""
-        value = await self._prompt.ainvoke(self._empty(input), config, **kwargs)
-        fitting = self._fitting(value.to_messages())
+        value = await self._prompt.ainvoke(self._with_history_mark(input), config, **kwargs)
+        fitting = self._turn_request(value.to_messages())
         if fitting is None:
             return value
         request, examples = fitting
-        return _finished((await atake_turn(self._call.session, request)).view, examples)
+        return _prompt_value((await atake_turn(self._call.session, request)).view, examples)
 
-    def _empty(self, given: Any) -> Any:
+    def _with_history_mark(self, given: Any) -> Any:
         """Return the prompt's input with a mark where the history goes, if it goes there by name.
 
         A prompt that writes the history as text keeps its messages.
         """
         if not isinstance(given, dict):
-            return [_PLACE] if isinstance(given, list) else given
+            return [_HISTORY_MARK] if isinstance(given, list) else given
         if self._place not in given or self._place not in self._message_variables():
             return given
-        return {**given, self._place: [_PLACE]}
+        return {**given, self._place: [_HISTORY_MARK]}
 
     def _message_variables(self) -> set[str]:
         parts = getattr(self._prompt, "messages", ())
         return {part.variable_name for part in parts if isinstance(part, MessagesPlaceholder)}
 
-    def _fitting(
+    def _turn_request(
         self, rendered: Sequence[BaseMessage]
     ) -> tuple[TurnRequest, list[BaseMessage]] | None:
         """Return what surrounds the history, and the examples in front; None without a history.
@@ -113,13 +115,13 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         """
         call = self._call
         new = {message.id for message in call.messages}
-        shown = {_PLACE.id, *(call.shown - new)}
+        shown = {_HISTORY_MARK.id, *(call.shown - new)}
         places = [index for index, message in enumerate(rendered) if message.id in shown]
         if not places:
             return None
         before, after = list(rendered[: places[0]]), list(rendered[places[-1] + 1 :])
         examples = [message for message in before if role_of(message) != "system"]
-        incoming = _named(after, call.messages)
+        incoming = _with_stored_ids(after, call.messages)
         if not self._is_history:
             incoming = [*call.messages, *(one for one in after if one.id not in new)]
         count = call.session.memory.counter_of(call.session.memory.budget).message
@@ -130,24 +132,24 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         return replace(call.request, incoming=incoming, options=fitted), examples
 
 
-def _finished(view: View, examples: list[BaseMessage]) -> PromptValue:
+def _prompt_value(view: View, examples: list[BaseMessage]) -> PromptValue:
     front = [message for message in view.messages if role_of(message) == "system"]
     body = view.messages[len(front) :]
     return ChatPromptValue(messages=[*front, *examples, *body])
 
 
-def _named(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
+def _with_stored_ids(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
     """Return rendered messages with the ids under which the same words will be stored."""
     ids = {str(message.content): message.id for message in said}
     return [
         message
         if message.id
-        else with_id(message.model_copy(update={"id": ids.get(str(message.content))}))
+        else ensure_id(message.model_copy(update={"id": ids.get(str(message.content))}))
         for message in rendered
     ]
 
 
-def with_prompts(
+def replace_prompts(
     runnable: Runnable[Any, Any], fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]]
 ) -> Runnable[Any, Any] | None:
     """Return the chain with each of its chat prompts replaced, wherever it stands; None for none.
@@ -158,41 +160,43 @@ def with_prompts(
     if isinstance(runnable, BaseChatPromptTemplate):
         return fitted(runnable)
     if isinstance(runnable, RunnableSequence):
-        steps = [with_prompts(step, fitted) for step in runnable.steps]
+        steps = [replace_prompts(step, fitted) for step in runnable.steps]
         if not any(steps):
             return None
         changed = [new or old for new, old in zip(steps, runnable.steps, strict=True)]
         return RunnableSequence(*changed, name=runnable.name)
-    update = _update(runnable, fitted)
+    update = _replaced_fields(runnable, fitted)
     if not update or not isinstance(runnable, BaseModel):
         return None
     return cast("Runnable[Any, Any]", runnable.model_copy(update=update))
 
 
-def _update(
+def _replaced_fields(
     runnable: Runnable[Any, Any], fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]]
 ) -> dict[str, Any]:
     """Return the fields of a composed runnable in which prompts were replaced."""
     if isinstance(runnable, RunnableBindingBase):
-        return _changed({"bound": runnable.bound}, fitted)
+        return _replaced_parts({"bound": runnable.bound}, fitted)
     if isinstance(runnable, RunnableAssign):
-        return _changed({"mapper": runnable.mapper}, fitted)
+        return _replaced_parts({"mapper": runnable.mapper}, fitted)
     if isinstance(runnable, RunnableParallel):
-        steps = _changed(dict(runnable.steps__), fitted)
+        steps = _replaced_parts(dict(runnable.steps__), fitted)
         return {"steps__": {**runnable.steps__, **steps}} if steps else {}
     if isinstance(runnable, RunnableWithFallbacks):
-        fallbacks = [with_prompts(one, fitted) or one for one in runnable.fallbacks]
-        return {**_changed({"runnable": runnable.runnable}, fitted), "fallbacks": fallbacks}
+        fallbacks = [replace_prompts(one, fitted) or one for one in runnable.fallbacks]
+        return {**_replaced_parts({"runnable": runnable.runnable}, fitted), "fallbacks": fallbacks}
     if isinstance(runnable, RunnableBranch):
-        branches = [(when, with_prompts(then, fitted) or then) for when, then in runnable.branches]
-        return {**_changed({"default": runnable.default}, fitted), "branches": branches}
+        branches = [
+            (when, replace_prompts(then, fitted) or then) for when, then in runnable.branches
+        ]
+        return {**_replaced_parts({"default": runnable.default}, fitted), "branches": branches}
     return {}
 
 
-def _changed(
+def _replaced_parts(
     parts: Mapping[str, Runnable[Any, Any]],
     fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
 ) -> dict[str, Any]:
     """Return those of the parts that hold a prompt, with it replaced."""
-    found = {name: with_prompts(part, fitted) for name, part in parts.items()}
+    found = {name: replace_prompts(part, fitted) for name, part in parts.items()}
     return {name: part for name, part in found.items() if part is not None}

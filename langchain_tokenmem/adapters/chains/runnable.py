@@ -1,4 +1,4 @@
-"""The door for chains of any shape: `with_token_memory` budgets the whole request."""
+"""`with_token_memory`: a runnable around a chain that budgets the whole request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg, format_tokens
-from langchain_tokenmem.adapters.chains.message_io import Keys, added_up, messages_of, with_id
-from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, with_prompts
+from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg
+from langchain_tokenmem.adapters.chains.message_io import (
+    MessageKeys,
+    add_chunks,
+    ensure_id,
+    to_messages,
+)
+from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, replace_prompts
+from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
@@ -77,33 +83,35 @@ def with_token_memory(
         runnable,
         memory or TokenMemory(),
         store or TranscriptStore(),
-        Keys(input_messages_key, history_messages_key, output_messages_key),
+        MessageKeys(input_messages_key, history_messages_key, output_messages_key),
         overhead_tokens,
     )
 
 
 class TokenMemoryRunnable(Runnable[Any, Any]):
-    """What `with_token_memory` returns."""
+    """A chain with a memory, as `with_token_memory` returns it."""
 
     def __init__(
         self,
         bound: Runnable[Any, Any],
         memory: TokenMemory,
         store: TranscriptStore,
-        keys: Keys,
+        keys: MessageKeys,
         overhead_tokens: int,
     ) -> None:
         self.bound = bound
         self.memory = memory
         self.store = store
         self._keys = keys
-        self._overhead = overhead_tokens + format_tokens(bound, memory)
+        counter = memory.counter_of(memory.budget)
+        response_format = bound_kwarg(bound, "response_format")
+        self._overhead = overhead_tokens + format_tokens(response_format, counter)
         self._tools = bound_kwarg(bound, "tools")
         self.name = "with_token_memory"
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What a call may name under `configurable`."""
+        """Fields that a call may name under `configurable`."""
         return [
             *self.bound.config_specs,
             ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),
@@ -199,7 +207,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Iterator[Any]:
-        value = added_up(list(pieces))
+        value = add_chunks(list(pieces))
         call = self._call_of(value, config)
         chain, given = self._prepared(value, call)
         chunks = []
@@ -207,7 +215,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         for chunk in chain.stream(given, child, **kwargs):
             chunks.append(chunk)
             yield chunk
-        self._store(call, added_up(chunks))
+        self._store(call, add_chunks(chunks))
 
     async def _atransform(
         self,
@@ -216,7 +224,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        value = added_up([piece async for piece in pieces])
+        value = add_chunks([piece async for piece in pieces])
         call = self._call_of(value, config)
         chain, given = await self._aprepared(value, call)
         chunks = []
@@ -224,7 +232,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         async for chunk in chain.astream(given, child, **kwargs):
             chunks.append(chunk)
             yield chunk
-        await self._astore(call, added_up(chunks))
+        await self._astore(call, add_chunks(chunks))
 
     def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
@@ -236,7 +244,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
             )
         session = StoredSession(self.memory, self.store, session_id, configurable.get("user_id"))
         given = value.get(self._keys.of_input(value)) if isinstance(value, dict) else value
-        messages = [with_id(message) for message in messages_of(given, HumanMessage)]
+        messages = [ensure_id(message) for message in to_messages(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
@@ -265,7 +273,7 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, call, place, is_history=bool(keys.history))
 
-        return with_prompts(self.bound, fitted) or self.bound, self._given(value, call, view)
+        return replace_prompts(self.bound, fitted) or self.bound, self._given(value, call, view)
 
     def _given(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
@@ -288,4 +296,4 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
         )
 
     def _said(self, call: ChainCall, output: Any) -> list[BaseMessage]:
-        return [*call.messages, *messages_of(self._keys.answer_in(output), AIMessage)]
+        return [*call.messages, *to_messages(self._keys.answer_in(output), AIMessage)]

@@ -1,4 +1,4 @@
-"""Covered messages on their way out of a graph's state: kept first, removed afterwards."""
+"""Archive of covered messages: stored first, then removed from a graph's state."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Leaving:
-    """What may leave a graph's state.
+class Removals:
+    """Messages that may be removed from a graph's state.
 
     Attributes:
-        removals: Orders to remove the messages, one by one.
+        messages: `RemoveMessage`s, one for each the messages, one by one.
         numbers: Their numbers in the transcript.
     """
 
-    removals: tuple[RemoveMessage, ...] = ()
+    messages: tuple[RemoveMessage, ...] = ()
     numbers: tuple[int, ...] = ()
 
 
-def archived(archive: Archive, messages: Sequence[BaseMessage], state: MemoryState) -> Leaving:
+def archive_covered(
+    archive: Archive, messages: Sequence[BaseMessage], state: MemoryState
+) -> Removals:
     """Keep everything up to the summary's pointer, and return what may leave the graph's state.
 
     That is what was read back as it was written, and neither a system message nor a pinned one
@@ -49,21 +51,21 @@ def archived(archive: Archive, messages: Sequence[BaseMessage], state: MemorySta
     """
     summary = state["summary"]
     if summary is None:
-        return Leaving()
+        return Removals()
     ids = [message.id for message in messages]
     if summary["covers_to"] not in ids:
-        return Leaving()
+        return Removals()
     covered = messages[: ids.index(summary["covers_to"])]
     spoken = [message for message in covered if role_of(message) != "system"]
     stays = {*state["kept"], None}
-    leaving = [m for m in spoken if m.id not in stays and not is_pinned(m)]
-    if not leaving:
-        return Leaving()
+    removable = [m for m in spoken if m.id not in stays and not is_pinned(m)]
+    if not removable:
+        return Removals()
     archive.store.add(archive.session_id, spoken, user_id=archive.user_id)
-    rows = archive.store.named(archive.session_id, [message.id or "" for message in leaving])
-    said = {message.id: digest_of(message) for message in leaving}
+    rows = archive.store.named(archive.session_id, [message.id or "" for message in removable])
+    said = {message.id: digest_of(message) for message in removable}
     kept = [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
-    return Leaving(
+    return Removals(
         tuple(RemoveMessage(id=row.message.id or "") for row in kept),
         tuple(row.seq for row in kept),
     )

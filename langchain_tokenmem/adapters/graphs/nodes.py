@@ -1,4 +1,4 @@
-"""The memory as nodes of a graph: plain Runnables from state to update."""
+"""Nodes of a LangGraph graph: Runnables from the state to an update of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
-from langchain_tokenmem.adapters.graphs.archive import Archive, Leaving, archived
+from langchain_tokenmem.adapters.graphs.archive import Archive, Removals, archive_covered
 from langchain_tokenmem.adapters.graphs.state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
 from langchain_tokenmem.adapters.run_context import (
     recall_scope,
@@ -23,7 +23,7 @@ from langchain_tokenmem.adapters.run_context import (
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.memory.recalled_blocks import with_numbers
+from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcripts.store import TranscriptStore
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -31,7 +31,7 @@ from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, t
 
 
 @dataclass(frozen=True)
-class _Keys:
+class _StateKeys:
     """State keys: the conversation, the view, the memory's own state."""
 
     messages: str
@@ -39,7 +39,7 @@ class _Keys:
     state: str
 
 
-class _Update(dict[str, Any]):
+class _StateUpdate(dict[str, Any]):
     """An update of a graph's state whose view is nobody's message.
 
     LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
@@ -85,7 +85,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
             "tools": tools,
             "overhead_tokens": overhead_tokens,
         }
-        self._keys = _Keys(input_messages_key, output_messages_key, state_key)
+        self._keys = _StateKeys(input_messages_key, output_messages_key, state_key)
 
     def invoke(
         self,
@@ -98,7 +98,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = take_turn(thread, request)
-        return self._update(thread, request, result, self._leaving(thread, result, config))
+        return self._update(thread, request, result, self._removals(thread, result, config))
 
     async def ainvoke(
         self,
@@ -111,8 +111,8 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = await atake_turn(thread, request)
-        leaving = await asyncio.to_thread(self._leaving, thread, result, config)
-        return self._update(thread, request, result, leaving)
+        removals = await asyncio.to_thread(self._removals, thread, result, config)
+        return self._update(thread, request, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         thread = GraphThread(
@@ -131,40 +131,40 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         """Return the instruction of a compaction that the agent asked for; None for none."""
         return (value_of(state, COMPACT_REQUESTS) or {}).get(self._keys.state) or None
 
-    def _leaving(
+    def _removals(
         self,
         thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
         result: TurnResult,  # noqa: ARG002
         config: RunnableConfig | None,  # noqa: ARG002
-    ) -> Leaving:
+    ) -> Removals:
         """Return what goes out of the graph's messages: nothing."""
-        return Leaving()
+        return Removals()
 
     def _update(
-        self, thread: GraphThread, request: TurnRequest, result: TurnResult, leaving: Leaving
+        self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
-        result = _without(result, leaving)
+        result = _with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self._keys.state)
-        update = _Update(self._keys.view)
+        update = _StateUpdate(self._keys.view)
         if self._is_last:
-            gone = {message.id for message in leaving.removals}
+            gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
             update[self._keys.view] = list(result.view.messages)
             update[STAMP_KEY] = stamp_of(left, result.state if result.changed else thread.state)
         if result.changed:
             update[self._keys.state] = result.state
-        if leaving.removals:
-            update[self._keys.messages] = list(leaving.removals)
+        if removals.messages:
+            update[self._keys.messages] = list(removals.messages)
         if request.instruction:
             update[COMPACT_REQUESTS] = {self._keys.state: REQUEST_DONE}
         return update
 
 
-def _without(result: TurnResult, leaving: Leaving) -> TurnResult:
+def _with_removals(result: TurnResult, removals: Removals) -> TurnResult:
     """Return the outcome of a turn whose state knows what has left the graph's messages."""
-    if not leaving.numbers:
+    if not removals.numbers:
         return result
-    pruned = with_numbers(result.state["pruned"], leaving.numbers)
+    pruned = add_to_ranges(result.state["pruned"], removals.numbers)
     return replace(result, state={**result.state, "pruned": pruned}, changed=True)
 
 
@@ -263,14 +263,14 @@ class CompactNode(_TurnNode):
     def _instruction(self, state: Any) -> None:
         """Leave the agent's request to a node that folds."""
 
-    def _leaving(
+    def _removals(
         self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
-    ) -> Leaving:
+    ) -> Removals:
         if self._archive is None:
-            return Leaving()
+            return Removals()
         archive = Archive(self._archive, *session_and_user(config))
-        found = archived(archive, thread.messages, result.state)
-        return found if self._prune else Leaving()
+        found = archive_covered(archive, thread.messages, result.state)
+        return found if self._prune else Removals()
 
 
 class RecallNode(_TurnNode):
