@@ -1,8 +1,8 @@
 """What recall costs as a history grows: a question by words, and a turn of the chat history.
 
 One user talks in sessions of 1,000 messages (Zipf's law, 30,000 words). At two sizes it prints the
-median of a question over everything of the user, and in one long session the median cost of a
-turn of the chat history: the question is stored, the view read, recall searched for the view, the answer
+median of a question over everything of the user, and in one long session the median cost of a turn
+of the chat history: the question is stored, the view read, recall searched for the view, the answer
 stored. Beside them, in the same run: plain FTS5 over the same messages, insert and question.
 
 Run: python benchmarks/recall_scale.py [--small 1000] [--large 3000]; promised for --large 100000
