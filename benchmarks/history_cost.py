@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
@@ -81,8 +82,12 @@ def main() -> None:
 
     peers = {
         name: median_seconds(
-            lambda counter=counter: trim_messages(
-                everything, max_tokens=WINDOW, token_counter=counter, strategy="last"
+            partial(
+                trim_messages,
+                everything,
+                max_tokens=WINDOW,
+                token_counter=counter,
+                strategy="last",
             ),
             3,
         )

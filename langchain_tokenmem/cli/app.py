@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,20 +20,9 @@ from langchain_tokenmem.cli.replay import ConversationReport, replay_conversatio
 from langchain_tokenmem.cli.report import (
     as_json,
     conversation_table,
-    jobs_failed,
-    jobs_table,
     summary_table,
     totals,
 )
-from langchain_tokenmem.cli.scripted import WatchedSummarizer
-
-
-class SummarizerChoice(StrEnum):
-    """Summarizers that a replay can use."""
-
-    extractive = "extractive"
-    scripted = "scripted"
-
 
 app = typer.Typer(
     name="tokenmem",
@@ -66,13 +54,6 @@ def replay(
     out: Annotated[
         Path | None, typer.Option(help="Folder for replay.jsonl, one line per conversation.")
     ] = None,
-    summarizer: Annotated[
-        SummarizerChoice,
-        typer.Option(help="Who writes summaries; `scripted` shows what a model is sent."),
-    ] = SummarizerChoice.extractive,
-    summarizer_window: Annotated[
-        int, typer.Option(help="Context window of the scripted summarizer, in tokens.")
-    ] = 4_000,
     *,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
@@ -87,10 +68,7 @@ def replay(
         conversations = load_conversations(file)
         budget = TokenBudget(context_window=window, model=model)
         counter = reference_counter(budget.model)
-        watched = WatchedSummarizer(summarizer_window, counter)
-        scripted = watched if summarizer is SummarizerChoice.scripted else None
-        memory = TokenMemory(budget, summarizer=scripted)
-        reports = _play(conversations, memory, counter, console)
+        reports = _play(conversations, TokenMemory(budget), counter, console)
     except (OSError, ValueError) as error:
         Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
@@ -100,9 +78,6 @@ def replay(
     found = totals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
-    if scripted is not None:
-        console.print()
-        console.print(jobs_table(scripted))
     _print_faults(reports, console, every=verbose)
     if out is not None:
         try:
@@ -110,8 +85,7 @@ def replay(
         except OSError as error:
             Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
             raise typer.Exit(2) from None
-    broken = found.failed or (scripted is not None and jobs_failed(scripted))
-    raise typer.Exit(int(broken))
+    raise typer.Exit(int(found.failed))
 
 
 def _play(

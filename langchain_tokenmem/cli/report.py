@@ -11,7 +11,6 @@ from typing import Any
 from rich.table import Table
 
 from langchain_tokenmem.cli.replay import CallReport, ConversationReport
-from langchain_tokenmem.cli.scripted import WatchedSummarizer
 from langchain_tokenmem.core.budget import TokenBudget
 
 
@@ -167,38 +166,6 @@ def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]
         ("time a call", f"{found.microseconds:,.0f} µs", "the memory's own, on average"),
         ("warnings", f"{found.warnings:,}", "given by the memory with its views"),
     ]
-
-
-def jobs_failed(watched: WatchedSummarizer) -> bool:
-    """Return whether a character was not read, read twice, or a prompt was too large."""
-    return any(
-        job.covered < job.evicted or job.surplus or job.largest > watched.window or job.fell_back
-        for job in watched.jobs
-    )
-
-
-def jobs_table(watched: WatchedSummarizer) -> Table:
-    """Return what the scripted summarizer was sent, as a table for a terminal."""
-    jobs = watched.jobs
-    evicted, covered = sum(job.evicted for job in jobs), sum(job.covered for job in jobs)
-    calls = sum(job.calls for job in jobs)
-    table = Table(title=f"Summarizer window {watched.window:,} tokens", box=None)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right")
-    table.add_column()
-    most = max((job.calls for job in jobs), default=0)
-    surplus = sum(job.surplus for job in jobs)
-    rows = [
-        ("summaries written", f"{len(jobs):,}", f"{sum(job.fell_back for job in jobs)} fell back"),
-        ("model calls", f"{calls:,}", f"{calls / max(1, len(jobs)):.2f} a summary, {most} at most"),
-        ("merges, retries", f"{sum(j.merges for j in jobs)}, {sum(j.retries for j in jobs)}", ""),
-        ("largest prompt", f"{max((j.largest for j in jobs), default=0):,}", "counted outside"),
-        ("evicted and read", _share(covered, evicted), f"{covered:,} of {evicted:,} characters"),
-        ("read twice", _zero(surplus), "characters beyond what was evicted"),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def conversation_table(reports: Sequence[ConversationReport]) -> Table:

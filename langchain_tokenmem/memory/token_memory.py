@@ -204,6 +204,26 @@ class TokenMemory(Closeable):
         """Do the same as `compact` without blocking the event loop."""
         return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
 
+    def compact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do `compact` and `view` in one go, which parses the conversation only once."""
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return run(work, self.summarizer)
+
+    async def acompact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do the same as `compact_and_view` without blocking the event loop."""
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return await arun(work, self.summarizer)
+
     def recalled(
         self,
         messages: Sequence[BaseMessage],

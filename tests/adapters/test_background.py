@@ -181,6 +181,7 @@ async def test_async_turns_do_not_wait_and_close_does(store):
     assert store.state("s").state["summary"]
 
 
+@pytest.mark.slow
 def test_asyncio_run_that_ends_right_after_a_turn_loses_no_summary(tmp_path):
     code = f"""
 import asyncio, time

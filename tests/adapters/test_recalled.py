@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -332,7 +332,6 @@ async def test_async_doors_recall_too(recall):
     assert FENCE in str(model.requests[-1][-1].content)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=40),
     window=st.integers(256, 2_000),

@@ -96,7 +96,7 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
 
 
 @given(st.data(), WINDOWS, PROFILES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings.default.max_examples * 5 // 2)
 def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profile):
     memory = memory_of(window, profile)
     history = data.draw(conversations())

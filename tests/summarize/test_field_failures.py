@@ -6,9 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.scripted import coverage
 from tests.fakes import CharCounter
 from tests.summarize.models import Scripted, parts_of
+from tests.summarize.watched import coverage
 
 
 def memory_of(model, window=2_000, **kwargs) -> TokenMemory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired
@@ -143,7 +144,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
-        work = self._call_model(self._call_of(request))
+        # Counting may read a vocabulary from disk first.
+        work = self._call_model(await asyncio.to_thread(self._call_of, request))
         asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
             try:

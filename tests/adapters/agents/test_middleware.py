@@ -202,6 +202,7 @@ class StreamingSummarizer(ListSummarizer):
 MODES = ["messages", "updates", "custom", "values", ["messages", "updates", "custom"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
@@ -217,6 +218,7 @@ async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
     assert "SECRET" not in repr(chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_S6_a_summarizing_model_streams_nothing_into_the_agents_messages(way):
     """With a real summarizing model behind the reply, at the hard limit and below it."""
@@ -637,6 +639,7 @@ def test_M9_a_fork_shows_nothing_of_the_later_branch():
     assert "Red" not in fork
 
 
+@pytest.mark.slow
 def test_strict_msgpack_without_a_warning(tmp_path):
     run_strictly(
         tmp_path,

@@ -80,6 +80,7 @@ def prompted(store, model=None, memory=None, prompt=PROMPT):
     )
 
 
+@pytest.mark.slow
 def test_a_prompted_chain_fits_its_whole_request_for_200_turns(store):
     memory, model = memory_of(1_500), Recorder(requests=[])
     chain = prompted(store, model, memory)
@@ -348,6 +349,7 @@ LONG = ChatPromptTemplate(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

@@ -230,6 +230,7 @@ def test_the_least_a_user_can_say():
     assert builder.compile().invoke({"messages": "hi"})["messages"][-1].content == "hello"
 
 
+@pytest.mark.slow
 def test_strict_msgpack_without_a_warning(tmp_path):
     run_strictly(
         tmp_path,

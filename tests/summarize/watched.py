@@ -1,4 +1,4 @@
-"""A scripted summarizing model, and a watch over what reaches it.
+"""A summarizer over a scripted model that records everything the model was sent.
 
 There is no language model here: the script carries every literal of what it reads forward, as a
 faithful model would. What counts is what it was sent, looked at from outside.
@@ -63,7 +63,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002  # LangChain's signature
+        stop: list[str] | None = None,  # LangChain's signature
         run_manager: CallbackManagerForLLMRun | None = None,
         **_kwargs: Any,
     ) -> ChatResult:
@@ -145,6 +145,14 @@ class WatchedSummarizer:
         if calls:  # none where the same batch was summarized before
             self.jobs.append(_job(request.messages, calls, summary, self.counter))
         return summary
+
+    @property
+    def failed(self) -> bool:
+        """Whether a character was not read, or read twice, or a prompt was too large."""
+        return any(
+            job.covered < job.evicted or job.surplus or job.largest > self.window or job.fell_back
+            for job in self.jobs
+        )
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize`; replay has no event loop to spare."""
