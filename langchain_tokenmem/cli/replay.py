@@ -14,8 +14,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
-from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut

@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
+from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
+from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
