@@ -14,17 +14,13 @@ from typing import Any, Unpack, get_args
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import (
-    ContextParts,
-    RequestCounter,
-    cached_count,
-    split_context,
-)
+from langchain_tokenmem.core.context_parts import ContextParts, split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
