@@ -3,8 +3,8 @@
 A conversation in a graph grows at its end, and its messages are the same objects from call to
 call. The cache keeps the groups of all but the newest turn with a copy of each message's fields.
 The next call compares fields, which is much cheaper than parsing (10,000 messages that are all in
-the window: 21 ms instead of 182 ms a call). Where a message is another object or was edited in
-place, everything is parsed again. The result is the same either way.
+the window: 10 ms of CPU time a call instead of 96 ms). Where a message is another object or was
+edited in place, everything is parsed again. The result is the same either way.
 """
 
 from __future__ import annotations
