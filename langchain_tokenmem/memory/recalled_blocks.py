@@ -39,7 +39,7 @@ class RecalledHit(Found, Protocol):
 
     @property
     def session_id(self) -> str | None:
-        """Where it was said; None for a document."""
+        """Session in which it was said; None for a document."""
         ...
 
     @property
