@@ -223,7 +223,9 @@ def test_doctor_with_the_wrong_key_deletes_nothing(tmp_path):
 
 
 def test_doctor_says_when_a_transcript_is_damaged_and_leaves_it(file):
-    change(file, "UPDATE tokenmem_messages SET body = 'x' WHERE seq = 2 AND session_key = '=ann'")
+    change(
+        file, "UPDATE tokenmem_messages SET message = '' WHERE seq = 2 AND session_key = '=ann'"
+    )
     done = RUN.invoke(app, ["doctor", str(file), "--repair"])
     assert done.exit_code == 1
     assert "transcript" in done.output

@@ -39,7 +39,7 @@ from langchain_tokenmem.storage.checkpoints.memory import MessageMemory
 from langchain_tokenmem.storage.checkpoints.records import Address, Draft
 from langchain_tokenmem.storage.checkpoints.retention import prune
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 

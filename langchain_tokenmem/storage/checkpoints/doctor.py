@@ -37,10 +37,10 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""

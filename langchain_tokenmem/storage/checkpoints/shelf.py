@@ -16,13 +16,22 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.contents import Adder, by_digest
 from langchain_tokenmem.storage.checkpoints.spaces import Space
 from langchain_tokenmem.storage.checkpoints.tables import contents
+from langchain_tokenmem.storage.checkpoints.thread_rows import owner_of_thread
 from langchain_tokenmem.storage.database.database import sqlite_driver
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.transcripts.appending import append_indexed, known_keys, times_said
-from langchain_tokenmem.storage.transcripts.encoded_message import Told, key_of, said_at
+from langchain_tokenmem.storage.transcripts.appending import (
+    append_indexed,
+    counts_by_hash,
+    hashes_by_key,
+)
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    EncodedMessage,
+    created_at_of,
+    key_of,
+)
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make, owner_of_thread
+from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make
 
 _MOVE = Statement(
     update(contents).where(
@@ -60,7 +69,7 @@ class _Telling(NamedTuple):
     """The same, written down."""
 
     digest: bytes
-    told: Told
+    told: EncodedMessage
     is_fresh: bool
 
 
@@ -155,7 +164,7 @@ class Shelf:
             return list(told)
         key = key_of(self._space.session_id)
         left = Counter(digest_of(one) for one in channel if not one.id)
-        left.subtract(times_said(self._connection, key, sorted(doubtful)))
+        left.subtract(counts_by_hash(self._connection, key, sorted(doubtful)))
         kept = []
         for one in reversed(told):
             left[one.told.digest] -= 1
@@ -163,7 +172,7 @@ class Shelf:
                 kept.append(one)
         return kept[::-1]
 
-    def _appended(self, told: Sequence[Told], now: datetime) -> list[TranscriptRow]:
+    def _appended(self, told: Sequence[EncodedMessage], now: datetime) -> list[TranscriptRow]:
         """Append what the transcript lacks, and return the rows of all that have an id."""
         if not told:
             return []
@@ -181,7 +190,7 @@ class Shelf:
         """Return where the transcript has messages: another task may have been faster."""
         ids = (one.message.id for one in waiting)
         names = {key_of(name): name for name in ids if isinstance(name, str) and name}
-        there = known_keys(self._connection, key_of(self._space.session_id), list(names))
+        there = hashes_by_key(self._connection, key_of(self._space.session_id), list(names))
         session = find(self._connection, self._space.session_id, None) if there else None
         if session is None:
             return {}
@@ -225,14 +234,16 @@ def _where_said(told: Iterable[_Telling], rows: Iterable[TranscriptRow]) -> dict
     said = {}
     for digest, one, _ in told:
         row = there.get(one.stored.id)
-        if row is not None and one.is_whole and row.message == one.written.read:
-            said[digest] = _Said(row.seq, one.written.read)
+        if row is not None and one.is_lossless and row.message == one.encoding.decoded:
+            said[digest] = _Said(row.seq, one.encoding.decoded)
     return said
 
 
-def _written(message: BaseMessage) -> Told | None:
+def _written(message: BaseMessage) -> EncodedMessage | None:
     try:
-        said_at(message, _ANY_TIME)
-        return Told(message).checked()
+        created_at_of(message, _ANY_TIME)
+        encoded = EncodedMessage(message)
+        _ = encoded.encoding  # raises where no message could be made from it again
     except ConfigurationError:
         return None
+    return encoded

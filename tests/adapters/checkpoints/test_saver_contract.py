@@ -303,15 +303,15 @@ def test_with_a_key_a_forged_transcript_is_noticed(store):
 
     (row,) = rows(store, "SELECT * FROM tokenmem_messages WHERE seq = 1")
     columns = dict(row._mapping)
-    columns["body"] = columns["body"].replace("pay 10", "pay 99")
+    columns["message"] = columns["message"].replace("pay 10", "pay 99")
     seal = columns.pop("checksum")
-    order = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
-    forged = checksum(columns[name] for name in order)
+    order = ("session_key", "seq", "message_key", "has_own_id", "content_hash", "created_at")
+    forged = checksum(columns[name] for name in (*order, "message"))
     assert forged != seal
     with store.database.writing("A test") as connection:
         connection.execute(
-            text("UPDATE tokenmem_messages SET body = :b, checksum = :c WHERE seq = 1"),
-            {"b": columns["body"], "c": forged},
+            text("UPDATE tokenmem_messages SET message = :b, checksum = :c WHERE seq = 1"),
+            {"b": columns["message"], "c": forged},
         )
     with pytest.raises(CorruptStoreError, match="changed"):
         TokenMemorySaver(store, key=b"0123456789abcdef").get_tuple(thread())
