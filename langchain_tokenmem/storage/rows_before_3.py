@@ -44,7 +44,7 @@ def rewrite_rows(connection: Connection, version: int) -> None:
 
 def _rewrite_checksums(connection: Connection, table: Table) -> None:
     names = [column.name for column in table.columns]
-    covered = {
+    covered: dict[str, list[str]] = {
         column: [name for name in names if name not in _NOT_COVERED]
         for column in ("checksum", "seal")
         if column in names
