@@ -30,13 +30,13 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     text_of,
     tuple_of,
 )
-from langchain_tokenmem.adapters.checkpoints.retention_rule import Policy
+from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
 from langchain_tokenmem.storage.checkpoints.memory import MessageMemory
-from langchain_tokenmem.storage.checkpoints.records import Address, Draft
+from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
 from langchain_tokenmem.storage.checkpoints.store import Checkpoints
 from langchain_tokenmem.storage.transcripts.store import TranscriptStore
@@ -117,7 +117,7 @@ class TokenMemorySaver(ThreadSaver):
         self._metadata_keys = frozenset(metadata_keys)
         self._raises = on_conflict == "raise"
         self._was_told = False
-        self._policy = Policy(keep_last, older_than, prune_every)
+        self._policy = RetentionPolicy(keep_last, older_than, prune_every)
         self._sweeps: set[asyncio.Task[None]] = set()
         self._checkpoints = Checkpoints(
             store.database,
@@ -180,7 +180,7 @@ class TokenMemorySaver(ThreadSaver):
         new_versions: ChannelVersions,
     ) -> tuple[RunnableConfig, bool]:
         address = address_of(config)
-        draft = Draft(
+        draft = NewCheckpoint(
             address,
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_tokenmem.adapters.checkpoints.async_methods import ThreadedSaver
-from langchain_tokenmem.adapters.checkpoints.retention_rule import rule_of
+from langchain_tokenmem.adapters.checkpoints.retention_policy import rule_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
 from langchain_tokenmem.storage.checkpoints.retention import delete_for_runs, prune
