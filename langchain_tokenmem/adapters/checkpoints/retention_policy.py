@@ -49,7 +49,9 @@ class RetentionPolicy:
 
     def rule(self, now: datetime) -> RetentionRule:
         """Return it as of now."""
-        return RetentionRule(self.keep_last, None if self.older_than is None else now - self.older_than)
+        return RetentionRule(
+            self.keep_last, None if self.older_than is None else now - self.older_than
+        )
 
 
 def rule_of(

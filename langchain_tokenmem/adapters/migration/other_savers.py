@@ -18,8 +18,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import every_checkpoint
 from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_of
+from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
 
 _STOCK = {
     "langgraph.checkpoint.sqlite": ("checkpoints", "writes", "?"),
@@ -103,7 +104,7 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
         store = saver._checkpoints  # noqa: SLF001  # what the saver itself reads with
         with store.database.reading("The list of threads") as connection:
             found = namespaces_of(connection, store.codec, None)
-        return sorted({namespace.thread_id for namespace in found if namespace.count})
+        return sorted({namespace.thread_id for namespace in found if namespace.checkpoint_count})
     tables = _tables(saver)
     if tables is None:
         named = {_configurable(found)["thread_id"] for found in saver.list(None)}
@@ -140,7 +141,7 @@ def _in_our_store(saver: ThreadSaver, thread: str) -> dict[Place, str | None]:
     store, found = saver._checkpoints, dict[Place, str | None]()  # noqa: SLF001  # as above
     with store.database.reading(f"Thread {thread!r}") as connection:
         for namespace in namespaces_of(connection, store.codec, thread):
-            with about(Address(thread, namespace.ns)):
+            with errors_about(Address(thread, namespace.ns)):
                 for one in every_checkpoint(connection, store.codec, namespace):
                     found[Place(namespace.ns, one.id)] = one.parent
     return found

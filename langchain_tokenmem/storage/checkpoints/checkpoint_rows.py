@@ -205,9 +205,7 @@ def _checked_key(codec: Codec, namespace_id: int, key: str, count: int, seal: by
     return key
 
 
-def all_checkpoints(
-    connection: Connection, codec: Codec, namespace_id: int
-) -> list[CheckpointRow]:
+def all_checkpoints(connection: Connection, codec: Codec, namespace_id: int) -> list[CheckpointRow]:
     """Return the checkpoints of a namespace that there are, oldest first."""
     query = (
         select(checkpoints)

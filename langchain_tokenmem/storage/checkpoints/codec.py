@@ -74,7 +74,8 @@ class Codec:
 
     def is_sealed(self, table: Table, row: Mapping[Any, Any]) -> bool:
         """Return whether the seal of a row fits its columns."""
-        return self.seal(row[name] for name in SEALED[table.name]) == row["seal"]
+        seal: bytes = row["seal"]
+        return self.seal(row[name] for name in SEALED[table.name]) == seal
 
     def unsealed(self, table: Table, row: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the columns of a row that its seal is over.

@@ -24,23 +24,26 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
-from langchain_tokenmem.storage.checkpoints import checkpoint_rows
-from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
+    checkpoint_keys,
+    find_checkpoint,
+)
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, namespaces_at
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.tables import (
     channel_values,
     checkpoints,
+    namespaces,
     thread_messages,
     thread_sessions,
-    namespaces,
     writes,
 )
+from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
 from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
@@ -114,7 +117,7 @@ class Examination:
     findings: tuple[Finding, ...]
 
 
-def examine(store: Checkpoints, progress: Progress | None = None) -> Examination:
+def examine(store: CheckpointReader, progress: Progress | None = None) -> Examination:
     """Read every row of every thread and say what cannot be read; nothing is changed.
 
     Raises:
@@ -125,7 +128,9 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
         findings = file_faults(connection)
         # Where the file itself is damaged, what is whole may look as if it were not.
         is_reliable = not any(finding.remedy == "" for finding in findings)
-        query = select(namespaces.c.namespace_id, namespaces.c.count).order_by(namespaces.c.namespace_id)
+        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count).order_by(
+            namespaces.c.namespace_id
+        )
         counts = {row[0]: row[1] for row in connection.execute(query)}
         for table, owner in OWNED:
             with _noting(findings, f"the table {table.name}"):
@@ -146,7 +151,7 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
                 thread = _shown(row["thread_id"])
                 threads.add(row["thread_key"])
                 findings += namespace_faults(store, connection, row)
-                done += len(checkpoint_rows.keys_of(connection, number))
+                done += len(checkpoint_keys(connection, number))
         except CorruptStoreError as error:  # such as a key that is no text any more
             findings.append(Finding(thread, "", "", str(error)))
         if progress is not None:
@@ -190,7 +195,7 @@ def _noting(findings: list[Finding], what: str) -> Iterator[None]:
 
 
 def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
-    """Find rows that belong to no thread: nobody reads them, and they take namespace."""
+    """Find rows that belong to no thread: nobody reads them, and they take space."""
     query = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
     count = connection.execute(query).scalar()
     what = f"{count} rows of {table.name} belong to no thread"
@@ -218,7 +223,9 @@ def row_of(connection: Connection, number: int) -> RowMapping | None:
     return connection.execute(query).mappings().one_or_none()
 
 
-def namespace_faults(store: Checkpoints, connection: Connection, row: RowMapping) -> list[Finding]:
+def namespace_faults(
+    store: CheckpointReader, connection: Connection, row: RowMapping
+) -> list[Finding]:
     """Return what is wrong with a namespace."""
     thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["namespace_id"]
     try:
@@ -226,14 +233,14 @@ def namespace_faults(store: Checkpoints, connection: Connection, row: RowMapping
         read_thread_session(connection, store.codec, namespace.thread_id, namespace.session_number)
     except (CorruptStoreError, ValueError) as error:
         return [Finding(thread, ns, "", f"what all of it hangs on is damaged: {error}")]
-    keys = checkpoint_rows.keys_of(connection, number)
+    keys = checkpoint_keys(connection, number)
     faults = {key: _fault(store, connection, namespace, key) for key in keys}
     bad = {key: fault for key, fault in faults.items() if fault is not None}
     # With nothing whole to go on from, a backup is worth more than an empty thread.
     hopeless = len(bad) == len(faults)
     found = []
-    if not len(keys) == len(faults) == namespace.count:
-        what = f"{namespace.count} checkpoints should be there, {len(faults)} different ones are"
+    if not len(keys) == len(faults) == namespace.checkpoint_count:
+        what = f"{namespace.checkpoint_count} checkpoints should be there, {len(faults)} different ones are"
         remedy = "" if hopeless else "goes on from those that are there"
         found.append(Finding(thread, ns, "", what, remedy, number))
     for key, fault in bad.items():
@@ -243,9 +250,11 @@ def namespace_faults(store: Checkpoints, connection: Connection, row: RowMapping
     return found
 
 
-def _fault(store: Checkpoints, connection: Connection, namespace: Namespace, key: str) -> str | None:
+def _fault(
+    store: CheckpointReader, connection: Connection, namespace: Namespace, key: str
+) -> str | None:
     try:
-        stored = checkpoint_rows.checkpoint_at(connection, store.codec, namespace.namespace_id, key)
+        stored = find_checkpoint(connection, store.codec, namespace.namespace_id, key)
         if stored is None:
             return _UNFOUND
         store.loaded(connection, namespace, stored)
@@ -264,7 +273,7 @@ def _damage_in(error: Exception) -> BaseException:
     return cause
 
 
-def _transcript(store: Checkpoints, name: str | bytes) -> list[Finding]:
+def _transcript(store: CheckpointReader, name: str | bytes) -> list[Finding]:
     session_id = _shown(name)
     try:
         with store.database.reading(f"Session {session_id!r}") as connection:

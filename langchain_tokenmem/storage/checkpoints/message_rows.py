@@ -91,9 +91,7 @@ class MessageRows:
         return found
 
     def _checked(self, statement: Statement, wanted: Sequence[Any]) -> list[dict[str, Any]]:
-        return [
-            self._codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)
-        ]
+        return [self._codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)]
 
     def _rows(self, statement: Statement, wanted: Sequence[Any]) -> list[Mapping[Any, Any]]:
         return [

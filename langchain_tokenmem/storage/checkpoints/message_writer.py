@@ -15,16 +15,24 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
+from langchain_tokenmem.storage.checkpoints.thread_rows import owner_of_thread
 from langchain_tokenmem.storage.database.database import sqlite_driver
 from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.transcripts.appending import append_indexed, known_keys, times_said
-from langchain_tokenmem.storage.transcripts.encoded_message import Told, key_of, said_at
+from langchain_tokenmem.storage.transcripts.appending import (
+    append_indexed,
+    counts_by_hash,
+    hashes_by_key,
+)
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    EncodedMessage,
+    created_at_of,
+    key_of,
+)
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
     find,
     find_or_make,
-    owner_of_thread,
 )
 
 _ANY_TIME = datetime.fromtimestamp(0, UTC)
@@ -42,7 +50,7 @@ class _Candidate(NamedTuple):
     """A message that the transcript may lack, and whether it is sure to."""
 
     digest: bytes
-    encoded: Told
+    encoded: EncodedMessage
     is_fresh: bool
 
     @property
@@ -114,10 +122,12 @@ class MessageWriter:
                 packed = self._codec.checked(self._codec.pack(message))
                 rows[digest] = self._rows.add(digest, None, packed)
         self._rows.flush()
-        return [self._place(rows.get(digest), seqs.get(digest), is_main) for digest in digests]
+        return [
+            self._place(rows.get(digest), seqs.get(digest), is_main=is_main) for digest in digests
+        ]
 
     def _place(
-        self, row: Mapping[str, Any] | None, found: tuple[int, BaseMessage] | None, is_main: bool
+        self, row: Mapping[str, Any] | None, found: tuple[int, BaseMessage] | None, *, is_main: bool
     ) -> Written:
         if row is None:
             return Written(found[0] if found else 0, is_final=True)
@@ -161,15 +171,15 @@ class MessageWriter:
         # Another task may have been faster, and an edit has the id of what was said first.
         new = {row.message.id for row in added}
         names = {key_of(one.id): one.id for one in candidates if one.id and one.id not in new}
-        there = known_keys(self._connection, session.key, list(names)) if names else {}
+        there = hashes_by_key(self._connection, session.key, list(names)) if names else {}
         known = read_named(self._connection, session, [names[key] for key in there])
         rows = {row.message.id: row for row in [*added, *known]}
         return {
-            one.digest: (rows[one.id].seq, one.encoded.written.read)
+            one.digest: (rows[one.id].seq, one.encoded.encoding.decoded)
             for one in candidates
             if one.id in rows
-            and one.encoded.is_whole
-            and rows[one.id].message == one.encoded.written.read
+            and one.encoded.is_lossless
+            and rows[one.id].message == one.encoded.encoding.decoded
         }
 
     def _unsaid(
@@ -181,7 +191,7 @@ class MessageWriter:
             return list(candidates)
         key = key_of(self._namespace.session_id)
         left = Counter(digest_of(one) for one in channel if not one.id)
-        left.subtract(times_said(self._connection, key, sorted(doubtful)))
+        left.subtract(counts_by_hash(self._connection, key, sorted(doubtful)))
         kept = []
         for one in reversed(candidates):
             left[one.encoded.digest] -= 1
@@ -207,8 +217,10 @@ def _candidates(waiting: Iterable[tuple[bytes, BaseMessage, bool]]) -> list[_Can
     found = []
     for digest, message, is_fresh in waiting:
         try:
-            said_at(message, _ANY_TIME)
-            found.append(_Candidate(digest, Told(message).checked(), is_fresh))
+            created_at_of(message, _ANY_TIME)
+            encoded = EncodedMessage(message)
+            _ = encoded.encoding  # raises where no message could be made from it again
         except ConfigurationError:
             continue
+        found.append(_Candidate(digest, encoded, is_fresh))
     return found

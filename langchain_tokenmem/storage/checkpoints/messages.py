@@ -198,9 +198,7 @@ class ThreadMessages:
         ]
 
     def _rows(self, connection: Connection, namespace: Namespace) -> MessageRows:
-        return MessageRows(
-            connection, self._codec, namespace.thread_id, namespace.session_number
-        )
+        return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
 
 
 def _own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:

@@ -101,7 +101,8 @@ def _hashed(key: str) -> str:
 
 
 _OWN = select(namespaces).where(
-    namespaces.c.thread_key == bindparam("thread"), namespaces.c.checkpoint_ns_key == bindparam("ns")
+    namespaces.c.thread_key == bindparam("thread"),
+    namespaces.c.checkpoint_ns_key == bindparam("ns"),
 )
 _FIND = Statement(_OWN)
 _FIND_LOCKED = Statement(_OWN.with_for_update())

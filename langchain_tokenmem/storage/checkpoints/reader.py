@@ -121,9 +121,7 @@ class CheckpointReader:
         """Return the values of pending writes."""
         return self._values(connection, namespace, [_Part(one.shape, one.refs) for one in writes])
 
-    def check_parts(
-        self, connection: Connection, namespace: Namespace, row: CheckpointRow
-    ) -> None:
+    def check_parts(self, connection: Connection, namespace: Namespace, row: CheckpointRow) -> None:
         """Raise if pending writes or large values of a checkpoint are damaged or missing."""
         read_writes(connection, self.codec, namespace.namespace_id, row)
         read_values(connection, self.codec, namespace.namespace_id, [*row.large.values()])

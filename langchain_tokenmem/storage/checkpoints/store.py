@@ -122,9 +122,7 @@ class CheckpointStore(CheckpointReader):
                 self._check_branch(namespace, id_, parent_id)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
             row = CheckpointRow(id_, parent_id, fields, new.metadata, write_count=write_count)
-            namespace = self._store_values(
-                connection, namespace, new, row, parent, values, stored
-            )
+            namespace = self._store_values(connection, namespace, new, row, parent, values, stored)
             save_checkpoint(connection, self.codec, number, row, is_new=old is None)
             if old is None:
                 namespace = namespace.with_new(id_, parent_id)
@@ -223,6 +221,7 @@ class CheckpointStore(CheckpointReader):
             insert_writes(connection, self.codec, number, key, [*new.values()], now)
             save_write_count(connection, self.codec, number, key, before, len(places))
         self.messages.committed(namespace, stored)
+
 
 def _time_of(text: Any) -> datetime:
     """Return the time of a checkpoint; the current one when it tells none."""

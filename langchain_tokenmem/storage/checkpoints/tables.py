@@ -18,7 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from langchain_tokenmem.storage.database.schema import metadata
+from langchain_tokenmem.storage.database.tables import metadata
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself in an INTEGER column only."""

@@ -85,9 +85,7 @@ def read_thread_session(
     return ThreadSession(number, thread_id, session_id, row["last_message_number"])
 
 
-def thread_sessions_of(
-    connection: Connection, codec: Codec, thread_id: str
-) -> list[ThreadSession]:
+def thread_sessions_of(connection: Connection, codec: Codec, thread_id: str) -> list[ThreadSession]:
     """Return every session of a thread."""
     query = select(thread_sessions.c.session_number).where(
         thread_sessions.c.thread_key == key_of(thread_id)

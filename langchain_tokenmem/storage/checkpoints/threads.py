@@ -35,20 +35,17 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     thread_sessions,
     writes,
 )
+from langchain_tokenmem.storage.checkpoints.thread_rows import drop_thread, sessions_of_threads
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
     damaged_thread,
     make_thread_session,
     thread_sessions_of,
 )
-from langchain_tokenmem.storage.erasing import (
-    drop_thread,
-    erase_sessions,
-    sessions_of_threads,
-)
+from langchain_tokenmem.storage.search_index.erasing import erase_sessions
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
-from langchain_tokenmem.storage.transcripts.encoded_message import Told, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, chunks, read_from
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, find_or_make, save
 
@@ -174,10 +171,10 @@ def append_rows(
     return session
 
 
-def _encoded(row: TranscriptRow) -> Told:
+def _encoded(row: TranscriptRow) -> EncodedMessage:
     if row.was_named:
-        return Told(row.message)
-    return Told(row.message.model_copy(update={"id": None}), row.message.id)
+        return EncodedMessage(row.message)
+    return EncodedMessage(row.message.model_copy(update={"id": None}), row.message.id)
 
 
 def _copy_rows(

@@ -172,7 +172,7 @@ def test_the_messages_of_stray_writes_go_with_them(store):
     saver.put_writes(place, [("other", HumanMessage("stray", id="s"))], "task")
     assert count(store, "checkpoint_contents") == 1
     later = datetime.now(UTC) + timedelta(hours=2)
-    retention.prune(saver._checkpoints, "t", retention.Rule(1, None), now=later)
+    retention.prune(saver._checkpoints, "t", retention.RetentionRule(1, None), now=later)
     assert count(store, "checkpoint_writes") == 0
     assert count(store, "checkpoint_contents") == 0
 
