@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.core.thread_names import BETWEEN
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints.spaces import hold_threads
+from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
 from langchain_tokenmem.storage.checkpoints.thread_rows import (
     drop_thread,
     sessions_of_threads,
@@ -30,7 +30,7 @@ def erase(
         StoreError: When the session is that of a sub-graph, which the thread's checkpoints need.
     """
     named = [] if session_id is None else [key_of(checked_id(session_id))]
-    hold_threads(
+    lock_threads(
         connection,
         threads_of_sessions(connection, named or session_keys(connection, None, user_id)),
     )

@@ -8,13 +8,13 @@ from sqlalchemy import Connection, delete, exists, select
 
 from langchain_tokenmem.core.thread_names import BETWEEN
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints.spaces import numbers_of
+from langchain_tokenmem.storage.checkpoints.namespaces import namespace_ids
 from langchain_tokenmem.storage.checkpoints.tables import (
-    blobs,
+    channel_values,
     checkpoints,
-    contents,
-    groups,
-    spaces,
+    namespaces,
+    thread_messages,
+    thread_sessions,
     writes,
 )
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
@@ -27,9 +27,9 @@ def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
     """Return who owns the sessions of a checkpointed thread; None where nobody does yet."""
     query = (
         select(sessions.c.user_id)
-        .join(groups, groups.c.session_key == sessions.c.session_key)
-        .where(groups.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
-        .order_by(groups.c.group_id)
+        .join(thread_sessions, thread_sessions.c.session_key == sessions.c.session_key)
+        .where(thread_sessions.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
+        .order_by(thread_sessions.c.session_number)
     )
     owner = connection.execute(query).scalars().first()
     return None if owner is None else unescaped(owner)
@@ -41,7 +41,7 @@ def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
     Raises:
         StoreError: When they do.
     """
-    found = exists().where(groups.c.session_key == row.key)
+    found = exists().where(thread_sessions.c.session_key == row.key)
     if connection.execute(select(found)).scalar():
         raise StoreError(
             f"Session {row.session_id!r} holds the messages of a checkpointed thread, which could "
@@ -55,7 +55,9 @@ def threads_of_sessions(connection: Connection, session_keys: Sequence[str]) -> 
         row.session_key: row.thread_key
         for some in chunks(session_keys)
         for row in connection.execute(
-            select(groups.c.session_key, groups.c.thread_key).where(groups.c.session_key.in_(some))
+            select(thread_sessions.c.session_key, thread_sessions.c.thread_key).where(
+                thread_sessions.c.session_key.in_(some)
+            )
         )
     }
     return sorted({found.get(key, key) for key in session_keys})
@@ -67,7 +69,7 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
         key
         for some in chunks(thread_keys)
         for key in connection.execute(
-            select(groups.c.session_key).where(groups.c.thread_key.in_(some))
+            select(thread_sessions.c.session_key).where(thread_sessions.c.thread_key.in_(some))
         ).scalars()
     }
     # A sub-graph without a checkpointer has a session and no checkpoints.
@@ -83,12 +85,14 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
 
 def drop_thread(connection: Connection, thread_key: str) -> int:
     """Delete the checkpoints of a thread; return how many there were."""
-    counts = dict.fromkeys((checkpoints, writes, blobs, spaces), 0)
-    for some in chunks(numbers_of(connection, thread_key)):
+    counts = dict.fromkeys((checkpoints, writes, channel_values, namespaces), 0)
+    for some in chunks(namespace_ids(connection, thread_key)):
         for table in counts:
-            mine = table.c.space_id.in_(some)
+            mine = table.c.namespace_id.in_(some)
             counts[table] += connection.execute(delete(table).where(mine)).rowcount
-    shared = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
-    connection.execute(delete(contents).where(contents.c.group_id.in_(shared)))
-    connection.execute(delete(groups).where(groups.c.thread_key == thread_key))
+    shared = select(thread_sessions.c.session_number).where(
+        thread_sessions.c.thread_key == thread_key
+    )
+    connection.execute(delete(thread_messages).where(thread_messages.c.session_number.in_(shared)))
+    connection.execute(delete(thread_sessions).where(thread_sessions.c.thread_key == thread_key))
     return counts[checkpoints]
