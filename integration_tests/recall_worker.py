@@ -45,14 +45,14 @@ def sentence(name: str) -> HumanMessage:
 def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     """Return what store and Chroma have, and what Chroma finds when it is asked for everything."""
     dense: Any = recall._dense
-    active = dense._keeper.generations.read().active
+    active = dense._collections.versions().active
     collection = dense._chroma.open(active.collection)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()
     question = dense.question("thing")
     for name in store.sessions():
         with store.index.reading(Scope(name)) as reader:
-            found |= {unit for unit, _ in collection.nearest(question, reader.reach, 10_000)}
+            found |= {unit for unit, _ in collection.nearest(question, reader.partitions, 10_000)}
     return {
         "ids": ids,
         "vectors": store.index.count_vectors(active.key),

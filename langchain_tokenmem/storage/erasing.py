@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, Table, delete, select
 
@@ -18,20 +18,8 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.database.schema import leases, messages, sessions
-from langchain_tokenmem.storage.search_index.postings import drop_entries
-from langchain_tokenmem.storage.search_index.shelves import (
-    Shelf,
-    find_shelf,
-    session_documents,
-    user_key,
-)
-from langchain_tokenmem.storage.search_index.tables import (
-    documents,
-    outbox,
-    owners,
-    shelves,
-    vectors,
-)
+from langchain_tokenmem.storage.search_index.deletion import delete_partitions
+from langchain_tokenmem.storage.search_index.partitions import partition_keys
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 from langchain_tokenmem.storage.transcripts.sessions import checked_id, find
@@ -60,21 +48,13 @@ def session_keys(connection: Connection, session_id: str | None, user_id: str | 
     return sorted(connection.execute(query).scalars())
 
 
-def shelf_keys(keys: Iterable[str], session_id: str | None, user_id: str | None) -> list[str]:
-    """Return the keys of the shelves of some sessions, and of a user without one."""
-    found = [key for one in keys for key in (one, session_documents(one))]
-    if session_id is None and user_id is not None:
-        found.append(user_key(user_id))
-    return found
-
-
 def erase(
     connection: Connection, session_id: str | None, user_id: str | None
 ) -> tuple[dict[str, int], list[int]]:
     """Delete everything of a session or a user, checkpoints of their threads included.
 
     Returns:
-        How many rows there were of each kind, and the numbers of the shelves that are gone.
+        How many rows there were of each kind, and the numbers of the partitions that are gone.
 
     Raises:
         ScopeError: When neither id is given, or the session belongs to another user.
@@ -94,7 +74,7 @@ def erase(
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})
-    counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
+    counts, gone = erase_sessions(connection, keys, partition_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     return counts, gone
 
@@ -132,27 +112,25 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
 
 
 def erase_sessions(
-    connection: Connection, keys: Sequence[str], on_shelves: Sequence[str] | None = None
+    connection: Connection, keys: Sequence[str], partitions: Sequence[str] | None = None
 ) -> tuple[dict[str, int], list[int]]:
     """Delete the messages, states, documents and index entries of sessions.
 
     Args:
         connection: In a transaction that writes.
         keys: Keys of the sessions.
-        on_shelves: Keys of their shelves; default: what belongs to the sessions themselves.
+        partitions: Keys of their partitions of the search index; default: those of the sessions.
 
     Returns:
-        How many rows there were of each kind, and the numbers of the shelves that are gone.
+        How many rows there were of each kind, and the numbers of the partitions that are gone.
     """
-    names = shelf_keys(keys, None, None) if on_shelves is None else on_shelves
-    found = [shelf for key in names if (shelf := find_shelf(connection, key)) is not None]
-    counts = _emptied(connection, names, found)
+    counts, gone = delete_partitions(connection, partitions or partition_keys(keys, None, None))
     for name, table in BY_SESSION:
         counts[name] = sum(
             connection.execute(delete(table).where(table.c.session_key == key)).rowcount
             for key in keys
         )
-    return counts, [shelf.number for shelf in found]
+    return counts, gone
 
 
 def drop_thread(connection: Connection, thread_key: str) -> int:
@@ -166,32 +144,3 @@ def drop_thread(connection: Connection, thread_key: str) -> int:
     connection.execute(delete(contents).where(contents.c.group_id.in_(shared)))
     connection.execute(delete(groups).where(groups.c.thread_key == thread_key))
     return counts[checkpoints]
-
-
-def _emptied(connection: Connection, keys: Sequence[str], found: Sequence[Shelf]) -> dict[str, int]:
-    counts = dict.fromkeys(("terms", "vectors", "documents", "outbox"), 0)
-    for shelf in found:
-        counts["terms"] += drop_entries(connection, shelf, 0)
-        counts["vectors"] += connection.execute(
-            delete(vectors).where(vectors.c.shelf == shelf.number)
-        ).rowcount
-        connection.execute(delete(shelves).where(shelves.c.shelf == shelf.number))
-    for key in keys:
-        for name, table in (("documents", documents), ("outbox", outbox)):
-            counts[name] += connection.execute(
-                delete(table).where(table.c.shelf_key == key)
-            ).rowcount
-    for owner in {shelf.owner for shelf in found}:
-        left = select(shelves.c.shelf).where(shelves.c.owner == owner).limit(1)
-        if connection.execute(left).first() is None:
-            connection.execute(delete(owners).where(owners.c.owner == owner))
-    return counts
-
-
-def empty_shelf(connection: Connection, session_key: str, last_seq: int) -> None:
-    """Delete the index entries of a session's messages; its documents stay."""
-    shelf = find_shelf(connection, session_key)
-    if shelf is not None:
-        drop_entries(connection, shelf, last_seq)
-        connection.execute(delete(vectors).where(vectors.c.shelf == shelf.number))
-    connection.execute(delete(outbox).where(outbox.c.shelf_key == session_key))

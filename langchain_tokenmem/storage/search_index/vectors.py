@@ -1,101 +1,127 @@
-"""The side of the vectors of a store's index, and its facts."""
+"""Embeddings as rows, so that no text is ever embedded twice by one model."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import vector_rows
-from langchain_tokenmem.storage.search_index.facts import fact, owe_everything, set_fact
-from langchain_tokenmem.storage.search_index.shelves import VECTORS, find_owner, settle
-from langchain_tokenmem.storage.search_index.sources import (
-    present_units,
-    shelf_to_write,
-    sources_from,
-)
+from sqlalchemy import Connection, delete, func, insert, select
+
+from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
+from langchain_tokenmem.storage.search_index.tables import partitions, vectors
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 
-class IndexVectors:
-    """Vectors and facts of an index; the part of `IndexStore` that knows nothing of words.
+def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, bytes]) -> None:
+    """Store the vectors of some units, in the place of earlier ones."""
+    for units in chunks(list(given)):
+        connection.execute(delete(vectors).where(*_at(fingerprint, units)))
+        rows = [
+            {
+                "partition_id": unpack_unit(unit)[0],
+                "fingerprint": fingerprint,
+                "unit": unit,
+                "checksum": _digest(unit, given[unit]),
+                "vector": given[unit],
+            }
+            for unit in units
+        ]
+        connection.execute(insert(vectors), rows)
 
-    Args:
-        database: The database of the transcripts.
+
+def read_vectors(
+    connection: Connection,
+    fingerprint: str,
+    within: ScopePartitions | None,
+    units: Sequence[int] | None = None,
+) -> dict[int, bytes]:
+    """Return the vectors of some units, or of all; a damaged row is as good as none."""
+    if units is None:
+        return _read(connection, _in_scope(fingerprint, within))
+    found: dict[int, bytes] = {}
+    for some in chunks(units):
+        found |= _read(connection, _at(fingerprint, some))
+    return found
+
+
+def _read(connection: Connection, conditions: Sequence[Any]) -> dict[int, bytes]:
+    query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector).where(*conditions)
+    rows = connection.execute(query.order_by(vectors.c.unit))
+    return {
+        unit: bytes(vector)
+        for unit, checksum, vector in rows
+        if checksum == _digest(unit, bytes(vector))
+    }
+
+
+def count_vectors(
+    connection: Connection,
+    fingerprint: str,
+    within: ScopePartitions | None,
+    most: int | None = None,
+) -> int:
+    """Return how many vectors of a model there are; counts no further than `most`.
+
+    Rows are large, and to count all of them all would be read.
     """
+    some = select(vectors.c.unit).where(*_in_scope(fingerprint, within)).limit(most).subquery()
+    return connection.execute(select(func.count()).select_from(some)).scalar_one()
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
-    def shelf_number(self, shelf_key: str) -> int | None:
-        """Return the number of a shelf; make it for a session that has none."""
-        with self._database.writing("The index of recall") as connection:
-            shelf = shelf_to_write(connection, shelf_key)
-            return None if shelf is None else shelf.number
+def vector_units(
+    connection: Connection,
+    fingerprint: str,
+    within: ScopePartitions | None,
+    *,
+    after: int = -1,
+    limit: int | None = None,
+) -> list[int]:
+    """Return the units that have a vector, in order, those after one of them."""
+    query = (
+        select(vectors.c.unit)
+        .where(
+            *_in_scope(fingerprint, within),
+            vectors.c.partition_id >= max(0, unpack_unit(after)[0]),
+            vectors.c.unit > after,
+        )
+        .order_by(vectors.c.partition_id, vectors.c.unit)
+        .limit(limit)
+    )
+    return list(connection.execute(query).scalars())
 
-    def owner_of(self, shelf: int) -> int | None:
-        """Return the number of the owner of a shelf."""
-        with self._database.reading("The index of recall") as connection:
-            return find_owner(connection, shelf)
 
-    def put_vectors(
-        self,
-        fingerprint: str,
-        vectors: Mapping[int, bytes],
-        *,
-        done: tuple[str, int] | None = None,
-    ) -> None:
-        """Store vectors by unit; with `done`, also that its shelf is taken in up to a number.
+def delete_vectors(connection: Connection, partition: int, seq: int | None = None) -> int:
+    """Delete the vectors of a partition, or of one number in it; return how many."""
+    query = delete(vectors).where(vectors.c.partition_id == partition)
+    if seq is not None:
+        first, last = pack_unit(partition, seq), pack_unit(partition, seq + 1)
+        query = query.where(vectors.c.unit >= first, vectors.c.unit < last)
+    return connection.execute(query).rowcount
 
-        Vectors of what is no longer there are left out.
 
-        Args:
-            fingerprint: Of the model.
-            vectors: float32, little-endian, by unit.
-            done: Key of the shelf, and the last of its numbers that is taken in; the outbox row
-                goes when no later one is there.
-        """
-        with self._database.writing("The vectors of recall") as connection:
-            # What was erased while its text was being embedded must not come back.
-            there = present_units(connection, vectors) if vectors else ()
-            kept = {unit: vectors[unit] for unit in vectors if unit in there}
-            vector_rows.put_vectors(connection, fingerprint, kept)
-            if done is not None:
-                _, last = sources_from(connection, done[0], done[1] + 1, 1)
-                settle(connection, VECTORS, done[0], done[1], last)
+def delete_vectors_of_model(connection: Connection, fingerprint: str) -> None:
+    """Delete all vectors of a model."""
+    connection.execute(delete(vectors).where(vectors.c.fingerprint == fingerprint))
 
-    def vectors_of(self, fingerprint: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, as far as there are any."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vectors_of(connection, fingerprint, units)
 
-    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
-        """Return the units that have a vector, in order, one page at a time."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vector_units(connection, fingerprint, after=after, limit=limit)
+def _in_scope(fingerprint: str, within: ScopePartitions | None) -> list[Any]:
+    own = [vectors.c.fingerprint == fingerprint]
+    if within is not None:
+        numbers: Any = within.partitions
+        if within.whole:
+            numbers = select(partitions.c.partition_id).where(partitions.c.owner_id == within.owner)
+        own.append(vectors.c.partition_id.in_(numbers))
+    return own
 
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors there are under a fingerprint."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.count_vectors(connection, fingerprint)
 
-    def drop_vectors(self, fingerprint: str) -> int:
-        """Delete the vectors of a model; return how many there were."""
-        with self._database.writing("The vectors of recall") as connection:
-            return vector_rows.drop_vectors(connection, fingerprint=fingerprint)
+def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
+    return [
+        vectors.c.fingerprint == fingerprint,
+        vectors.c.partition_id.in_(sorted({unpack_unit(unit)[0] for unit in units})),
+        vectors.c.unit.in_(units),
+    ]
 
-    def owe_vectors(self) -> None:
-        """Put every shelf into the outbox of the vectors, from its first number on."""
-        with self._database.writing("The outbox of recall") as connection:
-            owe_everything(connection, VECTORS)
 
-    # --- facts
-
-    def fact(self, name: str) -> Any:
-        """Return a fact about an index (plain JSON); None when it is not known."""
-        with self._database.reading("The facts of recall") as connection:
-            return fact(connection, name)
-
-    def set_fact(self, name: str, value: Any) -> None:
-        """Keep a fact; None forgets it."""
-        with self._database.writing("The facts of recall") as connection:
-            set_fact(connection, name, value)
+def _digest(unit: int, vector: bytes) -> str:
+    return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
