@@ -112,10 +112,11 @@ def test_vectors_as_rows(url):
         store.index.put_vectors("m", {pack_unit(number, 1): b"old"})
         store.index.put_vectors("m", units, done=(pending.partition_key, 2))
         assert store.index.pending("vectors") == []
-        assert store.index.read_vectors("m", list(units)) == units
-        assert store.index.read_vectors("other", list(units)) == {}
-        assert store.index.vector_units("m") == sorted(units)
-        assert store.index.count_vectors("m") == 2
+        with store.index.reading_vectors() as reader:
+            assert reader.vectors("m", list(units)) == units
+            assert reader.vectors("other", list(units)) == {}
+            assert reader.vector_units("m") == sorted(units)
+            assert reader.count_vectors("m") == 2
         with store.index.reading(Scope("s")) as reader:
             assert reader.vectors("m") == units
         assert store.index.drop_vectors("m") == 2

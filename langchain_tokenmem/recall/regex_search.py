@@ -44,7 +44,7 @@ def search_by_regex(
             if len(found) == limit:
                 break
         before = page[0].seq
-    return [_hit(source) for source in reversed(found)]
+    return [Hit.of(source, score=1.0) for source in reversed(found)]
 
 
 def _is_match(compiled: Any, text: str, seconds: float) -> bool:
@@ -57,16 +57,3 @@ def _is_match(compiled: Any, text: str, seconds: float) -> bool:
             f"more time (timeout_s=)."
         ) from None
     return found is not None
-
-
-def _hit(source: IndexSource) -> Hit:
-    return Hit(
-        message_id=source.source_id,
-        session_id=source.session_id,
-        text=source.text,
-        score=1.0,
-        role=source.role,
-        name=source.name,
-        created_at=source.created_at,
-        seq=source.seq,
-    )

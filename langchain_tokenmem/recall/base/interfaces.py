@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
@@ -54,8 +54,45 @@ class Hit:
     lexical: float = 0.0
     cosine: float | None = None
 
+    @classmethod
+    def of(cls, source: IndexSource, score: float, **more: Any) -> Self:
+        """Return a text as a hit."""
+        return cls(
+            message_id=source.source_id,
+            session_id=source.session_id,
+            score=score,
+            role=source.role,
+            name=source.name,
+            created_at=source.created_at,
+            seq=source.seq,
+            metadata=source.metadata,
+            **{"text": source.text, **more},
+        )
 
-class SearchIndexReader(Protocol):
+
+class VectorsReader(Protocol):
+    """One consistent picture of the vectors of a scope, or of the whole store."""
+
+    def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
+        """Return vectors by unit, all or those of some units: float32, little-endian."""
+        ...
+
+    def vector_units(
+        self, fingerprint: str, *, after: int = -1, limit: int | None = None
+    ) -> list[int]:
+        """Return the units that have a vector, in order, those after one of them."""
+        ...
+
+    def count_vectors(self, fingerprint: str, most: int | None = None) -> int:
+        """Return how many vectors there are; counts no further than `most`."""
+        ...
+
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        ...
+
+
+class SearchIndexReader(VectorsReader, Protocol):
     """One consistent picture of a scope."""
 
     partitions: ScopePartitions
@@ -74,22 +111,6 @@ class SearchIndexReader(Protocol):
 
     def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, list[Any]]:
         """Return (unit, tf, length) of terms in some units only."""
-        ...
-
-    def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
-        """Return the vectors in scope by unit, or those of some units: float32, little-endian."""
-        ...
-
-    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
-        """Return the units in scope that have a vector, in order, one page at a time."""
-        ...
-
-    def count_vectors(self, fingerprint: str, most: int) -> int:
-        """Return how many vectors are in scope; counts no further than `most`."""
-        ...
-
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
         ...
 
     def filter_units(
@@ -188,24 +209,12 @@ class SearchIndex(Protocol):
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
         """Note that a partition's vectors are taken in up to a number."""
 
-    def read_vectors(self, fingerprint: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, as far as there are any."""
-        ...
-
-    def vector_units(self, fingerprint: str) -> list[int]:
-        """Return all units that have a vector, in order."""
-        ...
-
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors there are of a model."""
+    def reading_vectors(self) -> AbstractContextManager[VectorsReader]:
+        """Give a consistent picture of all vectors, and of the properties."""
         ...
 
     def delete_vectors(self, fingerprint: str) -> None:
         """Delete the vectors of a model."""
-
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
-        ...
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
         """Set a property; with `enqueue_vectors`, all of the vectors have to be taken in again."""

@@ -162,20 +162,13 @@ class ResultSelection:
     def _hit(self, ranked: RankedUnit, source: IndexSource) -> Hit:
         parts = parts_of(indexable_text(source))
         number = min(unpack_unit(ranked.unit)[2], len(parts) - 1)
-        is_document = source.role == "document"
-        return Hit(
-            message_id=source.source_id,
-            session_id=source.session_id,
-            text=source.text if len(parts) == 1 else parts[number].text,
+        return Hit.of(
+            source,
             score=ranked.score,
-            role=source.role,
-            name=source.name,
-            created_at=source.created_at,
-            seq=source.seq,
+            text=source.text if len(parts) == 1 else parts[number].text,
             part=number,
             parts=len(parts),
-            document_id=source.source_id if is_document else None,
-            metadata=source.metadata,
+            document_id=source.source_id if source.role == "document" else None,
             lexical=ranked.share,
             cosine=ranked.cosine,
         )

@@ -146,11 +146,9 @@ class ChromaIndex:
                 # A forked child must not talk through its parent's connections, nor close them.
                 self._clients, self._collections = {}, {}
                 self._process = os.getpid()
-            name = collection if self._folder is not None else ""
+            name = "" if self._folder is None else collection
             if name not in self._clients:
-                self._clients[name] = self._ask(
-                    f"Opening {self.where}", lambda: self._made_client(name)
-                )
+                self._clients[name] = self._ask(lambda: self._made_client(name))
             return self._clients[name]  # type: ignore[no-any-return]
 
     def _made_client(self, name: str) -> ClientAPI:
@@ -172,21 +170,16 @@ class ChromaIndex:
             DamagedIndexError: When it must be made anew.
         """
         with self._opening:
-            if self._folder is not None:
-                self._folder.lock()
-                if not self._folder.path_of(name).exists():
-                    self._close_client(name)
-                    raise MissingIndexError(
-                        f"Collection {name} of {self.where} is not there. It is made anew from "
-                        f"the store."
-                    )
+            if self._folder is not None and not self._folder.has(name):
+                self._close_client(name)
+                raise MissingIndexError(
+                    f"Collection {name} of {self.where} is not there. It is made anew from the "
+                    f"store."
+                )
             client = self.connect(name)
             if name not in self._collections:
                 # Whatever function the stored configuration names is not loaded: None, always.
-                found = self._ask(
-                    f"Opening collection {name} of {self.where}",
-                    lambda: client.get_collection(name, embedding_function=None),
-                )
+                found = self._ask(lambda: client.get_collection(name, embedding_function=None))
                 collection = self._collection(client, found)
                 collection.count()
                 self._collections[name] = collection
@@ -198,19 +191,17 @@ class ChromaIndex:
         client = self.connect(name)
         options: dict[str, Any] = {} if self._cloud is not None else {"configuration": _GRAPH}
         made = self._ask(
-            f"Making collection {name} in {self.where}",
             lambda: client.create_collection(
                 name, embedding_function=None, metadata=dict(metadata), **options
-            ),
+            )
         )
         if self._folder is not None:
             self._folder.end_writing(name)
         return self._collection(client, made)
 
     def _collection(self, client: ClientAPI, found: Any) -> ChromaCollection:
-        about = f"Collection {found.name} of {self.where}"
-        batch_size = min(_BATCH_SIZE, int(self._ask(about, client.get_max_batch_size)))
-        return ChromaCollection(found, batch_size, lambda call: self._ask(about, call))
+        batch_size = min(_BATCH_SIZE, int(self._ask(client.get_max_batch_size)))
+        return ChromaCollection(found, batch_size, self._ask)
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
@@ -221,12 +212,9 @@ class ChromaIndex:
                 self._close_client(name)
                 self._folder.drop(name)
                 return
-            client = self.connect(name)
+            client = self.connect()
             with suppress(MissingIndexError):
-                self._ask(
-                    f"Deleting collection {name} of {self.where}",
-                    lambda: client.delete_collection(name),
-                )
+                self._ask(lambda: client.delete_collection(name))
 
     @contextmanager
     def writing(self, collection: str) -> Iterator[None]:
@@ -235,19 +223,18 @@ class ChromaIndex:
         if folder is None:
             yield
             return
-        about = f"Writing to collection {collection} of {self.where}"
-        self._ask(about, lambda: folder.begin_writing(collection))
+        self._ask(lambda: folder.begin_writing(collection))
         try:
             yield
         finally:
             with suppress(RecallError):
                 # Asked to count, Chroma brings its graph up to date: nothing is under way then.
                 self.open(collection).count()
-                self._ask(about, lambda: folder.end_writing(collection))
+                self._ask(lambda: folder.end_writing(collection))
 
-    def _ask(self, about: str, call: Callable[[], Any]) -> Any:
+    def _ask(self, call: Callable[[], Any]) -> Any:
         try:
-            return ask_chroma(about, call, self._timeout_s)
+            return ask_chroma(self.where, call, self._timeout_s)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
                 # The next one looks first whether the server is there.
@@ -259,16 +246,15 @@ class ChromaIndex:
         with self._opening:
             for name in list(self._clients):
                 self._close_client(name)
+            self._collections = {}
             if self._folder is not None:
                 self._folder.unlock()
 
     def _close_client(self, name: str) -> None:
         client = self._clients.pop(name, None)
         self._collections.pop(name, None)
-        if not name:
-            self._collections = {}
         if hasattr(client, "close"):  # since chromadb 1.5
-            self._ask(f"Closing {self.where}", client.close)
+            self._ask(client.close)
 
 
 def _check_answers(

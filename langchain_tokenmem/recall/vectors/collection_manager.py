@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader
+from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader, VectorsReader
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import (
     ChromaCollection,
@@ -90,7 +90,7 @@ class CollectionManager:
                 )
         return self._fingerprint
 
-    def versions(self, reader: SearchIndexReader | None = None) -> CollectionVersions:
+    def versions(self, reader: VectorsReader | None = None) -> CollectionVersions:
         """Return the collections that the store knows.
 
         Args:
@@ -99,7 +99,10 @@ class CollectionManager:
         Raises:
             RecallError: When it cannot be read.
         """
-        found = (reader or self._store).get_property(self._property) or {}
+        if reader is None:
+            with self._store.reading_vectors() as reader_of_all:
+                return self.versions(reader_of_all)
+        found = reader.get_property(self._property) or {}
         return CollectionVersions(_version(found.get("active")), _version(found.get("building")))
 
     def comparable(self, reader: SearchIndexReader) -> CollectionVersion | None:
@@ -234,12 +237,10 @@ class CollectionManager:
 
 
 def _version(plain: Any) -> CollectionVersion | None:
-    if not plain:
+    if plain is None:
         return None
     try:
-        return CollectionVersion(
-            str(plain["collection"]), Fingerprint.from_json(plain["fingerprint"])
-        )
-    except (KeyError, TypeError, RecallError) as error:
+        return CollectionVersion(plain["collection"], Fingerprint.from_json(plain["fingerprint"]))
+    except (KeyError, TypeError, ValueError) as error:
         logger.warning("The name of a collection cannot be read (%r); it is made anew.", error)
         return None

@@ -92,6 +92,11 @@ class EmbeddedFolder:
         """Return the folder of a collection."""
         return self.path / collection
 
+    def has(self, collection: str) -> bool:
+        """Return whether a collection is there, and was left whole; locks the folder."""
+        self.lock()
+        return self.path_of(collection).exists()
+
     def begin_writing(self, collection: str) -> None:
         """Note that a collection is being written to: a process that dies leaves it unfinished.
 

@@ -148,17 +148,12 @@ class Fingerprint:
         """Read what `to_json` wrote.
 
         Raises:
-            RecallError: When it is something else.
+            ValueError: When it is something else.
+            KeyError: The same.
+            TypeError: The same.
         """
-        try:
-            found: dict[str, Any] = json.loads(text)
-            probe = tuple(float(number) for number in found["probe"])
-            return cls(str(found["model"]), int(found["dimension"]), str(found["analyser"]), probe)
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecallError(
-                f"The fingerprint of the recall index cannot be read ({error}). Call "
-                f"recall.rebuild()."
-            ) from error
+        found: dict[str, Any] = json.loads(text)
+        return cls(**{**found, "probe": tuple(found["probe"])})
 
     def __str__(self) -> str:
         return f"{self.model} ({self.dimension} dimensions, texts by rules {self.analyser})"

@@ -103,7 +103,8 @@ class VectorIndexer:
             for source in found
             for part, text in texts_to_embed(source)
         }
-        known = self._store.read_vectors(key, list(texts))
+        with self._store.reading_vectors() as reader:
+            known = reader.vectors(key, list(texts))
         missing = [unit for unit in texts if unit not in known]
         for start in range(0, len(missing), self._batch):
             units = missing[start : start + self._batch]

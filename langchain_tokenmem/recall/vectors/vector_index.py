@@ -184,9 +184,12 @@ class VectorIndex(VectorSearch):
 
     def _reconcile(self, target: CollectionVersion, collection: ChromaCollection) -> int:
         """Remove what the store does not have; return how many vectors the collection lacks."""
-        if collection.count() == self._store.count_vectors(target.key):
-            return 0
-        found, expected = set(collection.units()), set(self._store.vector_units(target.key))
+        count = collection.count()
+        with self._store.reading_vectors() as reader:
+            if count == reader.count_vectors(target.key):
+                return 0
+            expected = set(reader.vector_units(target.key))
+        found = set(collection.units())
         with self._chroma.writing(target.collection):
             collection.remove(sorted(found - expected))
         return len(expected - found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
@@ -97,90 +98,6 @@ def _between(owner: Any, first: Any, last: Any) -> Any:
     return and_(terms.c.owner_id == owner, terms.c.unit >= first, terms.c.unit < last)
 
 
-def totals(connection: Connection, within: ScopePartitions) -> tuple[int, int]:
-    """Return how many units a scope has, and how many terms they have together."""
-    counted = select(func.sum(partitions.c.unit_count), func.sum(partitions.c.term_count))
-    row = connection.execute(counted.where(_in_scope(within))).one()
-    return int(row[0] or 0), int(row[1] or 0)
-
-
-def _in_scope(within: ScopePartitions) -> Any:
-    if within.whole:
-        return partitions.c.owner_id == within.owner
-    return partitions.c.partition_id.in_(within.partitions)
-
-
-def document_counts(
-    connection: Connection, within: ScopePartitions, wanted: Sequence[str]
-) -> dict[str, int]:
-    """Return in how many units each term occurs; a term of no unit in scope is left out.
-
-    Of a term that very many units have, the newest are counted, and the number is estimated from
-    how many units are as new.
-    """
-    found: dict[str, int] = {}
-    for term in wanted:
-        for bounds in _bounds(within):
-            given = {**bounds, "term": term, "most": _MOST_COUNTED}
-            count, oldest = connection.execute(_COUNT, given).one()
-            if count == _MOST_COUNTED:
-                count = _estimated(connection, within, count, oldest)
-            if count:
-                found[term] = found.get(term, 0) + count
-    return found
-
-
-def _estimated(connection: Connection, within: ScopePartitions, counted: int, oldest: int) -> int:
-    partition, seq, _ = unpack_unit(oldest)
-    rows = connection.execute(select(partitions).where(_in_scope(within))).all()
-    newer: int = sum(row.unit_count for row in rows if row.partition_id > partition)
-    newer += sum(
-        min(row.unit_count, row.indexed_to_seq - seq + 1)
-        for row in rows
-        if row.partition_id == partition
-    )
-    whole: int = sum(row.unit_count for row in rows)
-    return min(whole, round(counted * whole / max(newer, 1)))
-
-
-def newest_postings(
-    connection: Connection, within: ScopePartitions, wanted: Sequence[str], most: int
-) -> dict[str, Postings]:
-    """Return the postings of some terms; of one with more than `most`, the newest."""
-    found: dict[str, Postings] = {term: [] for term in wanted}
-    for bounds in _bounds(within):
-        for term in wanted:
-            given = {**bounds, "term": term, "most": most}
-            found[term] += connection.execute(_NEWEST, given).all()
-    return found
-
-
-def postings_of_units(
-    connection: Connection, within: ScopePartitions, wanted: Sequence[str], units: Sequence[int]
-) -> dict[str, Postings]:
-    """Return the postings of some terms in some units only."""
-    found: dict[str, Postings] = {term: [] for term in wanted}
-    for term in wanted:
-        for some in chunks(units):
-            given = {"owner": within.owner, "term": term, "units": some}
-            found[term] += connection.execute(_AT, given).all()
-    return found
-
-
-def _bounds(within: ScopePartitions) -> list[dict[str, int]]:
-    """Return the ranges of units that a scope covers."""
-    if within.whole:
-        return [{"owner": within.owner, "first": 0, "last": 1 << 62}]
-    return [
-        {
-            "owner": within.owner,
-            "first": number << PARTITION_SHIFT,
-            "last": (number + 1) << PARTITION_SHIFT,
-        }
-        for number in within.partitions
-    ]
-
-
 # Made once: a search asks them many times, and making one takes longer than many an answer.
 _NEWEST = (
     select(terms.c.unit, terms.c.occurrences, terms.c.unit_length)
@@ -198,3 +115,85 @@ _AT = select(terms.c.unit, terms.c.occurrences, terms.c.unit_length).where(
     terms.c.term == bindparam("term"),
     terms.c.unit.in_(bindparam("units", expanding=True)),
 )
+
+
+class PostingsReader:
+    """The postings of a scope.
+
+    Args:
+        connection: In a transaction.
+        partitions: The partitions that the scope covers.
+    """
+
+    def __init__(self, connection: Connection, partitions: ScopePartitions) -> None:
+        self._connection = connection
+        self.partitions = partitions
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many units are in scope, and how many terms they have together."""
+        counted = select(func.sum(partitions.c.unit_count), func.sum(partitions.c.term_count))
+        row = self._connection.execute(counted.where(self._in_scope())).one()
+        return int(row[0] or 0), int(row[1] or 0)
+
+    def _in_scope(self) -> Any:
+        if self.partitions.whole:
+            return partitions.c.owner_id == self.partitions.owner
+        return partitions.c.partition_id.in_(self.partitions.partitions)
+
+    def counts(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return in how many units in scope each term occurs; only of terms that do.
+
+        Of a term that very many units have, the newest are counted, and the number is estimated
+        from how many units are as new.
+        """
+        found: dict[str, int] = {}
+        for term, bounds in product(terms, self._bounds()):
+            given = {**bounds, "term": term, "most": _MOST_COUNTED}
+            count, oldest = self._connection.execute(_COUNT, given).one()
+            if count == _MOST_COUNTED:
+                count = self._estimated(count, oldest)
+            if count:
+                found[term] = found.get(term, 0) + count
+        return found
+
+    def _estimated(self, counted: int, oldest: int) -> int:
+        partition, seq, _ = unpack_unit(oldest)
+        rows = self._connection.execute(select(partitions).where(self._in_scope())).all()
+        newer: int = sum(row.unit_count for row in rows if row.partition_id > partition)
+        newer += sum(
+            min(row.unit_count, row.indexed_to_seq - seq + 1)
+            for row in rows
+            if row.partition_id == partition
+        )
+        whole: int = sum(row.unit_count for row in rows)
+        return min(whole, round(counted * whole / max(newer, 1)))
+
+    def postings(self, terms: Sequence[str], most: int) -> dict[str, Postings]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
+        found: dict[str, Postings] = {term: [] for term in terms}
+        for bounds, term in product(self._bounds(), terms):
+            given = {**bounds, "term": term, "most": most}
+            found[term] += self._connection.execute(_NEWEST, given).all()
+        return found
+
+    def postings_of(self, terms: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
+        """Return (unit, tf, length) of terms in some units only."""
+        found: dict[str, Postings] = {term: [] for term in terms}
+        for term, some in product(terms, chunks(units)):
+            given = {"owner": self.partitions.owner, "term": term, "units": some}
+            found[term] += self._connection.execute(_AT, given).all()
+        return found
+
+    def _bounds(self) -> list[dict[str, int]]:
+        """Return the ranges of units in scope."""
+        owner = self.partitions.owner
+        if self.partitions.whole:
+            return [{"owner": owner, "first": 0, "last": 1 << 62}]
+        return [
+            {
+                "owner": owner,
+                "first": number << PARTITION_SHIFT,
+                "last": (number + 1) << PARTITION_SHIFT,
+            }
+            for number in self.partitions.partitions
+        ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_tokenmem.storage.database.database import Database
@@ -12,7 +13,6 @@ from langchain_tokenmem.storage.search_index.outbox import (
     VECTORS,
     acknowledge,
     enqueue_everything,
-    get_property,
     set_property,
 )
 from langchain_tokenmem.storage.search_index.partitions import Partition, lock_partition
@@ -51,30 +51,16 @@ class StoredVectors:
             _, last = sources_from(connection, partition_key, done_to + 1, 1)
             acknowledge(connection, VECTORS, partition_key, done_to, last)
 
-    def read_vectors(self, fingerprint: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, as far as there are any."""
-        with self._database.reading(_ABOUT) as connection:
-            return vectors.read_vectors(connection, fingerprint, None, units)
-
-    def vector_units(self, fingerprint: str) -> list[int]:
-        """Return all units that have a vector, in order."""
-        with self._database.reading(_ABOUT) as connection:
-            return vectors.vector_units(connection, fingerprint, None)
-
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors there are of a model."""
-        with self._database.reading(_ABOUT) as connection:
-            return vectors.count_vectors(connection, fingerprint, None)
-
     def delete_vectors(self, fingerprint: str) -> None:
         """Delete the vectors of a model."""
         with self._database.writing(_ABOUT) as connection:
             vectors.delete_vectors_of_model(connection, fingerprint)
 
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
+    @contextmanager
+    def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
+        """Give a consistent picture of all vectors, and of the properties."""
         with self._database.reading(_ABOUT) as connection:
-            return get_property(connection, name)
+            yield vectors.VectorsReader(connection)
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
         """Set a property; with `enqueue_vectors`, all of the vectors have to be taken in again."""

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select
 
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
+from langchain_tokenmem.storage.search_index.outbox import get_property
 from langchain_tokenmem.storage.search_index.tables import partitions, vectors
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
@@ -30,67 +31,6 @@ def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, by
         connection.execute(insert(vectors), rows)
 
 
-def read_vectors(
-    connection: Connection,
-    fingerprint: str,
-    within: ScopePartitions | None,
-    units: Sequence[int] | None = None,
-) -> dict[int, bytes]:
-    """Return the vectors of some units, or of all; a damaged row is as good as none."""
-    if units is None:
-        return _read(connection, _in_scope(fingerprint, within))
-    found: dict[int, bytes] = {}
-    for some in chunks(units):
-        found |= _read(connection, _at(fingerprint, some))
-    return found
-
-
-def _read(connection: Connection, conditions: Sequence[Any]) -> dict[int, bytes]:
-    query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector).where(*conditions)
-    rows = connection.execute(query.order_by(vectors.c.unit))
-    return {
-        unit: bytes(vector)
-        for unit, checksum, vector in rows
-        if checksum == _digest(unit, bytes(vector))
-    }
-
-
-def count_vectors(
-    connection: Connection,
-    fingerprint: str,
-    within: ScopePartitions | None,
-    most: int | None = None,
-) -> int:
-    """Return how many vectors of a model there are; counts no further than `most`.
-
-    Rows are large, and to count all of them all would be read.
-    """
-    some = select(vectors.c.unit).where(*_in_scope(fingerprint, within)).limit(most).subquery()
-    return connection.execute(select(func.count()).select_from(some)).scalar_one()
-
-
-def vector_units(
-    connection: Connection,
-    fingerprint: str,
-    within: ScopePartitions | None,
-    *,
-    after: int = -1,
-    limit: int | None = None,
-) -> list[int]:
-    """Return the units that have a vector, in order, those after one of them."""
-    query = (
-        select(vectors.c.unit)
-        .where(
-            *_in_scope(fingerprint, within),
-            vectors.c.partition_id >= max(0, unpack_unit(after)[0]),
-            vectors.c.unit > after,
-        )
-        .order_by(vectors.c.partition_id, vectors.c.unit)
-        .limit(limit)
-    )
-    return list(connection.execute(query).scalars())
-
-
 def delete_vectors(connection: Connection, partition: int, seq: int | None = None) -> int:
     """Delete the vectors of a partition, or of one number in it; return how many."""
     query = delete(vectors).where(vectors.c.partition_id == partition)
@@ -105,16 +45,6 @@ def delete_vectors_of_model(connection: Connection, fingerprint: str) -> None:
     connection.execute(delete(vectors).where(vectors.c.fingerprint == fingerprint))
 
 
-def _in_scope(fingerprint: str, within: ScopePartitions | None) -> list[Any]:
-    own = [vectors.c.fingerprint == fingerprint]
-    if within is not None:
-        numbers: Any = within.partitions
-        if within.whole:
-            numbers = select(partitions.c.partition_id).where(partitions.c.owner_id == within.owner)
-        own.append(vectors.c.partition_id.in_(numbers))
-    return own
-
-
 def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
     return [
         vectors.c.fingerprint == fingerprint,
@@ -125,3 +55,73 @@ def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
 
 def _digest(unit: int, vector: bytes) -> str:
     return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
+
+
+class VectorsReader:
+    """The vectors of a scope, or of the whole store.
+
+    Args:
+        connection: In a transaction.
+        partitions: The partitions that the scope covers; None for all.
+    """
+
+    def __init__(self, connection: Connection, partitions: ScopePartitions | None = None) -> None:
+        self._connection = connection
+        self._within = partitions
+
+    def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
+        """Return vectors by unit, all or those of some units; a damaged row is as good as none."""
+        conditions = (
+            [self._of_model(fingerprint)]
+            if units is None
+            else [_at(fingerprint, some) for some in chunks(units)]
+        )
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        return {
+            unit: bytes(vector)
+            for condition in conditions
+            for unit, checksum, vector in self._connection.execute(
+                query.where(*condition).order_by(vectors.c.unit)
+            )
+            if checksum == _digest(unit, bytes(vector))
+        }
+
+    def vector_units(
+        self, fingerprint: str, *, after: int = -1, limit: int | None = None
+    ) -> list[int]:
+        """Return the units that have a vector, in order, those after one of them."""
+        query = (
+            select(vectors.c.unit)
+            .where(
+                *self._of_model(fingerprint),
+                vectors.c.partition_id >= max(0, unpack_unit(after)[0]),
+                vectors.c.unit > after,
+            )
+            .order_by(vectors.c.partition_id, vectors.c.unit)
+            .limit(limit)
+        )
+        return list(self._connection.execute(query).scalars())
+
+    def count_vectors(self, fingerprint: str, most: int | None = None) -> int:
+        """Return how many vectors there are; counts no further than `most`.
+
+        Rows are large, and to count all of them all would be read.
+        """
+        some = select(vectors.c.unit).where(*self._of_model(fingerprint)).limit(most).subquery()
+        query = select(func.count()).select_from(some)
+        return self._connection.execute(query).scalar_one()
+
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        return get_property(self._connection, name)
+
+    def _of_model(self, fingerprint: str) -> list[Any]:
+        own: list[Any] = [vectors.c.fingerprint == fingerprint]
+        if self._within is not None:
+            numbers: Any = self._within.partitions
+            if self._within.whole:
+                numbers = select(partitions.c.partition_id).where(
+                    partitions.c.owner_id == self._within.owner
+                )
+            own.append(vectors.c.partition_id.in_(numbers))
+        return own

@@ -54,7 +54,8 @@ def in_chroma(index: VectorIndex) -> dict[int, np.ndarray]:
 
 def in_store(index: VectorIndex, store: TranscriptStore) -> dict[int, bytes]:
     key = active(index).key
-    return store.index.read_vectors(key, store.index.vector_units(key))
+    with store.index.reading_vectors() as reader:
+        return reader.vectors(key)
 
 
 def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
@@ -348,7 +349,8 @@ def test_R5_what_is_erased_while_it_is_embedded_does_not_come_back(store, index,
     embeddings.embed_documents = erases
     index.index()
     index._worker.wait(20)
-    assert store.index.count_vectors(key) == 3
+    with store.index.reading_vectors() as reader:
+        assert reader.count_vectors(key) == 3
     assert len(in_chroma(index)) == 3
 
 

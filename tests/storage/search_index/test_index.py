@@ -191,7 +191,8 @@ def test_a_damaged_vector_is_as_good_as_none(file_store, path):
             "UPDATE tokenmem_vectors SET vector = ? WHERE unit = ?", (b"12345679", one)
         )
     connection.close()
-    assert file_store.index.read_vectors("model", [one, two]) == {two: b"abcdefgh"}
+    with file_store.index.reading_vectors() as reader:
+        assert reader.vectors("model", [one, two]) == {two: b"abcdefgh"}
 
 
 def test_a_damaged_index_is_made_anew(file_store, path):
@@ -209,10 +210,12 @@ def test_a_damaged_index_is_made_anew(file_store, path):
 
 
 def test_properties_are_kept_and_replaced(store):
-    assert store.index.get_property("x") is None
+    with store.index.reading_vectors() as reader:
+        assert reader.get_property("x") is None
     store.index.set_property("x", {"a": [1, "ü"]})
     store.index.set_property("x", {"a": [2, "ü"]})
-    assert store.index.get_property("x") == {"a": [2, "ü"]}
+    with store.index.reading_vectors() as reader:
+        assert reader.get_property("x") == {"a": [2, "ü"]}
 
 
 def test_the_mark_of_what_the_memory_added_is_kept():
