@@ -16,7 +16,7 @@ from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.erasing import erase
 from langchain_tokenmem.storage.schema_versions import SCHEMA
-from langchain_tokenmem.storage.search_index.erasing import empty_shelf
+from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
@@ -221,7 +221,7 @@ class TranscriptStore(SessionStates, Closing):
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
             )
             save(connection, emptied)
-            empty_shelf(connection, session.key, session.last_seq)
+            clear_messages(connection, session.key, session.last_seq)
         self._database.forget_deleted()
         self.index.tell(Change("cleared"))
         return session.count

@@ -1,4 +1,4 @@
-"""What of a text is indexed, and the overlapping parts that a long one is cut into."""
+"""Text of a message that is indexed, and the overlapping parts of a long one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import regex
 
 from langchain_tokenmem.core.inserted_text import RECALL_FENCE, SUMMARY_FENCE
-from langchain_tokenmem.core.search_units import MOST_PARTS, Source
+from langchain_tokenmem.core.search_units import MOST_PARTS, IndexSource
 
 FENCES = (SUMMARY_FENCE, RECALL_FENCE)
 """Fences of what the memory inserts into a request; it is never indexed."""
@@ -30,7 +30,7 @@ _BREAKS = regex.compile(r"\n\s*\n|\n|(?<=[.!?。\uff01\uff1f])\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextPart:
     """A part of a text.
 
     Attributes:
@@ -42,7 +42,7 @@ class Part:
     text: str
 
 
-def indexable_text(source: Source) -> str:
+def indexable_text(source: IndexSource) -> str:
     """Return what of a message is indexed: empty for system text and what the memory inserted."""
     if source.is_added or source.role not in _SPOKEN:
         return ""
@@ -60,27 +60,27 @@ def rough_tokens(text: str) -> int:
     return sum(1 for _ in _PIECES.finditer(text))
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str) -> list[TextPart]:
     """Return a text whole when it is short, else in overlapping parts.
 
     A part has about `PART_TOKENS` tokens and ends where a paragraph, a line or a sentence does, if
     one does in its second half. Texts of over 800,000 tokens have longer parts.
     """
     if len(text) <= PART_TOKENS:  # characters: no text has more tokens than that
-        return [Part(0, text)]
+        return [TextPart(0, text)]
     ends = [match.end() for match in _PIECES.finditer(text)]
     if len(ends) <= PART_TOKENS + OVERLAP_TOKENS:
-        return [Part(0, text)]
+        return [TextPart(0, text)]
     size = max(PART_TOKENS, 2 * len(ends) // MOST_PARTS)
     overlap = size * OVERLAP_TOKENS // PART_TOKENS
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     start = 0
     while True:
         if len(ends) - start <= size + overlap:
-            parts.append(Part(len(parts), text[_at(ends, start) :]))
+            parts.append(TextPart(len(parts), text[_at(ends, start) :]))
             return parts
         end = _end(text, ends, start, size)
-        parts.append(Part(len(parts), text[_at(ends, start) : _at(ends, end)]))
+        parts.append(TextPart(len(parts), text[_at(ends, start) : _at(ends, end)]))
         start = end - overlap
 
 

@@ -1,4 +1,4 @@
-"""What was said before recall was there: a little of it is taken in at once, the rest behind."""
+"""Backlog of the lexical index: a little is indexed before a search, the rest in the background."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.recall.interfaces import IndexStore
-from langchain_tokenmem.recall.worker import Worker
+from langchain_tokenmem.recall.base.interfaces import SearchIndex
+from langchain_tokenmem.recall.base.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ _PAUSE_SECONDS = 0.05
 """Time for other writers: who waits for SQLite's lock looks at it every now and then only."""
 
 
-class CatchUp:
-    """Sees to it that a search has the words of its scope, and never waits long for them.
+class LexicalBacklog:
+    """Indexes what was said before recall was there, so that no search waits long for it.
 
     The first search over a history that is not indexed takes in up to `AT_ONCE` messages, those of
     the session that asks first, and leaves the rest to a thread; until that is done, searches find
@@ -35,14 +35,14 @@ class CatchUp:
         store: `TranscriptStore.index`.
     """
 
-    def __init__(self, store: IndexStore) -> None:
+    def __init__(self, store: SearchIndex) -> None:
         self._store = store
         self._late: dict[Scope, None] = {}
         self._lock = threading.Lock()
         self._worker = Worker(self._work, "tokenmem-words")
 
-    def take_in(self, scope: Scope) -> None:
-        """Take in what a scope lacks, or have it taken in when that is much.
+    def index_scope(self, scope: Scope) -> None:
+        """Index what a scope lacks, or have it indexed behind when that is much.
 
         Raises:
             StoreError: When the store cannot be read or written.
@@ -91,6 +91,6 @@ class CatchUp:
         return self._worker.wait(seconds)
 
     def close(self) -> None:
-        """Stop after the batch that is being written; the rest stays owed."""
+        """Stop after the batch that is being written; the rest stays in the outbox."""
         self._worker.stop()
         self._worker.start()

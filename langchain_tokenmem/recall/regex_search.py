@@ -7,16 +7,16 @@ from typing import Any
 
 import regex
 
-from langchain_tokenmem.core.search_units import Scope, Source
+from langchain_tokenmem.core.search_units import IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.interfaces import Hit, IndexStore
+from langchain_tokenmem.recall.base.interfaces import Hit, SearchIndex
 
 _PAGE = 200
 """Messages that are read at a time."""
 
 
-def matches(
-    store: IndexStore,
+def search_by_regex(
+    store: SearchIndex,
     scope: Scope,
     pattern: str,
     *,
@@ -24,13 +24,13 @@ def matches(
     ignore_case: bool,
     timeout_s: float,
 ) -> list[Hit]:
-    """Return the newest messages that match, in order; the words of `Recall.history_search`."""
+    """Return the newest messages that match, in order; the options of `Recall.history_search`."""
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except regex.error as error:
         raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     left = timeout_s
-    found: list[Source] = []
+    found: list[IndexSource] = []
     before: int | None = None
     while len(found) < limit:
         page = store.history(scope, before, _PAGE)
@@ -44,7 +44,7 @@ def matches(
             if len(found) == limit:
                 break
         before = page[0].seq
-    return [_hit(source) for source in reversed(found)]
+    return [Hit.of(source, score=1.0) for source in reversed(found)]
 
 
 def _is_match(compiled: Any, text: str, seconds: float) -> bool:
@@ -57,16 +57,3 @@ def _is_match(compiled: Any, text: str, seconds: float) -> bool:
             f"more time (timeout_s=)."
         ) from None
     return found is not None
-
-
-def _hit(source: Source) -> Hit:
-    return Hit(
-        message_id=source.source_id,
-        session_id=source.session_id,
-        text=source.text,
-        score=1.0,
-        role=source.role,
-        name=source.name,
-        created_at=source.created_at,
-        seq=source.seq,
-    )

@@ -1,4 +1,4 @@
-"""One thread that works behind the turn, and ends when there is nothing to do."""
+"""Background thread that ends when there is nothing to do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from langchain_tokenmem.errors import TokenMemoryError
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 10.0
-"""How long the end of a process waits for the batch that is being written; the rest is owed."""
+"""Time that the end of a process waits for the batch that is being written."""
 
 
 class Worker:
     """Runs one piece of work in the background, again for as long as it was asked for meanwhile.
 
-    A failure is said once, until it has succeeded again. The thread is a daemon: a service that
+    A failure is logged once, until it has succeeded again. The thread is a daemon: a service that
     never answers must not keep a process alive.
 
     Args:

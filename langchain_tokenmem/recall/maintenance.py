@@ -1,23 +1,24 @@
-"""The upkeep of recall: documents, backlog, rebuilding, erasing."""
+"""Maintenance of the indexes: documents, backlog, rebuilding, erasing."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.recall.documents import as_source
-from langchain_tokenmem.recall.interfaces import Store
+from langchain_tokenmem.core.search_units import Change, IndexSource
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.vectors.dense_search import DenseIndex
 
 
-class Upkeep:
-    """What `Recall` does beside searching.
+class IndexMaintenance:
+    """The part of `Recall` that maintains its indexes.
 
     Args:
         store: The transcripts.
@@ -25,7 +26,9 @@ class Upkeep:
         dense: The index of meaning, where there is one.
     """
 
-    def __init__(self, store: Store, lexical: LexicalIndex, dense: DenseIndex | None) -> None:
+    def __init__(
+        self, store: SearchableStore, lexical: LexicalIndex, dense: DenseIndex | None
+    ) -> None:
         self.lexical = lexical
         self._store = store
         self._dense = dense
@@ -51,7 +54,7 @@ class Upkeep:
         Raises:
             ScopeError: When neither is named, or the session belongs to another user.
         """
-        sources = [as_source(each, session_id, user_id) for each in documents]
+        sources = [_as_source(each, session_id, user_id) for each in documents]
         if not sources and session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
         for source in sources:
@@ -92,7 +95,7 @@ class Upkeep:
         return await asyncio.to_thread(self.index)
 
     def backlog(self) -> dict[str, int]:
-        """Return how many shelves each index has not taken in whole: `lexical`, `vectors`."""
+        """Return how many partitions each index has not taken in whole: `lexical`, `vectors`."""
         found = self._store.index.backlog()
         return found if self._dense is not None else {"lexical": found["lexical"]}
 
@@ -119,10 +122,19 @@ class Upkeep:
             ScopeError: When neither id is given, or the session belongs to another user.
             RecallError: When Chroma could not delete; the store's part is done.
         """
-        gone = self._store.index.shelves_of(session_id=session_id, user_id=user_id)
-        counts = self._store.erase(session_id, user_id)
+        erased: list[int] = []
+
+        def note(change: Change) -> None:
+            if change.kind == "erased":
+                erased.extend(change.partitions)
+
+        stop = self._store.index.listen(note)
+        try:
+            counts = self._store.erase(session_id, user_id)
+        finally:
+            stop()
         if self._dense is not None:
-            counts["chroma"] = self._dense.forget(gone)
+            counts["chroma"] = self._dense.forget(erased)
         return counts
 
     async def aerase(
@@ -130,3 +142,27 @@ class Upkeep:
     ) -> dict[str, int]:
         """Do the same as `erase` without blocking the event loop."""
         return await asyncio.to_thread(self.erase, session_id, user_id)
+
+
+def _as_source(document: Document, session_id: str | None, user_id: str | None) -> IndexSource:
+    """Return a document as it is stored; without an id it gets one from what it says.
+
+    Raises:
+        ConfigurationError: When it is no document.
+    """
+    if not isinstance(document, Document):
+        raise ConfigurationError(
+            f"{type(document).__name__} is no document; make one with "
+            f"langchain_core.documents.Document(page_content=..., id=...)."
+        )
+    said = document.page_content.encode("utf-8", "surrogatepass")
+    return IndexSource(
+        seq=0,
+        text=document.page_content,
+        role="document",
+        created_at=datetime.now(UTC),
+        source_id=document.id or f"doc-{hashlib.blake2b(said, digest_size=16).hexdigest()}",
+        session_id=session_id,
+        user_id=user_id,
+        metadata=document.metadata,
+    )

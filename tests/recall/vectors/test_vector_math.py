@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.core.search_units import unit_number
+from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.recall.vectors.embeddings import unit_rows
-from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, without_names
+from langchain_tokenmem.recall.vectors.vector_math import blended, nearest
 
 places = st.sets(
     st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=25
@@ -24,15 +23,17 @@ def vectors_for(count: int, dim: int = 5, seed: int = 0) -> np.ndarray:
 def blended_slowly(chosen, vectors, share, reach):
     """The definition, one unit after the other."""
     means = {}
-    for shelf, seq, _ in chosen:
-        own = [v for (a, b, _), v in zip(chosen, vectors, strict=True) if (a, b) == (shelf, seq)]
-        means[shelf, seq] = unit_rows(np.sum(own, axis=0)[None])[0]
+    for partition, seq, _ in chosen:
+        own = [
+            v for (a, b, _), v in zip(chosen, vectors, strict=True) if (a, b) == (partition, seq)
+        ]
+        means[partition, seq] = unit_rows(np.sum(own, axis=0)[None])[0]
     made = []
-    for (shelf, seq, _), vector in zip(chosen, vectors, strict=True):
+    for (partition, seq, _), vector in zip(chosen, vectors, strict=True):
         around = [
-            means[shelf, seq + step]
+            means[partition, seq + step]
             for step in range(-reach, reach + 1)
-            if step and (shelf, seq + step) in means
+            if step and (partition, seq + step) in means
         ]
         context = unit_rows(np.sum(around, axis=0)[None])[0] if around else 0 * vector
         made.append((1 - share) * vector + share * context)
@@ -42,17 +43,17 @@ def blended_slowly(chosen, vectors, share, reach):
 @given(places, st.floats(0, 0.9), st.integers(0, 3))
 def test_the_fast_way_is_the_definition(chosen, share, reach):
     chosen = sorted(chosen)
-    units = np.array([unit_number(*place) for place in chosen], np.int64)
+    units = np.array([pack_unit(*place) for place in chosen], np.int64)
     vectors = vectors_for(len(chosen))
     expected = blended_slowly(chosen, vectors, share, reach)
     assert np.allclose(blended(units, vectors, share=share, reach=reach), expected, atol=1e-5)
 
 
 @given(places)
-def test_a_message_alone_on_its_shelf_stays_as_it_is_and_shelves_never_mix(chosen):
-    """The last number of a shelf and the first of the next one are no neighbours."""
-    alone = unit_number(9, 1)
-    units = [*(unit_number(*place) for place in sorted(chosen)), alone]
+def test_a_message_alone_in_its_partition_stays_as_it_is_and_partitions_never_mix(chosen):
+    """The last number of a partition and the first of the next one are no neighbours."""
+    alone = pack_unit(9, 1)
+    units = [*(pack_unit(*place) for place in sorted(chosen)), alone]
     vectors = vectors_for(len(units))
     found = blended(np.array(units, np.int64), vectors)
     assert np.allclose(found[-1], vectors[-1], atol=1e-6)
@@ -80,21 +81,3 @@ def test_ties_stand_in_the_order_of_their_numbers():
     vectors = np.ones((3, 2), np.float32) / np.sqrt(2)
     found = nearest(np.array([7, 3, 5]), vectors, vectors[0], 3)
     assert [unit for unit, _ in found] == [3, 5, 7]
-
-
-@pytest.mark.parametrize(
-    ("question", "names", "left"),
-    [
-        ("What did Anna say?", ["Anna"], "What did say?"),
-        ("Did anna meet BOB?", ["Anna", "Bob"], "Did meet ?"),
-        ("Annabel sings", ["Anna"], "Annabel sings"),
-        ("Anna Lee and Anna", ["Anna", "Anna Lee"], "and"),
-        ("Anna", ["Anna"], "Anna"),
-        ("Who is 李雷?", ["李雷"], "Who is ?"),
-        ("C++ or C?", ["C++"], "or C?"),
-        ("nothing", [], "nothing"),
-        ("nothing", ["", " "], "nothing"),
-    ],
-)
-def test_names_leave_the_question(question, names, left):
-    assert without_names(question, names) == left

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.recall import catching_up
+from langchain_tokenmem.recall.lexical import backlog
 from tests.recall.talk import FILLER, filled, talk
 from tests.recall.vectors.dense_helpers import CountingEmbeddings
 
@@ -22,8 +22,8 @@ def store(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(catching_up, "AT_ONCE", 200)
-    monkeypatch.setattr(catching_up, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(backlog, "AT_ONCE", 200)
+    monkeypatch.setattr(backlog, "_PAUSE_SECONDS", 0)
 
 
 def old(store, session_id, count, user_id=None):
@@ -36,17 +36,17 @@ def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_threa
 ):
     old(store, "s", 900)
     recall = Recall(store)
-    asleep = recall._catch_up._worker
+    asleep = recall._lexical_backlog._worker
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(asleep, "wake", lambda: None)
         assert recall.search("report 3", session_id="s", k=1)[0].message_id == "s3"
         assert recall.search("report 850", session_id="s", k=1, among={"s850"}) == []
         assert recall.backlog() == {"lexical": 1}
-        with store.index.reading(catching_up.Scope("s"), take_in=False) as reader:
+        with store.index.reading(backlog.Scope("s"), index_first=False) as reader:
             assert reader.totals()[0] == 200  # the second search did not take in more
     assert caplog.text.count("not indexed yet") == 1
     recall.search("report 850", session_id="s", k=1)
-    assert recall._catch_up.wait(30)
+    assert recall._lexical_backlog.wait(30)
     assert recall.backlog() == {"lexical": 0}
     assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
     recall.close()
@@ -64,7 +64,7 @@ def test_of_a_users_sessions_the_one_that_asks_comes_first(store, small, monkeyp
     for name in ("a", "b", "z"):
         old(store, name, 200, user_id="u")
     recall = Recall(store)
-    monkeypatch.setattr(recall._catch_up._worker, "wake", lambda: None)
+    monkeypatch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
     found = recall.search("z report 7", session_id="z", user_id="u", scope="user", k=1)
     assert found[0].message_id == "z7"
     assert recall.backlog() == {"lexical": 2}
@@ -74,11 +74,11 @@ def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, smal
     old(store, "s", 900)
     recall = Recall(store)
     with monkeypatch.context() as patch:
-        patch.setattr(recall._catch_up._worker, "wake", lambda: None)
+        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
         recall.search("report", session_id="s")
         store.add("s", talk("The walrus sleeps in the harbour.", start=5_000))
     recall.search("walrus", session_id="s")
-    assert recall._catch_up.wait(30)
+    assert recall._lexical_backlog.wait(30)
     assert recall.search("walrus", session_id="s", k=1)[0].message_id == "m5000"
     recall.close()
 
@@ -88,23 +88,23 @@ def test_a_scope_that_cannot_be_read_does_not_keep_the_others_waiting(store, sma
     old(store, "b", 500)
     recall = Recall(store)
     with monkeypatch.context() as patch:
-        patch.setattr(recall._catch_up._worker, "wake", lambda: None)
+        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
         recall.search("report", session_id="a")
         recall.search("report", session_id="b")
-    take_in = store.index.index_lexical
+    index_lexical = store.index.index_lexical
 
     def fail_for_a(scope=None, most=None):
         if scope is not None and scope.session_id == "a":
             raise StoreError("disk full")
-        return take_in(scope, most)
+        return index_lexical(scope, most)
 
     with monkeypatch.context() as patch:
         patch.setattr(store.index, "index_lexical", fail_for_a)
-        recall._catch_up._worker.wake()
-        assert recall._catch_up.wait(30)
-        assert [one.shelf_key for one in store.index.pending("lexical")] == ["=a"]
+        recall._lexical_backlog._worker.wake()
+        assert recall._lexical_backlog.wait(30)
+        assert [one.partition_key for one in store.index.pending("lexical")] == ["=a"]
     recall.search("report", session_id="a")
-    assert recall._catch_up.wait(30)
+    assert recall._lexical_backlog.wait(30)
     assert recall.backlog() == {"lexical": 0}
 
 
