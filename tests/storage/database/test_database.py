@@ -117,7 +117,7 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
     url = f"sqlite:///{path}"
     with TranscriptStore(url) as store, TranscriptStore(url) as other:
         store.add("s", turn(1))
-        kept = store.database._kept
+        kept = store.database._writer_connection
         assert kept is not None
         do = getattr(kept.dialect, f"do_{moment}")
 
