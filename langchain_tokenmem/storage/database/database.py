@@ -166,12 +166,20 @@ class Database:
                 engine = self._create_engine()
                 try:
                     with self._transaction(engine.execution_options(**_WRITER)) as connection:
-                        set_up(connection, self._schema, self._url.database or "")
+                        self._set_up(connection)
                 except BaseException:
                     engine.dispose()
                     raise
                 self._engine = engine
             return self._engine
+
+    def _set_up(self, connection: Connection) -> None:
+        version = set_up(connection, self._schema, self._url.database or "")
+        if version < self._schema.version:
+            # Alembic takes longer to import than the database to open.
+            from langchain_tokenmem.storage.database.upgrade import upgrade  # noqa: PLC0415
+
+            upgrade(connection, self._schema, version)
 
     def _reader(self) -> Engine:
         engine = self._open()
