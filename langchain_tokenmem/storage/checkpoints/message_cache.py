@@ -26,12 +26,12 @@ _WORTH = 16
 
 
 class FoundMessages(NamedTuple):
-    """What is cached of a list of messages.
+    """The cached messages of a list.
 
     Attributes:
-        begin: Cached messages that the list begins with, and that it still says; may be empty.
-        entries: What is cached of each message behind these, by their ids, and of those without
-            one by the very objects; whether it still says the same or not.
+        begin: Cached messages that the list begins with, unchanged; may be empty.
+        entries: The cached messages for those behind these, found by id, or by the very object
+            where there is none; the list may have changed what they say. None for unknown ones.
         fresh_from: Place behind the last known object: what follows was never said before. It is 0
             where no object is known.
     """
@@ -61,7 +61,7 @@ class _Session:
 
     @property
     def size(self) -> int:
-        """How many messages are kept; what the cache is bounded by."""
+        """The number of messages kept, by which the cache is bounded."""
         held = sum(len(known.entries) for known in self.objects)
         listed = sum(one.size for one in self.lists.values())
         return len(self.by_reference) + held + listed
@@ -127,7 +127,7 @@ class MessageCache:
         if fits:
             longest = max(fits, key=lambda one: one.size)
             size = longest.size
-            if all(one.id for one in messages[size:]) and longest.says(messages[:size]):
+            if all(one.id for one in messages[size:]) and longest.equals(messages[:size]):
                 begin, start = longest, size
         names = ((one.id, one) for one in messages[start:])
         entries = [session.by_id.get(name) if isinstance(name, str) else None for name, _ in names]

@@ -115,17 +115,18 @@ class CachedList:
         self._fields: list[dict[str, Any]] = []
         self._extras: list[Any] = []
         self._types: list[type] = []
-        self._add(list(entries))
+        self.add(list(entries))
 
     def extended(self, more: Sequence[CachedMessage]) -> CachedList:
         """Return the list with more at its end; no two threads may do that at the same time."""
         if len(self._fields) != self.size:  # another one goes on from here already
             return CachedList([*self.entries, *more])
         longer = copy.copy(self)
-        longer._add(more)
+        longer.add(more)
         return longer
 
-    def _add(self, more: Sequence[CachedMessage]) -> None:
+    def add(self, more: Sequence[CachedMessage]) -> None:
+        """Add messages at the end, before anybody else has the list."""
         messages: list[Any] = [entry.message for entry in more]
         self.size += len(more)
         self.has_ids = self.has_ids and all(one.id for one in messages)
@@ -147,7 +148,7 @@ class CachedList:
         """The messages."""
         return self._entries[: self.size]
 
-    def says(self, messages: Sequence[BaseMessage]) -> bool:
+    def equals(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether messages are the same as these; False where that cannot be told."""
         try:
             return (

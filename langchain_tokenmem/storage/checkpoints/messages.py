@@ -52,7 +52,7 @@ class _StoredList(NamedTuple):
 
 @dataclass
 class StoredMessages:
-    """What may be cached of a transaction once it is committed."""
+    """Messages that may be cached once their transaction is committed."""
 
     new: list[CachedMessage] = field(default_factory=list)
     lists: list[_StoredList] = field(default_factory=list)
