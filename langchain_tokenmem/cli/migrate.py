@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import TokenMemoryError
 
 
 class Kind(StrEnum):
-    """Whose tables the source has."""
+    """Kind of tables in the source."""
 
     auto = "auto"
     langgraph = "langgraph"

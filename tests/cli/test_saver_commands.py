@@ -72,7 +72,8 @@ def test_doctor_finds_nothing_in_a_sound_store(file):
 
 
 DAMAGES = {
-    "body": "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) WHERE checkpoint_key = ?",
+    "body": "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) "
+    "WHERE checkpoint_key = ?",
     "key": "UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x' "
     "WHERE checkpoint_key = ?",
     "bytes": "UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(checkpoint_key AS BLOB) "

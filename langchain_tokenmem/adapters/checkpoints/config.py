@@ -1,4 +1,4 @@
-"""What a saver reads from a config, and writes into one."""
+"""Reads the names in a LangGraph config, and writes configs and checkpoint tuples."""
 
 from __future__ import annotations
 
