@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_tokenmem.core.closeable import Closing
-from langchain_tokenmem.core.search_units import Change, Scope
+from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.interfaces import Hit, SearchableStore
+from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.base.text_parts import rough_tokens
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog

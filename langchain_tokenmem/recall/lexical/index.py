@@ -15,7 +15,7 @@ from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, sco
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How many postings a question may read, so that it answers in time.
+    """Limits of what a question may read, so that it is answered in time.
 
     Attributes:
         postings: Postings that are read whole, of the rarest terms first.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from langchain_tokenmem.core.search_units import PART_BITS, IndexSource, unpack_unit
-from langchain_tokenmem.recall.base.interfaces import Hit, SearchIndexReader
+from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
+from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Scores
@@ -42,7 +42,7 @@ class SearchOptions:
 
     @property
     def pool(self) -> int:
-        """How many units are read at a time."""
+        """Number of units that are read at a time."""
         return self.k + _POOL
 
 

@@ -40,7 +40,7 @@ _DEFAULT = "chroma-default"
 
 
 class ChromaIndex:
-    """Where the vectors of a `Recall` live, and what makes them.
+    """The place of the vectors of a `Recall`, and the model that makes them.
 
     Exactly one of `path`, `client`, `host` and `cloud` says where. The embedded mode is for one
     process at a time: a second one gets a `RecallError` that says how to run a server, and goes on
@@ -121,7 +121,7 @@ class ChromaIndex:
 
     @property
     def where(self) -> str:
-        """Where the vectors are, in words."""
+        """Place of the vectors, in words."""
         if self._path is not None:
             return f"the embedded Chroma in {self._path}"
         if self._cloud is not None:

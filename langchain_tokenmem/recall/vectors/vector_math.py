@@ -22,7 +22,7 @@ BLEND = 0.5
 """Share of the neighbours in a message's vector (lambda)."""
 
 NEIGHBOURS = 2
-"""How far neighbours stand at most, in messages of the same partition."""
+"""Distance of neighbours at most, in messages of the same partition."""
 
 
 def blended(
