@@ -139,11 +139,7 @@ class Recall(IndexMaintenance, Closing):
             ConfigurationError: When `k` is no whole number.
         """
         where = _scope(session_id, user_id, scope)
-        if not isinstance(k, int):
-            raise ConfigurationError(f"k is {k!r}; it is how many hits are wanted, a whole number.")
-        if not query.strip() or k < 1:
-            return []
-        wanted = SearchOptions(
+        options = SearchOptions(
             k=k,
             max_tokens=max_tokens,
             exclude=exclude,
@@ -152,9 +148,11 @@ class Recall(IndexMaintenance, Closing):
             cost=_checked_counter(count_tokens or self.count_tokens),
             line_tokens=_LINE_TOKENS,
         )
+        if not query.strip() or k < 1:
+            return []
         try:
             self._lexical_backlog.index_scope(where)
-            return self._search(query, where, wanted)
+            return self._search(query, where, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 

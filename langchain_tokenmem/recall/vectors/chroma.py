@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
-_BATCH_SIZE = 1_000
-"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
-
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
 """Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (FACTS.md)."""
 
@@ -130,8 +127,8 @@ class ChromaIndex:
             return f"the Chroma server at {self._server['host']}:{self._server['port']}"
         return "the given Chroma client"
 
-    def connect(self, collection: str = "") -> ClientAPI:
-        """Return the client, opened on first use; embedded, each collection has one of its own.
+    def connect(self, collection: str) -> ClientAPI:
+        """Return the client of a collection, opened on first use; embedded ones have their own.
 
         Raises:
             RecallError: When chromadb cannot be imported, when another process has the folder, or
@@ -151,16 +148,15 @@ class ChromaIndex:
                 self._clients[name] = self._ask(lambda: self._made_client(name))
             return self._clients[name]  # type: ignore[no-any-return]
 
-    def _made_client(self, name: str) -> ClientAPI:
+    def _made_client(self, name: str) -> Any:
         chromadb = _imported()
         settings = chromadb.config.Settings(anonymized_telemetry=False)
         if self._folder is not None:
-            path = str(self._folder.path_of(name))
-            return chromadb.PersistentClient(path, settings=settings)  # type: ignore[no-any-return]
+            return chromadb.PersistentClient(str(self._folder.path_of(name)), settings=settings)
         if self._cloud is not None:
-            return chromadb.CloudClient(settings=settings, **self._cloud)  # type: ignore[no-any-return]
+            return chromadb.CloudClient(settings=settings, **self._cloud)
         _check_answers(**self._server, timeout_s=self._timeout_s)
-        return chromadb.HttpClient(settings=settings, **self._server)  # type: ignore[no-any-return]
+        return chromadb.HttpClient(settings=settings, **self._server)
 
     def open(self, name: str) -> ChromaCollection:
         """Return a collection that works.
@@ -172,15 +168,13 @@ class ChromaIndex:
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
                 self._close_client(name)
-                raise MissingIndexError(
-                    f"Collection {name} of {self.where} is not there. It is made anew from the "
-                    f"store."
-                )
+                said = f"Collection {name} of {self.where} is not there"
+                raise MissingIndexError(f"{said}. It is made anew from the store.")
             client = self.connect(name)
             if name not in self._collections:
                 # Whatever function the stored configuration names is not loaded: None, always.
                 found = self._ask(lambda: client.get_collection(name, embedding_function=None))
-                collection = self._collection(client, found)
+                collection = ChromaCollection(found, client, self._ask)
                 collection.count()
                 self._collections[name] = collection
             return self._collections[name]
@@ -197,11 +191,7 @@ class ChromaIndex:
         )
         if self._folder is not None:
             self._folder.end_writing(name)
-        return self._collection(client, made)
-
-    def _collection(self, client: ClientAPI, found: Any) -> ChromaCollection:
-        batch_size = min(_BATCH_SIZE, int(self._ask(client.get_max_batch_size)))
-        return ChromaCollection(found, batch_size, self._ask)
+        return ChromaCollection(made, client, self._ask)
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
@@ -212,7 +202,7 @@ class ChromaIndex:
                 self._close_client(name)
                 self._folder.drop(name)
                 return
-            client = self.connect()
+            client = self.connect(name)
             with suppress(MissingIndexError):
                 self._ask(lambda: client.delete_collection(name))
 

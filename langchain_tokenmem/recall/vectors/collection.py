@@ -19,6 +19,10 @@ Ask = Callable[[Callable[[], Any]], Any]
 """Calls Chroma and raises its errors in our own words."""
 
 
+_BATCH_SIZE = 1_000
+"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
+
+
 class DamagedIndexError(RecallError):
     """A collection that answers with an error of its own: it is made anew from the store."""
 
@@ -34,14 +38,14 @@ class ChromaCollection:
 
     Args:
         collection: Chroma's own object.
-        batch_size: Most vectors in one request.
+        client: Of Chroma, for its bounds.
         ask: Calls Chroma.
     """
 
-    def __init__(self, collection: Any, batch_size: int, ask: Ask) -> None:
+    def __init__(self, collection: Any, client: Any, ask: Ask) -> None:
         self._collection = collection
-        self._batch_size = batch_size
         self._ask = ask
+        self._batch_size = min(_BATCH_SIZE, int(ask(client.get_max_batch_size)))
 
     def put(self, units: Numbers, vectors: Vectors, owner: int) -> None:
         """Store vectors, in the place of earlier ones of the same units."""
