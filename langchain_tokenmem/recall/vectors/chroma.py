@@ -20,8 +20,8 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    MissingIndexError,
     ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
@@ -162,14 +162,13 @@ class ChromaIndex:
         """Return a collection that works.
 
         Raises:
-            MissingIndexError: When there is none of this name.
-            DamagedIndexError: When it must be made anew.
+            BrokenCollectionError: When there is none of this name, or it does not work.
         """
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
                 self._close_client(name)
                 said = f"Collection {name} of {self.where} is not there"
-                raise MissingIndexError(f"{said}. It is made anew from the store.")
+                raise BrokenCollectionError(f"{said}. It is made anew from the store.")
             client = self.connect(name)
             if name not in self._collections:
                 # Whatever function the stored configuration names is not loaded: None, always.
@@ -203,7 +202,7 @@ class ChromaIndex:
                 self._folder.drop(name)
                 return
             client = self.connect(name)
-            with suppress(MissingIndexError):
+            with suppress(BrokenCollectionError):
                 self._ask(lambda: client.delete_collection(name))
 
     @contextmanager

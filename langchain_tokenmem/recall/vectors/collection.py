@@ -23,12 +23,8 @@ _BATCH_SIZE = 1_000
 """Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
 
 
-class DamagedIndexError(RecallError):
-    """A collection that answers with an error of its own: it is made anew from the store."""
-
-
-class MissingIndexError(RecallError):
-    """A collection that is not there (any more)."""
+class BrokenCollectionError(RecallError):
+    """A collection that is not there, or answers with an error of its own: it is made anew."""
 
 
 class ChromaCollection:
@@ -145,14 +141,10 @@ def _in_time(call: Callable[[], T], seconds: float) -> T:
 def _as_ours(error: BaseException, about: str) -> RecallError:
     said = f"{type(error).__name__}: {error}"[:300]
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "NotFoundError" in kinds:
-        return MissingIndexError(
-            f"{about}: it is not there ({said}). It is made anew from the store."
-        )
-    if "InternalError" in kinds or "PanicException" in kinds:
-        return DamagedIndexError(
-            f"{about}: it answers with an error ({said}). It is made anew from the store; until "
-            f"then recall is lexical."
+    if kinds & {"NotFoundError", "InternalError", "PanicException"}:
+        return BrokenCollectionError(
+            f"{about}: a collection is broken ({said}). It is made anew from the store; until then "
+            f"recall is lexical."
         )
     return RecallError(
         f"{about}: it cannot be used now ({said}). Recall is lexical until it can; messages wait "

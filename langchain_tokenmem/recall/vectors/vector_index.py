@@ -16,11 +16,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader
 from langchain_tokenmem.recall.base.worker import Worker
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import (
-    ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
-)
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
@@ -74,7 +70,7 @@ class VectorIndex(VectorSearch):
         """Return the units nearest in meaning; a collection that fails is made anew behind it."""
         try:
             return super().search(question, reader, k)
-        except (MissingIndexError, DamagedIndexError):
+        except BrokenCollectionError:
             self._is_compared = False
             self._worker.wake()
             raise
@@ -108,8 +104,11 @@ class VectorIndex(VectorSearch):
     def _take_in(self, *, progress: bool = False) -> int:
         target, collection = self._collections.target()
         embedded = self._fill(target, collection, progress=progress)
-        if self._is_done() and not self._is_compared:
+        if not self._is_done():
+            return embedded
+        if not self._is_compared:
             lacking = self._reconcile(target, collection)
+            self._is_compared = True
             # What another process has embedded meanwhile stands in the outbox.
             if lacking and self._is_done():
                 logger.warning(
@@ -118,11 +117,8 @@ class VectorIndex(VectorSearch):
                     lacking,
                 )
                 self._collections.start(target.fingerprint)
-                target, collection = self._collections.target()
-                embedded += self._fill(target, collection, progress=progress)
-            self._is_compared = self._is_done()
-        if self._is_done():
-            self._collections.finish(target)
+                return embedded + self._take_in(progress=progress)
+        self._collections.finish(target)
         return embedded
 
     def _fill(
@@ -159,9 +155,7 @@ class VectorIndex(VectorSearch):
         self._failing.add(entry.partition_key)
         embedded = 0
         try:
-            embedded = self._indexer.index_partition(
-                entry, collection, target.key, target.fingerprint.dimension, on_batch
-            )
+            embedded = self._indexer.index_partition(entry, target, collection, on_batch)
         except CorruptStoreError as error:
             self._unreadable.add(entry.partition_key)
             logger.warning("It is not found by meaning: %s", error)
@@ -236,8 +230,8 @@ class VectorIndex(VectorSearch):
             return
         known = self._collections.versions()
         for version in (known.active, known.building):
-            # What is missing or damaged is made anew without them.
-            with suppress(MissingIndexError, DamagedIndexError):
+            # A broken one is made anew without them.
+            with suppress(BrokenCollectionError):
                 if version is not None:
                     self._remove_partitions(version, erased)
         self._erased.difference_update(erased)

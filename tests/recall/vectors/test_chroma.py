@@ -18,9 +18,8 @@ from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
     ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
@@ -147,7 +146,7 @@ def test_batches_stay_below_the_bound(chroma):
 
 
 def test_a_missing_collection_is_said_and_dropping_one_is_no_error(chroma):
-    with pytest.raises(MissingIndexError, match="tokenmem-none"):
+    with pytest.raises(BrokenCollectionError, match="tokenmem-none"):
         chroma.open("tokenmem-none")
     chroma.drop("tokenmem-none")
 
@@ -334,10 +333,10 @@ def test_R11_a_missing_or_broken_chromadb_is_one_clear_error_when_it_is_asked_fo
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (chromadb.errors.InternalError("hnsw"), DamagedIndexError, "made anew"),
-        (chromadb.errors.NotFoundError("gone"), MissingIndexError, "not there"),
+        (chromadb.errors.InternalError("hnsw"), BrokenCollectionError, "made anew"),
+        (chromadb.errors.NotFoundError("gone"), BrokenCollectionError, "made anew"),
         (ConnectionError("refused"), RecallError, "cannot be used now"),
-        (type("PanicException", (BaseException,), {})("rust"), DamagedIndexError, "made anew"),
+        (type("PanicException", (BaseException,), {})("rust"), BrokenCollectionError, "made anew"),
         (RecallError("ours"), RecallError, "^ours$"),
     ],
 )
