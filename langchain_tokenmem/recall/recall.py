@@ -37,7 +37,7 @@ class Recall(IndexMaintenance, Closing):
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
     every hit is read from it, and its scope is checked there once more. From the moment a recall
-    is made, the store writes index entries with every append; what was said before is taken in
+    is made, the store writes index entries with every append; what was said before is indexed
     when it is first searched, most of a long history behind the turn (`backlog()`). It may be
     shared between threads; async methods run their sync twin in a thread.
 

@@ -109,11 +109,11 @@ class SearchIndex(Protocol):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[OutboxEntry]:
-        """Return the partitions that an index has not taken in whole."""
+        """Return the partitions that an index has not indexed whole."""
         ...
 
     def backlog(self) -> dict[str, int]:
-        """Return for each index how many partitions it has not taken in whole."""
+        """Return for each index how many partitions it has not indexed whole."""
         ...
 
     def sources_from(
@@ -154,7 +154,7 @@ class SearchIndex(Protocol):
         """Store vectors by unit, as far as the units' texts are there (still)."""
 
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
-        """Note that a partition's vectors are taken in up to a number."""
+        """Note that a partition's vectors are indexed up to a number."""
 
     def reading_vectors(self) -> AbstractContextManager[VectorsReader]:
         """Give a consistent picture of all vectors, and of the properties."""
@@ -164,7 +164,7 @@ class SearchIndex(Protocol):
         """Delete the vectors of a model."""
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, all of the vectors have to be taken in again."""
+        """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""
 
 
 class SearchableStore(Protocol):

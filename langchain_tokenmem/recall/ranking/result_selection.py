@@ -190,7 +190,7 @@ def without_names(question: str, names: Iterable[str]) -> str:
     """Return a question without the names of the speakers, as the dense index should see it.
 
     A name pulls the vector towards every message that mentions it; without it 15 points more of
-    the evidence are found on LoCoMo (FACTS.md). The lexical index keeps it. A question of nothing
+    the evidence are found on LoCoMo. The lexical index keeps it. A question of nothing
     but names stays whole.
 
     Example:

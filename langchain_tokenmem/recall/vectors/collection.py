@@ -121,7 +121,7 @@ def ask_chroma(about: str, call: Callable[[], T], timeout_s: float | None = None
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise _as_ours(error, about) from error
+        raise _translated(error, about) from error
 
 
 def _in_time(call: Callable[[], T], seconds: float) -> T:
@@ -138,7 +138,7 @@ def _in_time(call: Callable[[], T], seconds: float) -> T:
     return answer.result(seconds)
 
 
-def _as_ours(error: BaseException, about: str) -> RecallError:
+def _translated(error: BaseException, about: str) -> RecallError:
     said = f"{type(error).__name__}: {error}"[:300]
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"NotFoundError", "InternalError", "PanicException"}:

@@ -20,13 +20,13 @@ from langchain_tokenmem.recall.vectors.vector_math import (
 )
 
 BATCH = 64
-"""Messages that are taken in at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
+"""Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
 
 
 def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
     """Return number and text of each part of a message; none for what is not to be found.
 
-    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo (docs/recall.md).
+    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo (benchmarks/recall_locomo.py).
     """
     text = indexable_text(source)
     # Half a surrogate pair makes every tokenizer and every HTTP client raise.
@@ -42,7 +42,7 @@ class VectorIndexer:
     Args:
         store: The outbox, the texts, and the vectors that are known.
         embeddings: The model.
-        batch: Messages that are taken in at once.
+        batch: Messages that are indexed at once.
     """
 
     def __init__(self, store: SearchIndex, embeddings: Embeddings, *, batch: int) -> None:
@@ -57,7 +57,7 @@ class VectorIndexer:
         collection: ChromaCollection,
         on_batch: Callable[[int], bool],
     ) -> int:
-        """Take in what a partition lacks; return how many texts were embedded.
+        """Index what a partition lacks; return how many texts were embedded.
 
         Each batch is acknowledged when store and Chroma have it. A batch begins early, so that
         messages whose successor has arrived get their new vector.

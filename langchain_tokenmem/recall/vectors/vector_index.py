@@ -41,7 +41,7 @@ class VectorIndex(VectorSearch):
     Args:
         store: `TranscriptStore.index`.
         chroma: Where the vectors are searched, and the model that makes them.
-        batch: Messages that are taken in at once.
+        batch: Messages that are indexed at once.
         exact_most: Vectors in scope up to which the stored ones are compared one by one.
     """
 
@@ -86,22 +86,22 @@ class VectorIndex(VectorSearch):
         self._worker.wake()
 
     def index(self) -> int:
-        """Take in what the outbox holds; return how many texts were embedded.
+        """Index what the outbox holds; return how many texts were embedded.
 
         Raises:
             RecallError: When it cannot; the outbox keeps what is missing.
         """
         with self._working:
             self._remove_erased()
-            return self._take_in()
+            return self._drain_outbox()
 
     def _work(self) -> None:
         with self._working:
             self._remove_erased()
             if not self._is_compared or self._store.pending(_VECTORS, limit=1):
-                self._take_in()
+                self._drain_outbox()
 
-    def _take_in(self, *, progress: bool = False) -> int:
+    def _drain_outbox(self, *, progress: bool = False) -> int:
         target, collection = self._collections.target()
         embedded = self._fill(target, collection, progress=progress)
         if not self._is_done():
@@ -117,7 +117,7 @@ class VectorIndex(VectorSearch):
                     lacking,
                 )
                 self._collections.start(target.fingerprint)
-                return embedded + self._take_in(progress=progress)
+                return embedded + self._drain_outbox(progress=progress)
         self._collections.finish(target)
         return embedded
 
@@ -166,7 +166,7 @@ class VectorIndex(VectorSearch):
         try:
             _, last = self._store.sources_from(entry.partition_key, entry.from_seq, 1)
         except CorruptStoreError:
-            return 0  # it is said when it is taken in
+            return 0  # it is said when it is indexed
         count = max(0, last - entry.from_seq + 1)
         return count if entry.partition_key[0] in "=#" else -(-count // DOCUMENT_STEP)
 
@@ -208,7 +208,7 @@ class VectorIndex(VectorSearch):
             mine = self._collections.fingerprint()
             if building is None or not building.fingerprint.is_same_space(mine):
                 self._collections.start()
-            self._take_in(progress=progress)
+            self._drain_outbox(progress=progress)
             active = self._collections.versions().active
             return 0 if active is None else self._chroma.open(active.collection).count()
 

@@ -1,4 +1,4 @@
-"""Outbox of the search index (what each index has yet to take in), and its properties."""
+"""Outbox of the search index (the messages that an index lacks), and its properties."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def acknowledge(
 def pending(
     connection: Connection, index_name: str, *, among: Any = None, limit: int | None = None
 ) -> list[OutboxEntry]:
-    """Return the partitions that an index has not taken in whole.
+    """Return the partitions that an index has not indexed whole.
 
     Args:
         connection: To the database.
@@ -92,7 +92,7 @@ def pending(
 
 
 def backlog(connection: Connection) -> dict[str, int]:
-    """Return for each index how many partitions it has not taken in whole."""
+    """Return for each index how many partitions it has not indexed whole."""
     query = select(outbox.c.index_name, func.count()).group_by(outbox.c.index_name)
     counted = {name: int(count) for name, count in connection.execute(query)}
     return {**dict.fromkeys(INDEXES, 0), **counted}
