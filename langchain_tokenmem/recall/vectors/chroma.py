@@ -188,18 +188,20 @@ class ChromaIndex:
                 name, embedding_function=None, metadata=dict(metadata), **options
             )
         )
-        if self._folder is not None:
-            self._folder.end_writing(name)
+        folder = self._folder
+        if folder is not None:
+            self._ask(lambda: folder.end_writing(name))
         return ChromaCollection(made, client, self._ask)
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
         with self._opening:
             self._collections.pop(name, None)
-            if self._folder is not None:
-                self._folder.lock()
+            folder = self._folder
+            if folder is not None:
+                folder.lock()
                 self._close_client(name)
-                self._folder.drop(name)
+                self._ask(lambda: folder.drop(name))
                 return
             client = self.connect(name)
             with suppress(BrokenCollectionError):
@@ -258,8 +260,7 @@ def _check_answers(
 
 def _imported() -> Any:
     try:
-        import chromadb  # noqa: PLC0415  # takes a second, and may be missing or broken
-        import chromadb.config  # noqa: PLC0415
+        import chromadb.config  # noqa: PLC0415  # takes a second, and may be missing or broken
     except Exception as error:  # an old SQLite makes it raise RuntimeError
         raise RecallError(
             f"chromadb cannot be imported ({type(error).__name__}: {error}). Dense recall needs "
