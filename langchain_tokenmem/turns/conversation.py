@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.request_options import Around
     from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
-    from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 ATTEMPTS = 8
 """Tries to commit a new state before giving up; each failure means that somebody else's won."""

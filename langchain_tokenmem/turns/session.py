@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.planning import Steps
     from langchain_tokenmem.core.view import View
     from langchain_tokenmem.memory.token_memory import TokenMemory
-    from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 
 class Session:

@@ -22,7 +22,7 @@ from langchain_tokenmem.adapters.chains.prompt import FittedPrompt, Turn, with_p
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import Request
 from langchain_tokenmem.turns.session import Session
 

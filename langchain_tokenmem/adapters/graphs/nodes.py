@@ -18,7 +18,7 @@ from langchain_tokenmem.core.request_options import Around
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.recalled_blocks import with_numbers
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns._step_old import (
     ORDER_DONE,
     Step,

@@ -18,8 +18,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
-from langchain_tokenmem.storage.checkpoints.spaces import spaces_of
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import every_checkpoint
+from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_of
+from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
 
 _STOCK = {
     "langgraph.checkpoint.sqlite": ("checkpoints", "writes", "?"),
@@ -102,8 +103,8 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     if isinstance(saver, ThreadSaver):
         store = saver._checkpoints  # noqa: SLF001  # what the saver itself reads with
         with store.database.reading("The list of threads") as connection:
-            found = spaces_of(connection, store.codec, None)
-        return sorted({space.thread_id for space in found if space.count})
+            found = namespaces_of(connection, store.codec, None)
+        return sorted({namespace.thread_id for namespace in found if namespace.checkpoint_count})
     tables = _tables(saver)
     if tables is None:
         named = {_configurable(found)["thread_id"] for found in saver.list(None)}
@@ -139,10 +140,10 @@ def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Place, 
 def _in_our_store(saver: ThreadSaver, thread: str) -> dict[Place, str | None]:
     store, found = saver._checkpoints, dict[Place, str | None]()  # noqa: SLF001  # as above
     with store.database.reading(f"Thread {thread!r}") as connection:
-        for space in spaces_of(connection, store.codec, thread):
-            with about(Address(thread, space.ns)):
-                for one in every_checkpoint(connection, store.codec, space):
-                    found[Place(space.ns, one.id)] = one.parent
+        for namespace in namespaces_of(connection, store.codec, thread):
+            with errors_about(Address(thread, namespace.ns)):
+                for one in every_checkpoint(connection, store.codec, namespace):
+                    found[Place(namespace.ns, one.id)] = one.parent
     return found
 
 

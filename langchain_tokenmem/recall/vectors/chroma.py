@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
-"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (measured with chromadb 1.5.9)."""
+"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (chromadb 1.5.9)."""
 
 _DEFAULT = "chroma-default"
 

@@ -26,7 +26,7 @@ BATCH = 64
 def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
     """Return number and text of each part of a message; none for what is not to be found.
 
-    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo (benchmarks/recall_locomo.py).
+    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo.
     """
     text = indexable_text(source)
     # Half a surrogate pair makes every tokenizer and every HTTP client raise.

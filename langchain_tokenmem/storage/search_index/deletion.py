@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, select
 
-from langchain_tokenmem.storage.search_index.partitions import find_partition
+from langchain_tokenmem.storage.search_index.partitions import find_partition, partition_keys
 from langchain_tokenmem.storage.search_index.postings import delete_partition_entries
 from langchain_tokenmem.storage.search_index.tables import (
     documents,
@@ -15,6 +15,7 @@ from langchain_tokenmem.storage.search_index.tables import (
     partitions,
 )
 from langchain_tokenmem.storage.search_index.vectors import delete_vectors
+from langchain_tokenmem.storage.transcripts.sessions import delete_sessions
 
 
 def delete_partitions(
@@ -48,6 +49,23 @@ def delete_partitions(
         )
     )
     return counts, [partition.number for partition in found]
+
+
+def erase_sessions(
+    connection: Connection, keys: Sequence[str], partitions: Sequence[str] | None = None
+) -> tuple[dict[str, int], list[int]]:
+    """Delete the messages, states, documents and index entries of sessions.
+
+    Args:
+        connection: In a transaction that writes.
+        keys: Keys of the sessions.
+        partitions: Keys of their partitions of the search index; default: those of the sessions.
+
+    Returns:
+        How many rows there were of each kind, and the numbers of the partitions that are gone.
+    """
+    counts, gone = delete_partitions(connection, partitions or partition_keys(keys, None, None))
+    return counts | delete_sessions(connection, keys), gone
 
 
 def clear_messages(connection: Connection, session_key: str, last_seq: int) -> None:

@@ -11,8 +11,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.search_units import OutboxEntry
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.search_index.tables import documents, index_properties, outbox
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 LEXICAL, VECTORS = "lexical", "vectors"
 INDEXES = (LEXICAL, VECTORS)

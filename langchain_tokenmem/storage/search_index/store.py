@@ -21,7 +21,6 @@ from langchain_tokenmem.core.search_units import (
     Scope,
 )
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.search_index import documents, outbox, postings
 from langchain_tokenmem.storage.search_index.index_sources import source_of, sources_from
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
@@ -40,6 +39,7 @@ from langchain_tokenmem.storage.search_index.tables import owners, partitions
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 logger = logging.getLogger(__name__)
 

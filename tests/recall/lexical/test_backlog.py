@@ -119,9 +119,9 @@ class Watching(CountingEmbeddings):
 
     def embed_query(self, text: str) -> list[float]:
         database = self.store.index._database
-        kept = database._kept
+        kept = database._writer_connection
         assert kept is not None
-        checked_out = database._opened().pool.checkedout()
+        checked_out = database._open().pool.checkedout()
         self.free.append(checked_out - 1 + kept.in_transaction())
         return super().embed_query(text)
 
