@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,15 @@ from langchain_tokenmem.errors import RecallError
 
 LIVES = 101
 """The last one is not killed: it counts."""
+
+
+@pytest.fixture(autouse=True)
+def chromas_own_connections() -> Iterator[None]:
+    """Collect the connections that Chroma's HTTP client leaves open when it is closed."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def worker(*arguments: object) -> subprocess.Popen[str]:
@@ -174,7 +185,7 @@ def test_a_server_that_never_answers_holds_nobody_up(tmp_path):
             timeout_s=0.5,
         )
         with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
-            chroma.connect()
+            chroma.connect("tokenmem-test")
 
 
 def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):

@@ -1,4 +1,4 @@
-"""Units of the search index, and the values that storage and recall exchange about them.
+"""Units of the search index, hits, and the values that storage and recall exchange.
 
 A unit is one message, or one part of a long message or document. Its number packs three others,
 so that a range of numbers is one partition, neighbours are found by arithmetic, and an index of
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from langchain_core.messages import BaseMessage
 
@@ -48,7 +48,7 @@ def unpack_unit(number: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose texts may be found; storage checks it in the query and on every hit.
+    """The session or user whose texts may be found; checked in the query and on every hit.
 
     Attributes:
         session_id: The session that asks.
@@ -107,9 +107,61 @@ class IndexSource:
     is_added: bool = False
 
 
+@dataclass(frozen=True)
+class Hit:
+    """A message or document that was found.
+
+    Attributes:
+        message_id: Id of the message; of a document its id, too.
+        session_id: Where it was said; None for a document of a user.
+        text: What it says, verbatim; of a long message the part that matches.
+        score: From 0 to about 1, comparable within one search only.
+        role: `human`, `ai`, `tool`, or `document`.
+        name: The speaker, if one is named.
+        created_at: When it was said, in UTC.
+        seq: Its number in the session.
+        part: Which part of a long message it is, from 0.
+        parts: In how many parts the message is indexed.
+        document_id: Id of the document; None for a message.
+        metadata: Of the document.
+        lexical: Share of the query's weight (IDF) that its own words match, 0 to 1.
+        cosine: Of the query's vector and its own; None without embeddings.
+    """
+
+    message_id: str
+    session_id: str | None
+    text: str
+    score: float
+    role: str
+    name: str | None
+    created_at: datetime
+    seq: int
+    part: int = 0
+    parts: int = 1
+    document_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    lexical: float = 0.0
+    cosine: float | None = None
+
+    @classmethod
+    def of(cls, source: IndexSource, score: float, **more: Any) -> Self:
+        """Return a text as a hit."""
+        return cls(
+            message_id=source.source_id,
+            session_id=source.session_id,
+            score=score,
+            role=source.role,
+            name=source.name,
+            created_at=source.created_at,
+            seq=source.seq,
+            metadata=source.metadata,
+            **{"text": source.text, **more},
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the lexical index keeps of one unit.
+    """Terms of one unit, as the lexical index keeps them.
 
     Attributes:
         part: Which part of its message it is, from 0.

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, get_args
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.memory_block import Found
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
+from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_part
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import Block, MemoryState
@@ -32,20 +32,6 @@ def checked_scope(scope: RecallScope) -> RecallScope:
     if scope not in get_args(RecallScope):
         raise ConfigurationError(f'recall_scope is {scope!r}; it is "session" or "user".')
     return scope
-
-
-class Hit(Found, Protocol):
-    """A hit of a search."""
-
-    @property
-    def session_id(self) -> str | None:
-        """Where it was said; None for a document."""
-        ...
-
-    @property
-    def document_id(self) -> str | None:
-        """Id of the document; None for a message."""
-        ...
 
 
 class Recaller(Protocol):

@@ -82,7 +82,7 @@ class IndexMaintenance:
         return await asyncio.to_thread(self.delete, document_id, **options)
 
     def index(self) -> int:
-        """Take in now what the indexes lack; return how many messages and units it was.
+        """Index now what the indexes lack; return how many messages and units it was.
 
         Raises:
             RecallError: When the embedding model or Chroma fails; nothing is lost.
@@ -95,7 +95,7 @@ class IndexMaintenance:
         return await asyncio.to_thread(self.index)
 
     def backlog(self) -> dict[str, int]:
-        """Return how many partitions each index has not taken in whole: `lexical`, `vectors`."""
+        """Return how many partitions each index has not indexed whole: `lexical`, `vectors`."""
         found = self._store.index.backlog()
         return found if self._dense is not None else {"lexical": found["lexical"]}
 

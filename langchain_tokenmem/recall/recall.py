@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_tokenmem.core.closeable import Closing
-from langchain_tokenmem.core.search_units import Change, Scope
+from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.interfaces import Hit, SearchableStore
+from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.base.text_parts import rough_tokens
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
@@ -37,7 +37,7 @@ class Recall(IndexMaintenance, Closing):
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
     every hit is read from it, and its scope is checked there once more. From the moment a recall
-    is made, the store writes index entries with every append; what was said before is taken in
+    is made, the store writes index entries with every append; what was said before is indexed
     when it is first searched, most of a long history behind the turn (`backlog()`). It may be
     shared between threads; async methods run their sync twin in a thread.
 
@@ -139,11 +139,7 @@ class Recall(IndexMaintenance, Closing):
             ConfigurationError: When `k` is no whole number.
         """
         where = _scope(session_id, user_id, scope)
-        if not isinstance(k, int):
-            raise ConfigurationError(f"k is {k!r}; it is how many hits are wanted, a whole number.")
-        if not query.strip() or k < 1:
-            return []
-        wanted = SearchOptions(
+        options = SearchOptions(
             k=k,
             max_tokens=max_tokens,
             exclude=exclude,
@@ -152,9 +148,11 @@ class Recall(IndexMaintenance, Closing):
             cost=_checked_counter(count_tokens or self.count_tokens),
             line_tokens=_LINE_TOKENS,
         )
+        if not query.strip() or k < 1:
+            return []
         try:
             self._lexical_backlog.index_scope(where)
-            return self._search(query, where, wanted)
+            return self._search(query, where, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 

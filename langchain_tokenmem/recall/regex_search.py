@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
-from langchain_tokenmem.core.search_units import IndexSource, Scope
+from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.base.interfaces import Hit, SearchIndex
+from langchain_tokenmem.recall.base.interfaces import SearchIndex
 
 _PAGE = 200
 """Messages that are read at a time."""

@@ -27,9 +27,9 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.legality import problems
+from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import Whose, with_numbers
-from langchain_tokenmem.recall.base.interfaces import Hit
 from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted, raising

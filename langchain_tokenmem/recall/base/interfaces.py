@@ -1,12 +1,11 @@
-"""Hits, and the Protocols between recall and the store of the transcripts."""
+"""Protocols between recall and the store of the transcripts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
@@ -16,58 +15,6 @@ from langchain_tokenmem.core.search_units import (
     Scope,
     ScopePartitions,
 )
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A message or document that was found.
-
-    Attributes:
-        message_id: Id of the message; of a document its id, too.
-        session_id: Where it was said; None for a document of a user.
-        text: What it says, verbatim; of a long message the part that matches.
-        score: From 0 to about 1, comparable within one search only.
-        role: `human`, `ai`, `tool`, or `document`.
-        name: The speaker, if one is named.
-        created_at: When it was said, in UTC.
-        seq: Its number in the session.
-        part: Which part of a long message it is, from 0.
-        parts: In how many parts the message is indexed.
-        document_id: Id of the document; None for a message.
-        metadata: Of the document.
-        lexical: Share of the query's weight (IDF) that its own words match, 0 to 1.
-        cosine: Of the query's vector and its own; None without embeddings.
-    """
-
-    message_id: str
-    session_id: str | None
-    text: str
-    score: float
-    role: str
-    name: str | None
-    created_at: datetime
-    seq: int
-    part: int = 0
-    parts: int = 1
-    document_id: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    lexical: float = 0.0
-    cosine: float | None = None
-
-    @classmethod
-    def of(cls, source: IndexSource, score: float, **more: Any) -> Self:
-        """Return a text as a hit."""
-        return cls(
-            message_id=source.source_id,
-            session_id=source.session_id,
-            score=score,
-            role=source.role,
-            name=source.name,
-            created_at=source.created_at,
-            seq=source.seq,
-            metadata=source.metadata,
-            **{"text": source.text, **more},
-        )
 
 
 class VectorsReader(Protocol):
@@ -162,11 +109,11 @@ class SearchIndex(Protocol):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[OutboxEntry]:
-        """Return the partitions that an index has not taken in whole."""
+        """Return the partitions that an index has not indexed whole."""
         ...
 
     def backlog(self) -> dict[str, int]:
-        """Return for each index how many partitions it has not taken in whole."""
+        """Return for each index how many partitions it has not indexed whole."""
         ...
 
     def sources_from(
@@ -207,7 +154,7 @@ class SearchIndex(Protocol):
         """Store vectors by unit, as far as the units' texts are there (still)."""
 
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
-        """Note that a partition's vectors are taken in up to a number."""
+        """Note that a partition's vectors are indexed up to a number."""
 
     def reading_vectors(self) -> AbstractContextManager[VectorsReader]:
         """Give a consistent picture of all vectors, and of the properties."""
@@ -217,7 +164,7 @@ class SearchIndex(Protocol):
         """Delete the vectors of a model."""
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, all of the vectors have to be taken in again."""
+        """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""
 
 
 class SearchableStore(Protocol):

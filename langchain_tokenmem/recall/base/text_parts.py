@@ -19,7 +19,7 @@ OVERLAP_TOKENS = 48
 """Tokens that two parts share, so that no sentence is cut for both."""
 
 _FENCED = regex.compile(rf"<({'|'.join(FENCES)})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
-_SPOKEN = frozenset({"human", "ai", "tool", "document"})
+_INDEXED_ROLES = frozenset({"human", "ai", "tool", "document"})
 
 # About how o200k cuts a text; no vocabulary is asked, so that an index never depends on one.
 _PIECES = regex.compile(
@@ -44,7 +44,7 @@ class TextPart:
 
 def indexable_text(source: IndexSource) -> str:
     """Return what of a message is indexed: empty for system text and what the memory inserted."""
-    if source.is_added or source.role not in _SPOKEN:
+    if source.is_added or source.role not in _INDEXED_ROLES:
         return ""
     text = source.text
     return _FENCED.sub(" ", text).strip() if "</" in text else text.strip()

@@ -61,17 +61,13 @@ class Worker:
         try:
             self._work()
         except TokenMemoryError as error:
-            self.warn(str(error))
+            if not self._has_warned:
+                logger.warning("%s", error)
+            self._has_warned = True
         except Exception:  # a thread has nobody above it to tell
             logger.exception("Indexing in the background failed; messages wait in the outbox.")
         else:
             self._has_warned = False
-
-    def warn(self, text: str) -> None:
-        """Log a warning, unless the last thing that happened was one."""
-        if not self._has_warned:
-            logger.warning("%s", text)
-        self._has_warned = True
 
     def wait(self, seconds: float) -> bool:
         """Wait until nothing is being done; return whether that is so."""

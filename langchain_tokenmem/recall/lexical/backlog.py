@@ -14,10 +14,10 @@ from langchain_tokenmem.recall.base.worker import Worker
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2_000
-"""Messages that a search takes in before it answers: about a second of one core."""
+"""Messages that a search indexes before it answers: about a second of one core."""
 
 _BATCH = 50
-"""Messages that the worker takes in between two pauses, in one transaction: an append waits for
+"""Messages that the worker indexes between two pauses, in one transaction: an append waits for
 it, 30 ms on a quiet machine."""
 
 _PAUSE_SECONDS = 0.05
@@ -27,7 +27,7 @@ _PAUSE_SECONDS = 0.05
 class LexicalBacklog:
     """Indexes what was said before recall was there, so that no search waits long for it.
 
-    The first search over a history that is not indexed takes in up to `AT_ONCE` messages, those of
+    The first search over a history that is not indexed indexes up to `AT_ONCE` messages, those of
     the session that asks first, and leaves the rest to a thread; until that is done, searches find
     what is indexed, and `backlog()` tells of it.
 
@@ -60,8 +60,8 @@ class LexicalBacklog:
             self._late[scope] = None
         if is_first:
             logger.warning(
-                "A history of more than %s messages is not indexed yet. It is taken in in the "
-                "background; until then the rest of it is not found. recall.index() takes in "
+                "A history of more than %s messages is not indexed yet. It is indexed in the "
+                "background; until then the rest of it is not found. recall.index() indexes "
                 "everything before it returns.",
                 f"{AT_ONCE:,}",
             )
@@ -87,7 +87,7 @@ class LexicalBacklog:
             time.sleep(_PAUSE_SECONDS)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is being taken in; return whether that is so."""
+        """Wait until nothing is being indexed; return whether that is so."""
         return self._worker.wait(seconds)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, sco
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How many postings a question may read, so that it answers in time.
+    """Limits of what a question may read, so that it is answered in time.
 
     Attributes:
         postings: Postings that are read whole, of the rarest terms first.
@@ -30,7 +30,7 @@ class LexicalIndex:
     """Search by words in the index that a store keeps of its transcripts.
 
     It attaches its analyser to the store: from then on every append writes its index entries in
-    its own transaction. What was said before is taken in when it is first asked for. Statistics
+    its own transaction. What was said before is indexed when it is first asked for. Statistics
     are those of the scope that asks, so that nobody's words weigh in another's search.
 
     A question of common words over a very long history reads the rare ones whole and looks the
@@ -77,7 +77,7 @@ class LexicalIndex:
             return self.scores(query, reader) if reader is not None else _nothing()
 
     def index(self, scope: Scope | None = None) -> int:
-        """Take in what was said before the index was there; return how many messages."""
+        """Index what was said before the index was there; return how many messages."""
         return self._store.index.index_lexical(scope)
 
     def scores(self, query: str, reader: SearchIndexReader) -> Scores:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from langchain_tokenmem.core.search_units import PART_BITS, IndexSource, unpack_unit
-from langchain_tokenmem.recall.base.interfaces import Hit, SearchIndexReader
+from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Scores
@@ -40,9 +41,15 @@ class SearchOptions:
     cost: Callable[[str], int]
     line_tokens: int
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int):
+            raise ConfigurationError(
+                f"k is {self.k!r}; it is how many hits are wanted, a whole number."
+            )
+
     @property
     def pool(self) -> int:
-        """How many units are read at a time."""
+        """Number of units that are read at a time."""
         return self.k + _POOL
 
 
@@ -102,43 +109,43 @@ class ResultSelection:
             source = found.get(unpack_unit(unit)[:2])
             self._sources[unit] = source if source is None or indexable_text(source) else None
 
-    def select(self, found: Iterator[RankedUnit], wanted: SearchOptions) -> list[Hit]:
+    def select(self, found: Iterator[RankedUnit], options: SearchOptions) -> list[Hit]:
         """Return the hits, best first."""
-        likeness = DuplicateFilter(self._analyser.harmless)
-        left = wanted.max_tokens
+        duplicates = DuplicateFilter(self._analyser.harmless)
+        left = options.max_tokens
         hits: list[Hit] = []
         misfits = 0
-        for each, source in self._candidates(found, wanted):
+        for each, source in self._candidates(found, options):
             hit = self._hit(each, source)
-            cost = 0 if left is None else wanted.cost(hit.text) + wanted.line_tokens
+            cost = 0 if left is None else options.cost(hit.text) + options.line_tokens
             if left is not None and cost > left:
                 misfits += 1
-                if misfits > _MISFITS or left <= wanted.line_tokens:
+                if misfits > _MISFITS or left <= options.line_tokens:
                     break
                 continue
-            if not likeness.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
+            if not duplicates.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
                 continue
             left = None if left is None else left - cost
             misfits = 0
             hits.append(hit)
-            if len(hits) == wanted.k:
+            if len(hits) == options.k:
                 break
         return hits
 
     def _candidates(
-        self, found: Iterator[RankedUnit], wanted: SearchOptions
+        self, found: Iterator[RankedUnit], options: SearchOptions
     ) -> Iterator[tuple[RankedUnit, IndexSource]]:
         """Give what is there and allowed, best first, one pool after the other."""
-        while pool := list(islice(found, wanted.pool)):
+        while pool := list(islice(found, options.pool)):
             units = [each.unit for each in pool]
-            allowed = set(self._reader.filter_units(units, wanted.among, wanted.exclude))
+            allowed = set(self._reader.filter_units(units, options.among, options.exclude))
             self._read([unit for unit in units if unit in allowed])
             there = [
                 (each, source)
                 for each in pool
                 if each.unit in allowed
                 and (source := self._sources[each.unit]) is not None
-                and _has(source, wanted.metadata)
+                and _has(source, options.metadata)
             ]
             speakers = self._named_speakers()
             boosted = [
@@ -183,7 +190,7 @@ def without_names(question: str, names: Iterable[str]) -> str:
     """Return a question without the names of the speakers, as the dense index should see it.
 
     A name pulls the vector towards every message that mentions it; without it 15 points more of
-    the evidence are found on LoCoMo (FACTS.md). The lexical index keeps it. A question of nothing
+    the evidence are found on LoCoMo. The lexical index keeps it. A question of nothing
     but names stays whole.
 
     Example:

@@ -20,8 +20,8 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    MissingIndexError,
     ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
@@ -30,17 +30,14 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
-_BATCH_SIZE = 1_000
-"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
-
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
-"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (FACTS.md)."""
+"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (chromadb 1.5.9)."""
 
 _DEFAULT = "chroma-default"
 
 
 class ChromaIndex:
-    """Where the vectors of a `Recall` live, and what makes them.
+    """The place of the vectors of a `Recall`, and the model that makes them.
 
     Exactly one of `path`, `client`, `host` and `cloud` says where. The embedded mode is for one
     process at a time: a second one gets a `RecallError` that says how to run a server, and goes on
@@ -121,7 +118,7 @@ class ChromaIndex:
 
     @property
     def where(self) -> str:
-        """Where the vectors are, in words."""
+        """Place of the vectors, in words."""
         if self._path is not None:
             return f"the embedded Chroma in {self._path}"
         if self._cloud is not None:
@@ -130,8 +127,8 @@ class ChromaIndex:
             return f"the Chroma server at {self._server['host']}:{self._server['port']}"
         return "the given Chroma client"
 
-    def connect(self, collection: str = "") -> ClientAPI:
-        """Return the client, opened on first use; embedded, each collection has one of its own.
+    def connect(self, collection: str) -> ClientAPI:
+        """Return the client of a collection, opened on first use; embedded ones have their own.
 
         Raises:
             RecallError: When chromadb cannot be imported, when another process has the folder, or
@@ -151,36 +148,32 @@ class ChromaIndex:
                 self._clients[name] = self._ask(lambda: self._made_client(name))
             return self._clients[name]  # type: ignore[no-any-return]
 
-    def _made_client(self, name: str) -> ClientAPI:
+    def _made_client(self, name: str) -> Any:
         chromadb = _imported()
         settings = chromadb.config.Settings(anonymized_telemetry=False)
         if self._folder is not None:
-            path = str(self._folder.path_of(name))
-            return chromadb.PersistentClient(path, settings=settings)  # type: ignore[no-any-return]
+            return chromadb.PersistentClient(str(self._folder.path_of(name)), settings=settings)
         if self._cloud is not None:
-            return chromadb.CloudClient(settings=settings, **self._cloud)  # type: ignore[no-any-return]
+            return chromadb.CloudClient(settings=settings, **self._cloud)
         _check_answers(**self._server, timeout_s=self._timeout_s)
-        return chromadb.HttpClient(settings=settings, **self._server)  # type: ignore[no-any-return]
+        return chromadb.HttpClient(settings=settings, **self._server)
 
     def open(self, name: str) -> ChromaCollection:
         """Return a collection that works.
 
         Raises:
-            MissingIndexError: When there is none of this name.
-            DamagedIndexError: When it must be made anew.
+            BrokenCollectionError: When there is none of this name, or it does not work.
         """
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
                 self._close_client(name)
-                raise MissingIndexError(
-                    f"Collection {name} of {self.where} is not there. It is made anew from the "
-                    f"store."
-                )
+                said = f"Collection {name} of {self.where} is not there"
+                raise BrokenCollectionError(f"{said}. It is made anew from the store.")
             client = self.connect(name)
             if name not in self._collections:
                 # Whatever function the stored configuration names is not loaded: None, always.
                 found = self._ask(lambda: client.get_collection(name, embedding_function=None))
-                collection = self._collection(client, found)
+                collection = ChromaCollection(found, client, self._ask)
                 collection.count()
                 self._collections[name] = collection
             return self._collections[name]
@@ -195,25 +188,23 @@ class ChromaIndex:
                 name, embedding_function=None, metadata=dict(metadata), **options
             )
         )
-        if self._folder is not None:
-            self._folder.end_writing(name)
-        return self._collection(client, made)
-
-    def _collection(self, client: ClientAPI, found: Any) -> ChromaCollection:
-        batch_size = min(_BATCH_SIZE, int(self._ask(client.get_max_batch_size)))
-        return ChromaCollection(found, batch_size, self._ask)
+        folder = self._folder
+        if folder is not None:
+            self._ask(lambda: folder.end_writing(name))
+        return ChromaCollection(made, client, self._ask)
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
         with self._opening:
             self._collections.pop(name, None)
-            if self._folder is not None:
-                self._folder.lock()
+            folder = self._folder
+            if folder is not None:
+                folder.lock()
                 self._close_client(name)
-                self._folder.drop(name)
+                self._ask(lambda: folder.drop(name))
                 return
-            client = self.connect()
-            with suppress(MissingIndexError):
+            client = self.connect(name)
+            with suppress(BrokenCollectionError):
                 self._ask(lambda: client.delete_collection(name))
 
     @contextmanager
@@ -269,8 +260,7 @@ def _check_answers(
 
 def _imported() -> Any:
     try:
-        import chromadb  # noqa: PLC0415  # takes a second, and may be missing or broken
-        import chromadb.config  # noqa: PLC0415
+        import chromadb.config  # noqa: PLC0415  # takes a second, and may be missing or broken
     except Exception as error:  # an old SQLite makes it raise RuntimeError
         raise RecallError(
             f"chromadb cannot be imported ({type(error).__name__}: {error}). Dense recall needs "

@@ -19,12 +19,12 @@ Ask = Callable[[Callable[[], Any]], Any]
 """Calls Chroma and raises its errors in our own words."""
 
 
-class DamagedIndexError(RecallError):
-    """A collection that answers with an error of its own: it is made anew from the store."""
+_BATCH_SIZE = 1_000
+"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
 
 
-class MissingIndexError(RecallError):
-    """A collection that is not there (any more)."""
+class BrokenCollectionError(RecallError):
+    """A collection that is not there, or answers with an error of its own: it is made anew."""
 
 
 class ChromaCollection:
@@ -34,14 +34,14 @@ class ChromaCollection:
 
     Args:
         collection: Chroma's own object.
-        batch_size: Most vectors in one request.
+        client: Of Chroma, for its bounds.
         ask: Calls Chroma.
     """
 
-    def __init__(self, collection: Any, batch_size: int, ask: Ask) -> None:
+    def __init__(self, collection: Any, client: Any, ask: Ask) -> None:
         self._collection = collection
-        self._batch_size = batch_size
         self._ask = ask
+        self._batch_size = min(_BATCH_SIZE, int(ask(client.get_max_batch_size)))
 
     def put(self, units: Numbers, vectors: Vectors, owner: int) -> None:
         """Store vectors, in the place of earlier ones of the same units."""
@@ -121,7 +121,7 @@ def ask_chroma(about: str, call: Callable[[], T], timeout_s: float | None = None
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise _as_ours(error, about) from error
+        raise _translated(error, about) from error
 
 
 def _in_time(call: Callable[[], T], seconds: float) -> T:
@@ -138,17 +138,13 @@ def _in_time(call: Callable[[], T], seconds: float) -> T:
     return answer.result(seconds)
 
 
-def _as_ours(error: BaseException, about: str) -> RecallError:
+def _translated(error: BaseException, about: str) -> RecallError:
     said = f"{type(error).__name__}: {error}"[:300]
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "NotFoundError" in kinds:
-        return MissingIndexError(
-            f"{about}: it is not there ({said}). It is made anew from the store."
-        )
-    if "InternalError" in kinds or "PanicException" in kinds:
-        return DamagedIndexError(
-            f"{about}: it answers with an error ({said}). It is made anew from the store; until "
-            f"then recall is lexical."
+    if kinds & {"NotFoundError", "InternalError", "PanicException"}:
+        return BrokenCollectionError(
+            f"{about}: a collection is broken ({said}). It is made anew from the store; until then "
+            f"recall is lexical."
         )
     return RecallError(
         f"{about}: it cannot be used now ({said}). Recall is lexical until it can; messages wait "

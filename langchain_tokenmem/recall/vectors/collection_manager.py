@@ -15,13 +15,13 @@ from uuid import uuid4
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader, VectorsReader
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import (
-    ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.embeddings import (
+    TEXT_VERSION,
+    Fingerprint,
+    ask_model,
+    fingerprint_of,
 )
-from langchain_tokenmem.recall.vectors.embeddings import Fingerprint, ask_model, fingerprint_of
-from langchain_tokenmem.recall.vectors.indexer import TEXT_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class CollectionManager:
         self._chroma = chroma
         self._property = f"collections:{chroma.collection}"
         self._fingerprint: Fingerprint | None = None
-        self._damaged: set[str] = set()
+        self._broken: set[str] = set()
 
     @property
     def has_fingerprint(self) -> bool:
@@ -126,14 +126,13 @@ class CollectionManager:
         """Return the answer of the active collection.
 
         Raises:
-            MissingIndexError: When it is not there; `target` makes it anew, as the next one.
-            DamagedIndexError: When it does not work.
+            BrokenCollectionError: When it does not work; `target` makes it anew.
             RecallError: When it is still being made, or cannot be reached.
         """
         active = self.versions(reader).active
         if (
             active is None
-            or active.collection in self._damaged
+            or active.collection in self._broken
             or not active.fingerprint.is_same_space(self.fingerprint())
         ):
             raise RecallError(
@@ -142,8 +141,8 @@ class CollectionManager:
             )
         try:
             return self._chroma.open(active.collection).nearest(question, reader.partitions, limit)
-        except (MissingIndexError, DamagedIndexError):
-            self._damaged.add(active.collection)
+        except BrokenCollectionError:
+            self._broken.add(active.collection)
             raise
 
     def target(self) -> tuple[CollectionVersion, ChromaCollection]:
@@ -164,10 +163,10 @@ class CollectionManager:
             target = self.start(mine)
         elif not target.fingerprint.is_same_space(mine):
             raise self._mismatch(target.fingerprint, mine)
-        if target.collection not in self._damaged:
+        if target.collection not in self._broken:
             try:
                 return target, self._chroma.open(target.collection)
-            except (MissingIndexError, DamagedIndexError) as error:
+            except BrokenCollectionError as error:
                 logger.warning("%s", error)
         target = self.start(target.fingerprint)
         return target, self._chroma.open(target.collection)

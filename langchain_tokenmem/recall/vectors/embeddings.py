@@ -25,7 +25,10 @@ PROBE = (
     "The quick brown fox agreed on a price of 42 euros; see src/auth.py, line 7. "
     "¿Dónde está la biblioteca? 明日の会議は何時ですか。"
 )
-"""What a model is asked in order to tell it from another one."""
+"""Text that tells a model from another one by its vector."""
+
+TEXT_VERSION = "1"
+"""Grows with every change of the texts that are embedded (`indexer.texts_to_embed`)."""
 
 _PROBE_NUMBERS = 64
 """Numbers of the probe's vector that are kept."""
@@ -35,7 +38,7 @@ _SAME_PROBE = 0.995
 batch (cosine above 0.999); those of two models point anywhere."""
 
 _NAME_ATTRIBUTES = ("model", "model_name", "model_id", "deployment", "repo_id")
-"""Where the embedding classes of LangChain's partner packages keep the name of their model."""
+"""Attributes of LangChain's embedding classes that hold the name of the model."""
 
 _WORD = re.compile(r"\w+")
 _GRAM = 3
@@ -160,7 +163,7 @@ class Fingerprint:
 
 
 def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = None) -> Fingerprint:
-    """Return what tells the vectors of a model from those of another one; embeds one sentence.
+    """Return the fingerprint of a model; embeds one sentence.
 
     Args:
         embeddings: The model.

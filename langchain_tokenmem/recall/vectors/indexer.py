@@ -10,6 +10,7 @@ from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_
 from langchain_tokenmem.recall.base.interfaces import IndexPartition, SearchIndex
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vectors.collection import ChromaCollection
+from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import (
     NEIGHBOURS,
@@ -19,16 +20,13 @@ from langchain_tokenmem.recall.vectors.vector_math import (
 )
 
 BATCH = 64
-"""Messages that are taken in at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
-
-TEXT_VERSION = "1"
-"""Grows with every change of the texts that are embedded."""
+"""Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
 
 
 def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
     """Return number and text of each part of a message; none for what is not to be found.
 
-    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo (docs/recall.md).
+    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo.
     """
     text = indexable_text(source)
     # Half a surrogate pair makes every tokenizer and every HTTP client raise.
@@ -44,7 +42,7 @@ class VectorIndexer:
     Args:
         store: The outbox, the texts, and the vectors that are known.
         embeddings: The model.
-        batch: Messages that are taken in at once.
+        batch: Messages that are indexed at once.
     """
 
     def __init__(self, store: SearchIndex, embeddings: Embeddings, *, batch: int) -> None:
@@ -55,21 +53,19 @@ class VectorIndexer:
     def index_partition(
         self,
         entry: OutboxEntry,
+        target: CollectionVersion,
         collection: ChromaCollection,
-        key: str,
-        dimension: int,
         on_batch: Callable[[int], bool],
     ) -> int:
-        """Take in what a partition lacks; return how many texts were embedded.
+        """Index what a partition lacks; return how many texts were embedded.
 
         Each batch is acknowledged when store and Chroma have it. A batch begins early, so that
         messages whose successor has arrived get their new vector.
 
         Args:
             entry: Of the outbox.
-            collection: Where the blended vectors go.
-            key: The name under which the store keeps the vectors.
-            dimension: Numbers of a vector.
+            target: The version that is filled.
+            collection: Its collection, where the blended vectors go.
             on_batch: Given the number of messages after each batch, before it is acknowledged;
                 returns whether to go on.
         """
@@ -84,7 +80,7 @@ class VectorIndexer:
             fresh = [source.seq for source in found if source.seq >= start]
             done_to = fresh[-1] if fresh else max(last, start)
             if fresh and partition is not None:
-                vectors, made = self._vectors(partition, found, key, dimension)
+                vectors, made = self._vectors(partition, found, target)
                 self._put(vectors, start - NEIGHBOURS, collection, partition)
                 embedded += made
             if not on_batch(len(fresh)):
@@ -95,7 +91,7 @@ class VectorIndexer:
             start = done_to + 1
 
     def _vectors(
-        self, partition: IndexPartition, found: Sequence[IndexSource], key: str, dimension: int
+        self, partition: IndexPartition, found: Sequence[IndexSource], target: CollectionVersion
     ) -> tuple[dict[int, bytes], int]:
         """Return the vectors of messages; only what the store does not have is embedded."""
         texts = {
@@ -104,13 +100,15 @@ class VectorIndexer:
             for part, text in texts_to_embed(source)
         }
         with self._store.reading_vectors() as reader:
-            known = reader.vectors(key, list(texts))
+            known = reader.vectors(target.key, list(texts))
         missing = [unit for unit in texts if unit not in known]
         for start in range(0, len(missing), self._batch):
             units = missing[start : start + self._batch]
-            made = embed_texts(self._embeddings, [texts[unit] for unit in units], dimension)
+            made = embed_texts(
+                self._embeddings, [texts[unit] for unit in units], target.fingerprint.dimension
+            )
             new = {unit: to_bytes(vector) for unit, vector in zip(units, made, strict=True)}
-            self._store.put_vectors(key, new)
+            self._store.put_vectors(target.key, new)
             known |= new
         return known, len(missing)
 

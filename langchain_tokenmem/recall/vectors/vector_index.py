@@ -16,11 +16,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader
 from langchain_tokenmem.recall.base.worker import Worker
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import (
-    ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
-)
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
@@ -45,7 +41,7 @@ class VectorIndex(VectorSearch):
     Args:
         store: `TranscriptStore.index`.
         chroma: Where the vectors are searched, and the model that makes them.
-        batch: Messages that are taken in at once.
+        batch: Messages that are indexed at once.
         exact_most: Vectors in scope up to which the stored ones are compared one by one.
     """
 
@@ -74,7 +70,7 @@ class VectorIndex(VectorSearch):
         """Return the units nearest in meaning; a collection that fails is made anew behind it."""
         try:
             return super().search(question, reader, k)
-        except (MissingIndexError, DamagedIndexError):
+        except BrokenCollectionError:
             self._is_compared = False
             self._worker.wake()
             raise
@@ -90,26 +86,29 @@ class VectorIndex(VectorSearch):
         self._worker.wake()
 
     def index(self) -> int:
-        """Take in what the outbox holds; return how many texts were embedded.
+        """Index what the outbox holds; return how many texts were embedded.
 
         Raises:
             RecallError: When it cannot; the outbox keeps what is missing.
         """
         with self._working:
             self._remove_erased()
-            return self._take_in()
+            return self._drain_outbox()
 
     def _work(self) -> None:
         with self._working:
             self._remove_erased()
             if not self._is_compared or self._store.pending(_VECTORS, limit=1):
-                self._take_in()
+                self._drain_outbox()
 
-    def _take_in(self, *, progress: bool = False) -> int:
+    def _drain_outbox(self, *, progress: bool = False) -> int:
         target, collection = self._collections.target()
         embedded = self._fill(target, collection, progress=progress)
-        if self._is_done() and not self._is_compared:
+        if not self._is_done():
+            return embedded
+        if not self._is_compared:
             lacking = self._reconcile(target, collection)
+            self._is_compared = True
             # What another process has embedded meanwhile stands in the outbox.
             if lacking and self._is_done():
                 logger.warning(
@@ -118,11 +117,8 @@ class VectorIndex(VectorSearch):
                     lacking,
                 )
                 self._collections.start(target.fingerprint)
-                target, collection = self._collections.target()
-                embedded += self._fill(target, collection, progress=progress)
-            self._is_compared = self._is_done()
-        if self._is_done():
-            self._collections.finish(target)
+                return embedded + self._drain_outbox(progress=progress)
+        self._collections.finish(target)
         return embedded
 
     def _fill(
@@ -159,9 +155,7 @@ class VectorIndex(VectorSearch):
         self._failing.add(entry.partition_key)
         embedded = 0
         try:
-            embedded = self._indexer.index_partition(
-                entry, collection, target.key, target.fingerprint.dimension, on_batch
-            )
+            embedded = self._indexer.index_partition(entry, target, collection, on_batch)
         except CorruptStoreError as error:
             self._unreadable.add(entry.partition_key)
             logger.warning("It is not found by meaning: %s", error)
@@ -172,7 +166,7 @@ class VectorIndex(VectorSearch):
         try:
             _, last = self._store.sources_from(entry.partition_key, entry.from_seq, 1)
         except CorruptStoreError:
-            return 0  # it is said when it is taken in
+            return 0  # it is said when it is indexed
         count = max(0, last - entry.from_seq + 1)
         return count if entry.partition_key[0] in "=#" else -(-count // DOCUMENT_STEP)
 
@@ -214,7 +208,7 @@ class VectorIndex(VectorSearch):
             mine = self._collections.fingerprint()
             if building is None or not building.fingerprint.is_same_space(mine):
                 self._collections.start()
-            self._take_in(progress=progress)
+            self._drain_outbox(progress=progress)
             active = self._collections.versions().active
             return 0 if active is None else self._chroma.open(active.collection).count()
 
@@ -236,8 +230,8 @@ class VectorIndex(VectorSearch):
             return
         known = self._collections.versions()
         for version in (known.active, known.building):
-            # What is missing or damaged is made anew without them.
-            with suppress(MissingIndexError, DamagedIndexError):
+            # A broken one is made anew without them.
+            with suppress(BrokenCollectionError):
                 if version is not None:
                     self._remove_partitions(version, erased)
         self._erased.difference_update(erased)

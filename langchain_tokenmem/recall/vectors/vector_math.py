@@ -2,7 +2,7 @@
 
 A message says little without what stands around it ("Yes, that one."): its vector is mixed with
 those of its neighbours before it is compared. On LoCoMo this took the evidence within 1,024 tokens
-from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index); FACTS.md.
+from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.recall.vectors.embeddings import Vectors, unit_rows
 
 Numbers = npt.NDArray[np.int64]
-"""Unit numbers (`core.units`), one for each row of vectors."""
+"""Unit numbers (`core.search_units`), one for each row of vectors."""
 
 BLEND = 0.5
 """Share of the neighbours in a message's vector (lambda)."""
 
 NEIGHBOURS = 2
-"""How far neighbours stand at most, in messages of the same partition."""
+"""Distance of neighbours at most, in messages of the same partition."""
 
 
 def blended(

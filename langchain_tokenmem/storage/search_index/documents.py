@@ -17,6 +17,7 @@ from langchain_tokenmem.storage.search_index.partitions import (
     find_or_make_partition,
     find_partition,
     owner_key,
+    partition_of,
     session_documents,
     user_key,
     with_owner,
@@ -52,9 +53,7 @@ def document_partition(
         key = "" if known is None else session_documents(known.key)
         return find_partition(connection, key, lock=True)
     session = find_or_make(connection, session_id, user_id)
-    messages = find_partition(connection, session.key)
-    if messages is not None:
-        with_owner(connection, session, messages)
+    partition_of(connection, session)  # its owner is that of the messages
     key = session_documents(session.key)
     made = find_or_make_partition(connection, key, owner_key(session))
     return with_owner(connection, session, made)

@@ -1,4 +1,4 @@
-"""Outbox of the search index (what each index has yet to take in), and its properties."""
+"""Outbox of the search index (the messages that an index lacks), and its properties."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.search_units import OutboxEntry
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
+from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.tables import documents, index_properties, outbox
 from langchain_tokenmem.storage.transcripts.tables import sessions
 
@@ -18,12 +19,13 @@ LEXICAL, VECTORS = "lexical", "vectors"
 INDEXES = (LEXICAL, VECTORS)
 
 
-def _enqueue(insert_row: Any) -> Any:
-    return insert_row.on_conflict_do_update(
+def _enqueue(insert_row: Any) -> Statement:
+    update_row = insert_row.on_conflict_do_update(
         index_elements=[outbox.c.index_name, outbox.c.partition_key],
         set_={"from_seq": insert_row.excluded.from_seq},
         where=outbox.c.from_seq > insert_row.excluded.from_seq,
     )
+    return Statement(update_row)
 
 
 _ENQUEUE = {
@@ -43,7 +45,7 @@ def enqueue(
         {"index_name": name, "partition_key": partition_key, "from_seq": from_seq}
         for name in indexes
     ]
-    connection.execute(_ENQUEUE[connection.dialect.name], rows)
+    _ENQUEUE[connection.dialect.name].run_all(connection, rows)
 
 
 def enqueue_everything(connection: Connection, index_name: str) -> None:
@@ -72,7 +74,7 @@ def acknowledge(
 def pending(
     connection: Connection, index_name: str, *, among: Any = None, limit: int | None = None
 ) -> list[OutboxEntry]:
-    """Return the partitions that an index has not taken in whole.
+    """Return the partitions that an index has not indexed whole.
 
     Args:
         connection: To the database.
@@ -92,7 +94,7 @@ def pending(
 
 
 def backlog(connection: Connection) -> dict[str, int]:
-    """Return for each index how many partitions it has not taken in whole."""
+    """Return for each index how many partitions it has not indexed whole."""
     query = select(outbox.c.index_name, func.count()).group_by(outbox.c.index_name)
     counted = {name: int(count) for name, count in connection.execute(query)}
     return {**dict.fromkeys(INDEXES, 0), **counted}

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from langchain_tokenmem.core.search_units import Scope, ScopePartitions
 from langchain_tokenmem.storage.database.database import insert_unless_there
+from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.outbox import VECTORS, enqueue
 from langchain_tokenmem.storage.search_index.tables import owners, partitions, terms
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -19,16 +20,16 @@ from langchain_tokenmem.storage.transcripts.sessions import (
     find_by_key,
 )
 
-# Made once: every append asks them, and making one takes longer than the answer.
-_PARTITION = select(
+_OWN = select(
     partitions.c.partition_id,
     partitions.c.partition_key,
     partitions.c.owner_id,
     partitions.c.indexed_to_seq,
 ).where(partitions.c.partition_key == bindparam("key"))
-_PARTITION_LOCKED = _PARTITION.with_for_update()
+_PARTITION = Statement(_OWN)
+_PARTITION_LOCKED = Statement(_OWN.with_for_update())
 _OWNER_ID = select(owners.c.owner_id).where(owners.c.owner_key == bindparam("key"))
-_OWNER_KEY = select(owners.c.owner_key).where(owners.c.owner_id == bindparam("owner"))
+_OWNER_KEY = Statement(select(owners.c.owner_key).where(owners.c.owner_id == bindparam("owner")))
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ def partition_keys(
 
 def find_partition(connection: Connection, key: str, *, lock: bool = False) -> Partition | None:
     """Return a partition by its key; on PostgreSQL locked, if asked for."""
-    row = connection.execute(_PARTITION_LOCKED if lock else _PARTITION, {"key": key}).first()
-    return None if row is None else Partition(*row)
+    row = (_PARTITION_LOCKED if lock else _PARTITION).first(connection, {"key": key})
+    return None if row is None else Partition(*row.values())
 
 
 def find_or_make_partition(
@@ -128,7 +129,8 @@ def partition_of(connection: Connection, session: SessionRow) -> Partition | Non
 def with_owner(connection: Connection, session: SessionRow, partition: Partition) -> Partition:
     """Return a partition under its session's owner; a user may claim a session after its start."""
     wanted = owner_key(session)
-    if connection.execute(_OWNER_KEY, {"owner": partition.owner}).scalar() == wanted:
+    known = _OWNER_KEY.first(connection, {"owner": partition.owner})
+    if known is not None and known["owner_key"] == wanted:
         return partition
     new = _find_or_make_owner(connection, wanted)
     # A session without a user is the only one under its number.

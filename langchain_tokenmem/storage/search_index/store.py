@@ -121,7 +121,7 @@ class IndexStore(StoredVectors):
             return None
         try:
             return {source.seq: self._analyser.entries(source) for source in sources}
-        except Exception:  # an index never fails a turn; the outbox keeps what is owed
+        except Exception:  # an index never fails a turn; the outbox keeps what is missing
             logger.exception("Messages could not be analysed; they are not found yet.")
             return None
 
@@ -145,13 +145,13 @@ class IndexStore(StoredVectors):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[OutboxEntry]:
-        """Return the partitions that an index (`lexical`, `vectors`) has not taken in whole."""
+        """Return the partitions that an index (`lexical`, `vectors`) has not indexed whole."""
         among = None if scope is None else _keys_in_scope(scope)
         with self._database.reading(_ABOUT) as connection:
             return outbox.pending(connection, index_name, among=among, limit=limit)
 
     def backlog(self) -> dict[str, int]:
-        """Return for each index how many partitions it has not taken in whole."""
+        """Return for each index how many partitions it has not indexed whole."""
         with self._database.reading(_ABOUT) as connection:
             return outbox.backlog(connection)
 

@@ -46,7 +46,7 @@ class StoredVectors:
             vectors.put_vectors(connection, fingerprint, kept)
 
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
-        """Note that a partition's vectors are taken in up to a number."""
+        """Note that a partition's vectors are indexed up to a number."""
         with self._database.writing(_ABOUT) as connection:
             _, last = sources_from(connection, partition_key, done_to + 1, 1)
             acknowledge(connection, VECTORS, partition_key, done_to, last)
@@ -63,7 +63,7 @@ class StoredVectors:
             yield vectors.VectorsReader(connection)
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, all of the vectors have to be taken in again."""
+        """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""
         with self._database.writing(_ABOUT) as connection:
             set_property(connection, name, value)
             if enqueue_vectors:

@@ -1,4 +1,4 @@
-"""Embeddings as rows, so that no text is ever embedded twice by one model."""
+"""Vectors of texts as rows, so that no text is ever embedded twice by one model."""
 
 from __future__ import annotations
 

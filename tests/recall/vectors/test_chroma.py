@@ -18,9 +18,8 @@ from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
     ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
@@ -147,7 +146,7 @@ def test_batches_stay_below_the_bound(chroma):
 
 
 def test_a_missing_collection_is_said_and_dropping_one_is_no_error(chroma):
-    with pytest.raises(MissingIndexError, match="tokenmem-none"):
+    with pytest.raises(BrokenCollectionError, match="tokenmem-none"):
         chroma.open("tokenmem-none")
     chroma.drop("tokenmem-none")
 
@@ -196,7 +195,7 @@ def test_nothing_is_opened_before_it_is_used(tmp_path):
 def test_a_server_that_is_not_there_is_said():
     chroma = ChromaIndex(host="127.0.0.1", port=9, embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"server at 127\.0\.0\.1:9.*cannot be used now"):
-        chroma.connect()
+        chroma.connect("tokenmem-test")
 
 
 def test_a_client_of_the_application_stays_open(tmp_path):
@@ -224,7 +223,7 @@ def test_a_server_is_asked_whether_it_is_there_and_its_client_is_closed(monkeypa
     chroma = ChromaIndex(
         host="chroma.test", port=1, ssl=True, headers={"x": "y"}, embeddings=EMBEDDINGS, timeout_s=3
     )
-    assert chroma.connect() is client
+    assert chroma.connect("tokenmem-test") is client
     heartbeat = ("https://chroma.test:1/api/v2/heartbeat", {"headers": {"x": "y"}, "timeout": 3})
     assert asked == [heartbeat]
     chroma.close()
@@ -240,7 +239,7 @@ def test_a_server_that_was_too_slow_gets_a_new_client(monkeypatch):
     chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS, timeout_s=0.1)
     with pytest.raises(RecallError, match="Timeout"):
         chroma.open("tokenmem-test")
-    assert chroma.connect() is clients[1]
+    assert chroma.connect("tokenmem-test") is clients[1]
 
 
 def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
@@ -249,10 +248,10 @@ def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
     monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
     monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
     chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS)
-    assert chroma.connect() is chroma.connect() is clients[0]
+    assert chroma.connect("tokenmem-test") is chroma.connect("tokenmem-test") is clients[0]
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
-    assert chroma.connect() is clients[1]
+    assert chroma.connect("tokenmem-test") is clients[1]
     assert not clients[0].is_closed
 
 
@@ -261,7 +260,7 @@ def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypa
     client, given = FakeClient(), {}
     monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
     chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
-    assert chroma.connect() is client
+    assert chroma.connect("tokenmem-test") is client
     assert (given["tenant"], given["api_key"]) == ("t", "k")
     assert given["settings"].anonymized_telemetry is False
 
@@ -289,10 +288,10 @@ def test_R9_a_second_process_on_one_folder_is_refused_with_the_way_out(tmp_path)
         assert other.stdout.readline() == "taken\n"
         index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
         with pytest.raises(RecallError, match=r"Another process.*chroma run --path.*host="):
-            index.connect()
+            index.connect("tokenmem-test")
     finally:
         other.communicate(timeout=20)
-    index.connect()  # it has ended
+    index.connect("tokenmem-test")  # it has ended
     index.close()
 
 
@@ -327,17 +326,17 @@ def test_R11_a_missing_or_broken_chromadb_is_one_clear_error_when_it_is_asked_fo
     monkeypatch.setattr(builtins, "__import__", broken)
     index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"unsupported version of sqlite3.*works without"):
-        index.connect()
+        index.connect("tokenmem-test")
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (chromadb.errors.InternalError("hnsw"), DamagedIndexError, "made anew"),
-        (chromadb.errors.NotFoundError("gone"), MissingIndexError, "not there"),
+        (chromadb.errors.InternalError("hnsw"), BrokenCollectionError, "made anew"),
+        (chromadb.errors.NotFoundError("gone"), BrokenCollectionError, "made anew"),
         (ConnectionError("refused"), RecallError, "cannot be used now"),
-        (type("PanicException", (BaseException,), {})("rust"), DamagedIndexError, "made anew"),
+        (type("PanicException", (BaseException,), {})("rust"), BrokenCollectionError, "made anew"),
         (RecallError("ours"), RecallError, "^ours$"),
     ],
 )
