@@ -25,7 +25,7 @@ from langchain_tokenmem.storage.database.schema import Schema, configure_sqlite,
 from langchain_tokenmem.storage.database.urls import parsed
 
 _BUSY_SECONDS = 30
-"""How long a writer waits for another one before it gives up."""
+"""Seconds that a writer waits for another one before it gives up."""
 
 _WRITES = "tokenmem_writes"
 _WRITER = {_WRITES: True}
@@ -72,7 +72,7 @@ class Database:
         """Give a connection with one consistent picture of the data.
 
         Args:
-            about: What is read, for the words of an error.
+            about: Named in errors, such as "Session 's1'".
         """
         with self._translated_errors(about), self._transaction(self._reader()) as connection:
             try:
@@ -87,7 +87,13 @@ class Database:
 
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
-        """Give a connection whose changes are all made, or none; never one inside of another."""
+        """Give a connection whose changes are all made, or none.
+
+        A transaction that writes is never begun inside of another one.
+
+        Args:
+            about: Named in errors.
+        """
         with self._translated_errors(about), self._only_writer(about):
             try:
                 with self._transaction(self._writer()) as connection:

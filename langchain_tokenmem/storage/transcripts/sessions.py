@@ -50,7 +50,7 @@ class SessionRow:
 
     @property
     def count(self) -> int:
-        """How many messages the session has."""
+        """Number of messages in the session."""
         return self.last_seq - self.first_seq + 1
 
     def values(self) -> dict[str, Any]:

@@ -61,10 +61,10 @@ class SessionStates:
             Whether it was stored.
         """
         with self._database.writing(f"Session {session_id!r}") as connection:
-            known = find(connection, session_id, None)
-            if (known.version if known else 0) != expected:
+            found = find(connection, session_id, None)
+            if (found.version if found else 0) != expected:
                 return False
-            session = known or find_or_make(connection, session_id, None)
+            session = found or find_or_make(connection, session_id, None)
             save(connection, replace(session, version=expected + 1, state=to_json(state)[0]))
             return True
 
