@@ -1,0 +1,255 @@
+"""`TranscriptStore`: transcripts and memory states of sessions in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from langchain_core.messages import BaseMessage
+from sqlalchemy import delete
+
+from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.database.database import Database
+from langchain_tokenmem.storage.erasing import erase
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+from langchain_tokenmem.storage.search_index.deletion import clear_messages
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.transcripts.appending import append_indexed
+from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
+from langchain_tokenmem.storage.transcripts.message_rows import (
+    TranscriptRow,
+    read_from,
+    read_last,
+    read_named,
+)
+from langchain_tokenmem.storage.transcripts.sessions import (
+    checked_id,
+    find,
+    find_or_make,
+    list_sessions,
+    save,
+)
+from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
+from langchain_tokenmem.storage.transcripts.tables import messages
+
+
+class TranscriptStore(SessionStates, Closeable):
+    """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
+
+    One store may be shared between threads and event loops; several processes may use one
+    database. Async methods run the sync one in a thread, whatever the driver. Every row has a
+    checksum and every session knows how many messages it has: damage is an error, never a
+    shorter history.
+
+    Args:
+        url: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql+psycopg://...`. Default:
+            the file `tokenmem.db` in the working directory.
+        pool_size: Most connections at a time; a SQLite file has one more, for all writers.
+
+    Attributes:
+        index: What recall reads and writes beside the transcripts.
+
+    Raises:
+        ConfigurationError: When the URL is not supported.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> with TranscriptStore("sqlite://") as store:
+        ...     _ = store.add("s1", [HumanMessage("hi")])
+        ...     [message.content for message in store.messages("s1")]
+        ['hi']
+    """
+
+    def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
+        super().__init__(Database(url, SCHEMA, pool_size=pool_size))
+        self.index = IndexStore(self._database)
+
+    @property
+    def database(self) -> Database:
+        """The database, for the other parts that keep something in it."""
+        return self._database
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+    aclose = in_thread(close)
+
+    def add(
+        self,
+        session_id: str,
+        new: Sequence[BaseMessage],
+        *,
+        user_id: str | None = None,
+        now: datetime | None = None,
+    ) -> list[str]:
+        """Append messages in one transaction, and return the ids of those that were new.
+
+        A message whose id is there already is not new. A batch that begins with what the
+        transcript ends with is a resend, and only what follows is new; messages without an id
+        count as the same when they say the same, provided that one of the overlap has an id that
+        is known, or that the overlap is the whole transcript and more than one turn, or begins a
+        longer batch. So a list that is sent in full at every turn is stored once, and a second
+        "yes", or a second turn in the same words, is stored again.
+
+        Args:
+            session_id: Names the conversation.
+            new: The messages, oldest first. Chunks are stored as whole messages.
+            user_id: Who owns the session; the first one to say so owns it.
+            now: Time of messages that bring none; default: the current time.
+
+        Raises:
+            ScopeError: When the id is empty or the session belongs to another user.
+            ConfigurationError: When a message cannot be stored.
+        """
+        if not new:
+            checked_id(session_id)
+            return []
+        self.index.make_ready()
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find_or_make(connection, session_id, user_id)
+            moment = now or datetime.now(UTC)
+            encoded = [EncodedMessage(message) for message in new]
+            added, change = append_indexed(connection, self.index, session, encoded, moment)
+        self.index.tell(change)
+        return [row.message.id or "" for row in added]
+
+    aadd = in_thread(add)
+
+    def rows(self, session_id: str, *, user_id: str | None = None) -> list[TranscriptRow]:
+        """Return every message of a session with number and time, in order.
+
+        Raises:
+            CorruptStoreError: When one of them is damaged or missing.
+        """
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            return [] if session is None else read_from(connection, session, session.first_seq)
+
+    arows = in_thread(rows)
+
+    def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
+        """Return every message of a session, in order, as the application gave it."""
+        return [row.message for row in self.rows(session_id, user_id=user_id)]
+
+    amessages = in_thread(messages)
+
+    def conversation(
+        self, session_id: str, *, user_id: str | None = None
+    ) -> tuple[StoredState, list[TranscriptRow]]:
+        """Return the state, and the messages that a view under it needs, as of one moment.
+
+        These are the kept messages, the one that the summary's pointer names, and all after it;
+        no other row is read.
+        """
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            if session is None:
+                return StoredState(None, 0, None), []
+            stored = stored_state(session)
+            state = stored.state
+            if state is None or state["summary"] is None:
+                return stored, read_from(connection, session, session.first_seq)
+            pointer = state["summary"]["covers_to"]
+            kept = read_named(connection, session, [*state["kept"], pointer])
+            start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
+            tail = read_from(connection, session, start)
+            return stored, [*(row for row in kept if row.seq < start), *tail]
+
+    aconversation = in_thread(conversation)
+
+    def last(self, session_id: str, n: int) -> list[BaseMessage]:
+        """Return the newest `n` messages in order, and more where they begin inside a group."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            if session is None or n < 1:
+                return []
+            return [row.message for row in read_last(connection, session, n)]
+
+    alast = in_thread(last)
+
+    def get(self, session_id: str, message_id: str) -> BaseMessage | None:
+        """Return one message in full; None when the session has no such id."""
+        found = self.named(session_id, [message_id])
+        return found[0].message if found else None
+
+    aget = in_thread(get)
+
+    def named(self, session_id: str, ids: Sequence[str]) -> list[TranscriptRow]:
+        """Return the messages with these ids that there are, in order."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            return [] if session is None else read_named(connection, session, ids)
+
+    anamed = in_thread(named)
+
+    def count(self, session_id: str) -> int:
+        """Return how many messages a session has."""
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, None)
+            return 0 if session is None else session.count
+
+    acount = in_thread(count)
+
+    def sessions(self, *, user_id: str | None = None) -> list[str]:
+        """Return the ids of all sessions, or of one user's, in alphabetical order."""
+        with self._database.reading("The list of sessions") as connection:
+            return list_sessions(connection, user_id)
+
+    asessions = in_thread(sessions)
+
+    def clear(self, session_id: str, *, user_id: str | None = None) -> int:
+        """Delete the messages and the state of a session; return how many messages there were.
+
+        Owner and budget stay, and sequence numbers go on.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            StoreError: When it is a thread with checkpoints, which need its messages.
+        """
+        with self._database.writing(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            if session is None:
+                return 0
+            refuse_checkpointed(connection, session)
+            connection.execute(delete(messages).where(messages.c.session_key == session.key))
+            emptied = replace(
+                session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
+            )
+            save(connection, emptied)
+            clear_messages(connection, session.key, session.last_seq)
+        self._database.forget_deleted()
+        self.index.tell(Change("cleared"))
+        return session.count
+
+    aclear = in_thread(clear)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session, or of all sessions of a user, for good.
+
+        Messages, state, summary, leases, documents and every index entry go in one transaction;
+        nothing of them stays readable in SQLite's files. `Recall.erase` empties Chroma, too.
+
+        Args:
+            session_id: Names the conversation; without it every session of the user is meant.
+            user_id: Whose sessions and documents; beside a session id it must be its owner.
+
+        Returns:
+            How many rows of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            StoreError: When the session is that of a sub-graph, whose thread's checkpoints need its
+                messages; nothing was deleted.
+        """
+        with self._database.writing("Erasing") as connection:
+            counts, gone = erase(connection, session_id, user_id)
+        self._database.forget_deleted()
+        self.index.tell(Change("erased", gone))
+        return counts
+
+    aerase = in_thread(erase)
