@@ -32,10 +32,10 @@ print(TranscriptStore(sys.argv[1]).count("chat"))
 DIE = """
 import os, sys
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.storage.database import schema
+from langchain_tokenmem.storage.database import upgrade
 def die(connection):
     os.kill(os.getpid(), 9)
-schema._save_shape = die  # after the last change, before the commit
+upgrade.save_shape = die  # after the last change, before the commit
 TranscriptStore(sys.argv[1]).count("chat")
 """
 

@@ -1,4 +1,4 @@
-"""The command `tokenmem migrate-checkpoints`."""
+"""Command `tokenmem migrate-checkpoints`: copies threads of another checkpointer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import TokenMemoryError
 
 
 class Kind(StrEnum):
-    """Whose tables the source has."""
+    """Layouts of the source's tables."""
 
     auto = "auto"
     langgraph = "langgraph"

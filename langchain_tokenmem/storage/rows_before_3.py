@@ -1,18 +1,19 @@
 """Rewrites checksums and hashes in rows of schema versions 1 and 2 as version 3 computes them.
 
-The names of tables and columns, and the ways to compute, are those of version 3: they stay as they
-are here, whatever later versions do.
+The names of tables and columns are those of version 3: they stay as they are here, whatever later
+versions do.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes, checksum
 
 _NAMESPACES = "tokenmem_checkpoint_spaces"
 _NOT_COVERED = {"checksum", "seal", "writes", "writes_seal"}
@@ -57,9 +58,11 @@ def _rewrite_checksums(connection: Connection, table: Table) -> None:
         renewed: dict[str, str | bytes] = {}
         for column, others in covered.items():
             values = [row[name] for name in others]
-            hashed = _text_checksum if column == "checksum" else _seal
-            if row[column] == hashed(_bytes_in_1(values)):
-                renewed[column] = hashed(_bytes(values))
+            old = _bytes_in_1(values)
+            if row[column] == hashlib.blake2b(old, digest_size=16).hexdigest():
+                renewed[column] = checksum(values)
+            elif row[column] == _sealed(old):
+                renewed[column] = _seal(values)
         if renewed:
             key = [column == row[column.name] for column in table.primary_key]
             connection.execute(table.update().where(*key).values(renewed))
@@ -69,7 +72,7 @@ def _rewrite_namespaces(connection: Connection, table: Table) -> None:
     """Give the namespaces of threads the hashes by which version 3 finds them."""
     names = [column.name for column in table.columns if column.name != "seal"]
     for row in connection.execute(select(table)).mappings().all():
-        if row["seal"] != _seal(_bytes([row[name] for name in names])):
+        if row["seal"] != _seal(row[name] for name in names):
             raise CorruptStoreError(
                 f"Thread {row['thread_id']!r}: its row is damaged, or sealed with a key, and "
                 f"cannot be upgraded. Nothing was changed. Copy the threads with the version "
@@ -80,17 +83,17 @@ def _rewrite_namespaces(connection: Connection, table: Table) -> None:
             for name in ("thread_key", "ns_key")
         )
         columns = {**row, "fingerprint": "".join(halves)}
-        seal = _seal(_bytes([columns[name] for name in names]))
+        seal = _seal(columns[name] for name in names)
         mine = table.c.space_id == row["space_id"]
         renewed = {"fingerprint": columns["fingerprint"], "seal": seal}
         connection.execute(table.update().where(mine).values(renewed))
 
 
-def _text_checksum(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+def _seal(values: Iterable[Any]) -> bytes:
+    return _sealed(as_bytes(values))
 
 
-def _seal(data: bytes) -> bytes:
+def _sealed(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16, person=b"tokenmem-row").digest()
 
 
@@ -100,11 +103,3 @@ def _bytes_in_1(values: Iterable[Any]) -> bytes:
         text = value if type(value) is bytes else str(value).encode("utf-8", "backslashreplace")
         parts.append(b"%s:%d:%s" % (type(value).__name__.encode(), len(text), text))
     return b"".join(parts)
-
-
-def _bytes(values: Sequence[Any]) -> bytes:
-    data = [value for value in values if type(value) is bytes]
-    columns: list[Any] = [*values]
-    if data:
-        columns = [(len(value),) if type(value) is bytes else value for value in values]
-    return b"".join([ascii(columns).encode(), *data])

@@ -1,4 +1,4 @@
-"""Transcripts: every message ever added to a session, in order, and its memory's state."""
+"""`TranscriptStore`: transcripts and memory states of sessions in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
 
-from langchain_tokenmem.core.closeable import Closing
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -37,11 +37,11 @@ from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredS
 from langchain_tokenmem.storage.transcripts.tables import messages
 
 
-class TranscriptStore(SessionStates, Closing):
+class TranscriptStore(SessionStates, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
-    database. Async methods run their sync twin in a thread, whatever the driver. Every row has a
+    database. Async methods run the sync one in a thread, whatever the driver. Every row has a
     checksum and every session knows how many messages it has: damage is an error, never a
     shorter history.
 
@@ -133,7 +133,7 @@ class TranscriptStore(SessionStates, Closing):
     arows = in_thread(rows)
 
     def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return every message of a session, in order, as the application said it."""
+        """Return every message of a session, in order, as the application gave it."""
         return [row.message for row in self.rows(session_id, user_id=user_id)]
 
     amessages = in_thread(messages)

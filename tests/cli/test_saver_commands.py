@@ -72,7 +72,8 @@ def test_doctor_finds_nothing_in_a_sound_store(file):
 
 
 DAMAGES = {
-    "body": "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) WHERE checkpoint_key = ?",
+    "body": "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) "
+    "WHERE checkpoint_key = ?",
     "key": "UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x' "
     "WHERE checkpoint_key = ?",
     "bytes": "UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(checkpoint_key AS BLOB) "
@@ -83,6 +84,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", [0, 2])
 def test_doctor_names_what_is_damaged_and_repairs_it(file, damage, which):
@@ -309,6 +311,7 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
         assert ("other", "plan", Plan(step=1)) in written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", ["#", "?", "%41", " "])
 @pytest.mark.parametrize("kind", ["auto", "tokenmem"])
 def test_a_path_may_hold_any_sign(file, tmp_path, sign, kind):

@@ -1,4 +1,4 @@
-"""Which checkpoints a saver keeps, as its user says it."""
+"""Settings of retention, checked, and the rule that follows from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLDEST = timedelta(days=365 * 1_000)
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What is applied while a thread grows.
+    """Retention while a thread grows.
 
     Args:
         keep_last: Checkpoints that are kept in each namespace; None for all.

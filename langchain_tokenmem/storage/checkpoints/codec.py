@@ -23,7 +23,7 @@ from langchain_tokenmem.storage.database.json_values import to_json
 from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes
 
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
-"""What LangGraph's serializer writes; anything else in a row was put there by somebody else."""
+"""Kinds that LangGraph's serializer writes; any other one was put there by somebody else."""
 
 _SMALLEST = 96
 """Bytes below which compression never pays."""

@@ -1,4 +1,4 @@
-"""Looks through the rows of checkpointed threads, and says what is damaged."""
+"""Examination of checkpointed threads: reads every row, and lists the damaged ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 IN_ORDER = "puts rows and indexes in order"
 WITH_ITS_ROW = "goes with its row"
 NOBODYS = "deletes them when nothing else is wrong"
-"""What a repair does, as users read it; what has no such words stays as it is."""
+"""Remedies as users read them; a finding without one stays as it is."""
 
 _UNFOUND = "its row is there, and is not found by its key"
 
@@ -104,7 +104,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examination:
-    """What was looked at, and what was found.
+    """Result of an examination.
 
     Attributes:
         threads: Threads with checkpoints.
@@ -240,7 +240,8 @@ def namespace_faults(
     hopeless = len(bad) == len(faults)
     found = []
     if not len(keys) == len(faults) == namespace.checkpoint_count:
-        what = f"{namespace.checkpoint_count} checkpoints should be there, {len(faults)} different ones are"
+        count = namespace.checkpoint_count
+        what = f"{count} checkpoints should be there, {len(faults)} different ones are"
         remedy = "" if hopeless else "goes on from those that are there"
         found.append(Finding(thread, ns, "", what, remedy, number))
     for key, fault in bad.items():

@@ -6,11 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    checked_keys,
-    checkpoint_keys,
-    find_checkpoint,
-)
+from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_namespace,
@@ -82,7 +78,7 @@ def _all_listed(reader: CheckpointReader, thread_id: str | None, ns: str | None)
         for namespace in found:
             if ns is None or namespace.ns == ns:
                 with errors_about(Address(namespace.thread_id, namespace.ns)):
-                    own = checked_keys(connection, reader.codec, namespace)
+                    own = checkpoint_rows.checked_keys(connection, reader.codec, namespace)
                 keys += [_Listed(key, namespace) for key in own]
     return sorted(keys, key=lambda one: one.key, reverse=True)
 
@@ -95,9 +91,9 @@ def _page(
         for key, namespace in wanted:
             number = namespace.namespace_id
             with errors_about(Address(namespace.thread_id, namespace.ns, key[1:])):
-                row = find_checkpoint(connection, reader.codec, number, key)
+                row = checkpoint_rows.find_checkpoint(connection, reader.codec, number, key)
                 # It may have been removed since the list was made.
-                if row is None and key in checkpoint_keys(connection, number):
+                if row is None and key in checkpoint_rows.checkpoint_keys(connection, number):
                     raise CorruptStoreError("its row is there, and is not found by its key")
                 if row is not None and _has(row.metadata, metadata):
                     found.append(reader.loaded(connection, namespace, row))

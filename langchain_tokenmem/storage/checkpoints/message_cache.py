@@ -1,144 +1,51 @@
-"""A cache of the messages of threads: what each says where it is stored, and copies to give out.
+"""A cache of the messages of threads: what each says where it is stored.
 
 Without it every step of a chat would serialize all of its messages to see which ones are new, as
-other savers do: at 2,000 messages a put takes a fifth of SqliteSaver's time, a get an eighth
+other savers do. With it a put at 2,000 messages takes a fifth of SqliteSaver's time, a get a sixth
 (`benchmarks/checkpoint_growth.py`).
 """
 
 from __future__ import annotations
 
-import copy
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, ne
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.storage.checkpoints.message_copies import CachedList, CachedMessage
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 
 _LISTS = 8
-"""Lists of one session whose objects are remembered: graphs that run at the same time."""
+"""Lists of one session that are remembered: graphs that run at the same time."""
 
-_AT_ONCE = 250
-"""Messages copied before other threads get their turn: less than a millisecond."""
-
-_IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes})
-
-_State = tuple[type, dict[str, Any], Any]
-_id, _fields, _extra = map(attrgetter, ("id", "__dict__", "__pydantic_extra__"))
-_new, _set = object.__new__, object.__setattr__
+_WORTH = 16
+"""Messages in a list that is worth remembering as one."""
 
 
-class CachedMessage(NamedTuple):
-    """A message that nobody may change.
+class FoundMessages(NamedTuple):
+    """The cached messages of a list.
 
     Attributes:
-        message: The message.
-        reference: Where it is stored.
-        is_final: Whether it stays there: the transcript has it, or never will.
-        state: Its type, fields and extra fields.
-        mutable: Those of its fields that could be changed in place: name, value, and the type of
-            an empty list or dict.
+        begin: Cached messages that the list begins with, unchanged; may be empty.
+        entries: The cached messages for those behind these, found by id, or by the very object
+            where there is none; the list may have changed what they say. None for unknown ones.
+        fresh_from: Place behind the last known object: what follows was never said before. It is 0
+            where no object is known.
     """
 
-    message: BaseMessage
-    reference: int
-    is_final: bool
-    state: _State
-    mutable: tuple[tuple[str, Any, type | None], ...]
-
-
-def cached(message: BaseMessage, reference: int, *, is_final: bool) -> CachedMessage:
-    """Return a message, which is nobody else's from now on, for the cache."""
-    return CachedMessage(message, reference, is_final, _state(message), _mutable(message))
-
-
-def copy_message(message: BaseMessage) -> BaseMessage:
-    """Return a copy that shares nothing that can be changed.
-
-    It does what pydantic's `model_copy` does, without checks, several times as fast.
-    """
-    return _copied(message, _mutable(message))
-
-
-def copy_cached(entries: Sequence[CachedMessage]) -> list[BaseMessage]:
-    """Return copies of messages; other threads get their turn while it goes on."""
-    copies: list[BaseMessage] = []
-    for start in range(0, len(entries), _AT_ONCE):
-        if start:
-            # An event loop would otherwise wait for Python's switch interval, 5 ms.
-            time.sleep(0)
-        some = entries[start : start + _AT_ONCE]
-        copies += [_copied(entry.message, entry.mutable) for entry in some]
-    return copies
-
-
-def _mutable(message: BaseMessage) -> tuple[tuple[str, Any, type | None], ...]:
-    return tuple(
-        (name, value, type(value) if type(value) in {list, dict} and not value else None)
-        for name, value in message.__dict__.copy().items()
-        if type(value) not in _IMMUTABLE
-    )
-
-
-def _copied(message: Any, mutable: Iterable[tuple[str, Any, type | None]]) -> BaseMessage:
-    fields = message.__dict__.copy()
-    for name, value, empty in mutable:
-        fields[name] = _copied_value(value) if empty is None else empty()
-    made: BaseMessage = _new(type(message))
-    extra, private = message.__pydantic_extra__, message.__pydantic_private__
-    _set(made, "__dict__", fields)
-    # Shared: it names the fields that were given, and that is all of them.
-    _set(made, "__pydantic_fields_set__", message.__pydantic_fields_set__)
-    _set(made, "__pydantic_extra__", _copied_value(extra) if extra else {})
-    _set(made, "__pydantic_private__", copy.deepcopy(private) if private else private)
-    return made
-
-
-def _copied_value(value: Any) -> Any:
-    kind = type(value)
-    if kind in _IMMUTABLE:
-        return value
-    if kind is list:
-        return [_copied_value(item) for item in [*value]]
-    if kind is dict:
-        return {key: _copied_value(item) for key, item in value.copy().items()}
-    return copy.deepcopy(value)
-
-
-def _state(message: BaseMessage) -> _State:
-    return type(message), message.__dict__, message.__pydantic_extra__ or {}
-
-
-def changed_places(
-    entries: Sequence[CachedMessage | None], messages: Sequence[BaseMessage]
-) -> list[int]:
-    """Return the places of messages that are not cached, or say another thing by now."""
-    before = [None if entry is None else entry.state for entry in entries]
-    # All in C: every step of a chat compares all of its messages.
-    now = zip(map(type, messages), map(_fields, messages), map(_extra, messages), strict=True)
-    try:
-        return [at for at, differs in enumerate(map(ne, before, now)) if differs]
-    except (TypeError, ValueError, RecursionError):  # what cannot be compared, such as arrays
-        return [at for at, pair in enumerate(zip(before, messages, strict=True)) if _differs(*pair)]
-
-
-def _differs(before: _State | None, message: BaseMessage) -> bool:
-    try:
-        return before != _state(message)
-    except (TypeError, ValueError, RecursionError):
-        return True
+    begin: CachedList
+    entries: list[CachedMessage | None]
+    fresh_from: int
 
 
 class _KnownObjects(NamedTuple):
     """Messages of a list that are known by the very object, which is held for that."""
 
     is_main: bool
-    entries: dict[int, tuple[BaseMessage, CachedMessage]]
+    entries: Mapping[int, tuple[BaseMessage, CachedMessage]]
 
 
 @dataclass
@@ -148,22 +55,21 @@ class _Session:
     number: int
     by_reference: dict[int, CachedMessage] = field(default_factory=dict)
     by_id: dict[str, CachedMessage] = field(default_factory=dict)
+    # By their references as they are stored, the last ones at the end.
+    lists: dict[str, CachedList] = field(default_factory=dict)
     objects: list[_KnownObjects] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """How many messages are kept; what the cache is bounded by."""
-        return len(self.by_reference) + sum(len(known.entries) for known in self.objects)
-
-    def add(self, entry: CachedMessage) -> None:
-        """Add a message, found by its id from now on."""
-        self.by_reference[entry.reference] = entry
-        name = entry.message.id
-        if name and isinstance(name, str):
-            self.by_id[name] = entry
+        """The number of messages kept, by which the cache is bounded."""
+        held = sum(len(known.entries) for known in self.objects)
+        listed = sum(one.size for one in self.lists.values())
+        return len(self.by_reference) + held + listed
 
     def shrink(self, size: int) -> None:
         """Forget the oldest messages until half of `size` is left, if there are more."""
+        while self.size > size and self.lists:
+            del self.lists[next(iter(self.lists))]
         while self.size > size and len(self.objects) > 1:
             del self.objects[0]
         if self.size > size:
@@ -200,57 +106,90 @@ class MessageCache:
                 self._sessions.clear()
                 self._closings = closings
 
-    def by_reference(self, namespace: Namespace) -> dict[int, CachedMessage]:
-        """Return the messages of a session by reference, not to be changed."""
-        with self._lock:
-            return self._session(namespace).by_reference
-
     def find(
         self, namespace: Namespace, messages: Sequence[BaseMessage], *, is_main: bool
-    ) -> tuple[list[CachedMessage | None], int]:
-        """Find messages by their ids, and those without one by the very objects.
+    ) -> FoundMessages:
+        """Return what is cached of messages.
 
         What has no id may be said again in the same words: in the channel that is the transcript,
         only the objects of that channel are known.
 
         Args:
             namespace: Whose they are.
-            messages: The messages, whether they still say the same or not.
+            messages: The messages.
             is_main: Whether they are the value of the channel that is the transcript.
-
-        Returns:
-            What is cached of each, and the place behind the last known object: what follows was
-            never said before. It is 0 where no object is known.
         """
         with self._lock:
             session = self._session(namespace)
-            by_id = session.by_id
-            names = map(_id, messages)
-            found = [by_id.get(name) if isinstance(name, str) else None for name in names]
-            if all(map(_id, messages)):
-                return found, 0
+            fits = [one for one in session.lists.values() if one.size <= len(messages)]
             known = [one.entries for one in session.objects[::-1] if one.is_main or not is_main]
+        begin, start = CachedList([]), 0
+        if fits:
+            longest = max(fits, key=lambda one: one.size)
+            size = longest.size
+            if all(one.id for one in messages[size:]) and longest.equals(messages[:size]):
+                begin, start = longest, size
+        names = ((one.id, one) for one in messages[start:])
+        entries = [session.by_id.get(name) if isinstance(name, str) else None for name, _ in names]
         fresh_from = 0
-        for at, message in enumerate(messages):
-            same = next((one[id(message)] for one in known if id(message) in one), None)
-            if same is not None:
-                fresh_from = at + 1
-                found[at] = found[at] if message.id else same[1]
-        return found, fresh_from
+        if start == 0 and not all(one.id for one in messages):
+            for at, message in enumerate(messages):
+                same = next((one[id(message)] for one in known if id(message) in one), None)
+                if same is not None:
+                    fresh_from = at + 1
+                    entries[at] = entries[at] if message.id else same[1]
+        return FoundMessages(begin, entries, fresh_from)
+
+    def by_reference(self, namespace: Namespace) -> Mapping[int, CachedMessage]:
+        """Return the messages of a session by reference."""
+        with self._lock:
+            return self._session(namespace).by_reference
+
+    def listed(self, namespace: Namespace, refs: str) -> CachedList | None:
+        """Return a list of messages by its references as they are stored."""
+        with self._lock:
+            return self._session(namespace).lists.get(refs)
 
     def add(self, namespace: Namespace, entries: Iterable[CachedMessage]) -> None:
         """Add messages that were read, or stored by a transaction that is committed."""
         with self._lock:
             session = self._session(namespace)
             for entry in entries:
-                session.add(entry)
+                session.by_reference[entry.reference] = entry
+                if entry.message.id and isinstance(entry.message.id, str):
+                    session.by_id[entry.message.id] = entry
             self._shrink(session)
+
+    def add_list(
+        self,
+        namespace: Namespace,
+        refs: str,
+        begin: CachedList,
+        more: Sequence[CachedMessage],
+    ) -> CachedList:
+        """Return a list as one that goes on from another; remember it if all messages have ids.
+
+        Args:
+            namespace: Whose they are.
+            refs: Its references as they are stored.
+            begin: The messages that it begins with, of which nobody needs to know any more.
+            more: All others.
+        """
+        with self._lock:
+            found = begin.extended(more)
+            if found.size >= _WORTH and found.has_ids:
+                session = self._session(namespace)
+                lists = session.lists.items()
+                kept = [(k, one) for k, one in lists if k != refs and one is not begin]
+                session.lists = dict([*kept, (refs, found)][-_LISTS:])
+                self._shrink(session)
+            return found
 
     def add_objects(
         self,
         namespace: Namespace,
         messages: Sequence[BaseMessage],
-        entries: Sequence[CachedMessage],
+        found: CachedList,
         *,
         is_main: bool,
     ) -> None:
@@ -259,14 +198,12 @@ class MessageCache:
         Args:
             namespace: Whose they are.
             messages: The list, as it was given out or stored.
-            entries: What is cached of each.
+            found: What is cached of it.
             is_main: Whether it is the value of the channel that is the transcript.
         """
-        if not messages:
-            return
-        pairs = [(messages[-1], entries[-1])]
-        if not all(map(_id, messages)):
-            pairs += (pair for pair in zip(messages, entries, strict=True) if not pair[0].id)
+        pairs = [(messages[-1], found.last)] if found.last else []
+        if not found.has_ids:
+            pairs += (p for p in zip(messages, found.entries, strict=True) if not p[0].id)
         held = {id(message): (message, entry) for message, entry in pairs}
         with self._lock:
             session = self._session(namespace)

@@ -7,7 +7,8 @@ the (negated) number of a row beside it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -17,13 +18,13 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec, unstorable
-from langchain_tokenmem.storage.checkpoints.message_cache import (
+from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
+from langchain_tokenmem.storage.checkpoints.message_copies import (
+    CachedList,
     CachedMessage,
-    MessageCache,
     cached,
-    changed_places,
-    copy_cached,
     copy_message,
+    is_same,
 )
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.message_writer import MessageWriter
@@ -43,13 +44,15 @@ class _StoredList(NamedTuple):
     """A list of messages as a transaction stored it."""
 
     messages: Sequence[BaseMessage]
+    begin: CachedList
     entries: Sequence[CachedMessage]
+    refs: str
     is_main: bool
 
 
 @dataclass
 class StoredMessages:
-    """What may be cached of a transaction once it is committed."""
+    """Messages that may be cached once their transaction is committed."""
 
     new: list[CachedMessage] = field(default_factory=list)
     lists: list[_StoredList] = field(default_factory=list)
@@ -94,49 +97,58 @@ class ThreadMessages:
         if not messages:
             return ""
         rows = self._rows(connection, namespace)
-        found, fresh_from = self.cache.find(namespace, messages, is_main=is_main)
-        new = self._new_places(found, messages, rows, is_main=is_main)
+        begin, entries, fresh_from = self.cache.find(namespace, messages, is_main=is_main)
+        if not _stay(rows, begin.beside, is_main=is_main):
+            begin, entries = CachedList([]), [*begin.entries, *entries]
+        start = begin.size
+        new = self._new_places(rows, entries, messages[start:], is_main=is_main)
         if new:
             # What is stored and what is cached must be one thing, whoever changes the message
             # meanwhile.
-            copies = [_own_copy(self._codec, messages[place]) for place in new]
+            copies = [_own_copy(self._codec, messages[start + at]) for at in new]
             writer = MessageWriter(connection, rows, self._codec, namespace, self._index, user_id)
-            fresh = {at for at, place in enumerate(new) if 0 < fresh_from <= place}
+            fresh = {number for number, at in enumerate(new) if 0 < fresh_from <= start + at}
             written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
-            for place, message, (reference, is_final) in zip(new, copies, written, strict=True):
-                entry = cached(message, reference, is_final=is_final)
-                found[place] = entry
-                stored.new.append(entry)
-        entries = [entry for entry in found if entry is not None]
-        stored.lists.append(_StoredList(messages, entries, is_main))
-        return rows.write_references([entry.reference for entry in entries])
+            for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
+                entries[at] = cached(message, reference, is_final=is_final)
+            stored.new += [entry for at in new if (entry := entries[at]) is not None]
+        more = [entry for entry in entries if entry is not None]
+        references = begin.references + array("q", [entry.reference for entry in more])
+        refs = rows.write_references(references)
+        stored.lists.append(_StoredList(messages, begin, more, refs, is_main))
+        return refs
 
     def _new_places(
         self,
-        found: Sequence[CachedMessage | None],
-        messages: Sequence[BaseMessage],
         rows: MessageRows,
+        entries: Sequence[CachedMessage | None],
+        messages: Sequence[BaseMessage],
         *,
         is_main: bool,
     ) -> list[int]:
         """Return the places of what is not stored, and of what has to move to the transcript."""
-        new = set(changed_places(found, messages))
-        beside = {
-            place: entry
-            for place, entry in enumerate(found)
-            if entry is not None and entry.reference < 0 and place not in new
+        new = {
+            at
+            for at, (entry, message) in enumerate(zip(entries, messages, strict=True))
+            if entry is None or not is_same(entry, message)
         }
-        if is_main:
-            new.update(place for place, entry in beside.items() if not entry.is_final)
-        if beside and not rows.are_there([-entry.reference for entry in beside.values()]):
+        beside = {
+            at: entry
+            for at, entry in enumerate(entries)
+            if entry is not None and entry.reference < 0 and at not in new
+        }
+        if not _stay(rows, beside.values(), is_main=False):
             new.update(beside)
+        if is_main:
+            new.update(at for at, entry in beside.items() if not entry.is_final)
         return sorted(new)
 
     def committed(self, namespace: Namespace, stored: StoredMessages) -> None:
         """Cache what a transaction has stored."""
         self.cache.add(namespace, stored.new)
-        for messages, entries, is_main in stored.lists:
-            self.cache.add_objects(namespace, messages, entries, is_main=is_main)
+        for messages, begin, more, refs, is_main in stored.lists:
+            found = self.cache.add_list(namespace, refs, begin, more)
+            self.cache.add_objects(namespace, messages, found, is_main=is_main)
 
     def load(
         self, connection: Connection, namespace: Namespace, lists: Sequence[tuple[str, bool]]
@@ -152,24 +164,30 @@ class ThreadMessages:
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        rows = self._rows(connection, namespace)
-        numbers = [rows.read_references(refs) for refs, _ in lists]
-        known = self.cache.by_reference(namespace)
-        found = [[known.get(one) for one in some] for some in numbers]
-        if not all(map(all, found)):
-            wanted = {one for some in numbers for one in some}
-            held = {one: entry for one in wanted if (entry := known.get(one)) is not None}
-            read = self._read(connection, namespace, rows, wanted - held.keys())
-            self.cache.add(namespace, read)
-            held.update((entry.reference, entry) for entry in read)
-            found = [[held[one] for one in some] for some in numbers]
         given = []
-        for (_, is_main), some in zip(lists, found, strict=True):
-            entries = [entry for entry in some if entry is not None]
-            copies = copy_cached(entries)
-            self.cache.add_objects(namespace, copies, entries, is_main=is_main)
+        for refs, is_main in lists:
+            found = self.cache.listed(namespace, refs)
+            if found is None:
+                entries = self._load(connection, namespace, refs)
+                found = self.cache.add_list(namespace, refs, CachedList([]), entries)
+            copies = found.copies()
+            self.cache.add_objects(namespace, copies, found, is_main=is_main)
             given.append(copies)
         return given
+
+    def _load(self, connection: Connection, namespace: Namespace, refs: str) -> list[CachedMessage]:
+        """Return the messages of a list, those that are not cached as they are read."""
+        if not refs:
+            return []
+        rows = self._rows(connection, namespace)
+        numbers = rows.read_references(refs)
+        known = self.cache.by_reference(namespace)
+        found = {number: known.get(number) for number in numbers}
+        missing = {number for number, entry in found.items() if entry is None}
+        read = self._read(connection, namespace, rows, missing) if missing else []
+        self.cache.add(namespace, read)
+        found.update((entry.reference, entry) for entry in read)
+        return [entry for number in numbers if (entry := found[number]) is not None]
 
     def _read(
         self,
@@ -199,6 +217,13 @@ class ThreadMessages:
 
     def _rows(self, connection: Connection, namespace: Namespace) -> MessageRows:
         return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
+
+
+def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:
+    """Return whether messages beside the transcript are still there, and need not move to it."""
+    if is_main and not all(entry.is_final for entry in beside):
+        return False
+    return rows.are_there([-entry.reference for entry in beside])
 
 
 def _own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:

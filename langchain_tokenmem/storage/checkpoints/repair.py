@@ -1,4 +1,4 @@
-"""Takes out of checkpointed threads what is damaged, so that they go on."""
+"""Repair of checkpointed threads: deletes damaged checkpoints, so that the threads go on."""
 
 from __future__ import annotations
 

@@ -9,15 +9,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, delete, select
 
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    CheckpointRow,
-    all_checkpoints,
-    delete_checkpoints,
-    every_checkpoint,
-    run_hash,
-)
+from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows, chunk_numbers
 from langchain_tokenmem.storage.checkpoints.namespaces import (
@@ -45,7 +39,7 @@ _STRAY = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """Which checkpoints stay.
+    """Rule that says which checkpoints stay.
 
     Attributes:
         keep_last: How many of the newest in each namespace; None for all of them.
@@ -72,11 +66,13 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
         CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
             stay is missing; nothing was deleted.
     """
-    address = Address(checked_thread(thread_id), "")
+    address = Address(check_thread_id(thread_id), "")
     with store.database.writing(str(address)) as connection, errors_about(address):
         found = namespaces_of(connection, store.codec, thread_id)
         there = {
-            namespace.namespace_id: every_checkpoint(connection, store.codec, namespace)
+            namespace.namespace_id: checkpoint_rows.every_checkpoint(
+                connection, store.codec, namespace
+            )
             for namespace in found
         }
         kept = _kept(found, there, rule)
@@ -96,7 +92,7 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
     Raises:
         CorruptStoreError: When a thread they are in lost a checkpoint; nothing was deleted.
     """
-    hashes = [one for run_id in run_ids if (one := run_hash(run_id))]
+    hashes = [one for run_id in run_ids if (one := checkpoint_rows.run_hash(run_id))]
     if not hashes:
         return
     with store.database.writing("The checkpoints of runs") as connection:
@@ -115,8 +111,10 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
                 removed = {
                     namespace.namespace_id: [
                         row
-                        for row in every_checkpoint(connection, store.codec, namespace)
-                        if run_hash(row.metadata.get("run_id")) in hashes
+                        for row in checkpoint_rows.every_checkpoint(
+                            connection, store.codec, namespace
+                        )
+                        if checkpoint_rows.run_hash(row.metadata.get("run_id")) in hashes
                     ]
                     for namespace in found
                 }
@@ -126,7 +124,9 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
 
 
 def _kept(
-    found: Sequence[Namespace], there: Mapping[int, Sequence[CheckpointRow]], rule: RetentionRule
+    found: Sequence[Namespace],
+    there: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
+    rule: RetentionRule,
 ) -> dict[int, set[str]]:
     """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
     kept: dict[int, set[str]] = {}
@@ -149,7 +149,7 @@ def _kept(
 
 
 def _by_rule(
-    namespace: Namespace, stored: Sequence[CheckpointRow], rule: RetentionRule
+    namespace: Namespace, stored: Sequence[checkpoint_rows.CheckpointRow], rule: RetentionRule
 ) -> set[str]:
     if rule.keep_last == 0:
         return set()
@@ -158,7 +158,7 @@ def _by_rule(
     return stays | ({namespace.latest} if namespace.latest is not None else set())
 
 
-def _since(stored: CheckpointRow, moment: datetime) -> bool:
+def _since(stored: checkpoint_rows.CheckpointRow, moment: datetime) -> bool:
     try:
         told = datetime.fromisoformat(str(stored.fields.get("ts")))
     except ValueError:
@@ -166,7 +166,7 @@ def _since(stored: CheckpointRow, moment: datetime) -> bool:
     return (told if told.tzinfo else told.replace(tzinfo=moment.tzinfo)) >= moment
 
 
-def _has_root(stored: CheckpointRow, roots: Collection[str], newest: str) -> bool:
+def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], newest: str) -> bool:
     """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
 
     It may be on its way, and then it is newer than all that are there.
@@ -175,7 +175,7 @@ def _has_root(stored: CheckpointRow, roots: Collection[str], newest: str) -> boo
     return root is None or root in roots or root > newest
 
 
-def _ancestors(stored: Sequence[CheckpointRow], kept: Iterable[str]) -> set[str]:
+def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[str]) -> set[str]:
     """Return the ids that delta channels of kept checkpoints are rebuilt from.
 
     A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
@@ -188,7 +188,7 @@ def _ancestors(stored: Sequence[CheckpointRow], kept: Iterable[str]) -> set[str]
     needed: set[str] = set()
     waiting = [*kept]
     while waiting:
-        one: CheckpointRow | None = by_id[waiting.pop()]
+        one: checkpoint_rows.CheckpointRow | None = by_id[waiting.pop()]
         open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
         while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
             one = by_id.get(one.parent) if one.parent else None
@@ -203,7 +203,7 @@ def _delete(
     connection: Connection,
     codec: Codec,
     found: Sequence[Namespace],
-    removed: Mapping[int, Sequence[CheckpointRow]],
+    removed: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
     now: datetime,
 ) -> bool:
     """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
@@ -244,11 +244,14 @@ def _delete_strays(connection: Connection, namespace: Namespace, now: datetime) 
 
 
 def _delete_rows(
-    connection: Connection, codec: Codec, namespace: Namespace, removed: Sequence[CheckpointRow]
+    connection: Connection,
+    codec: Codec,
+    namespace: Namespace,
+    removed: Sequence[checkpoint_rows.CheckpointRow],
 ) -> None:
     """Delete checkpoints of a namespace, with the large values that nobody has any more."""
     number = namespace.namespace_id
-    delete_checkpoints(connection, number, [key_of(row.id) for row in removed])
+    checkpoint_rows.delete_checkpoints(connection, number, [key_of(row.id) for row in removed])
     left = recount(connection, codec, namespace)
     used = {value for row in left for value in row.large.values()}
     own = (channel_values.c.namespace_id, channel_values.c.value_number)
@@ -275,7 +278,7 @@ def _delete_messages(
 def _references(connection: Connection, codec: Codec, namespace: Namespace) -> Iterable[str]:
     """Return all references of a namespace; its values and pending writes must be there."""
     number = namespace.namespace_id
-    rows = all_checkpoints(connection, codec, number)
+    rows = checkpoint_rows.all_checkpoints(connection, codec, number)
     columns = (channel_values.c.value_number, channel_values.c.message_refs)
     values = connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
     large = {row.value_number: row.message_refs for row in values}

@@ -129,7 +129,7 @@ def to_ranges(numbers: Sequence[int]) -> str:
         >>> to_ranges([1, 2, 3, 7, -1, -2])
         '1:3,7,-1:-2'
     """
-    if len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]:
+    if len(numbers) > 1 and [*numbers] == [*range(numbers[0], numbers[0] + len(numbers))]:
         return f"{numbers[0]}:{numbers[-1]}"  # as nearly always, and many times as fast
     runs: list[tuple[int, int]] = []
     for number in numbers:

@@ -11,20 +11,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from sqlalchemy import Connection
 
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.checkpoints.channel_values import (
-    LargeValue,
-    PreparedValue,
-    insert_value,
-    prepare_value,
-    prepare_write,
-)
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    CheckpointRow,
-    InlineValue,
-    find_with_parent,
-    save_checkpoint,
-    save_write_count,
-)
+from langchain_tokenmem.storage.checkpoints import channel_values, checkpoint_rows, pending_writes
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.messages import (
@@ -35,12 +22,6 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
     save_namespace,
-)
-from langchain_tokenmem.storage.checkpoints.pending_writes import (
-    PendingWrite,
-    delete_write,
-    insert_writes,
-    write_places,
 )
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.records import (
@@ -102,7 +83,7 @@ class CheckpointStore(CheckpointReader):
         checkpoint, address = new.checkpoint, new.address
         self.messages.cache.clear_if_closed(self.database.closings)
         values = {
-            name: prepare_value(self.codec, value)
+            name: channel_values.prepare_value(self.codec, value)
             for name, value in checkpoint["channel_values"].items()
             if name in new.new_versions
         }
@@ -115,15 +96,17 @@ class CheckpointStore(CheckpointReader):
                 connection, self.codec, address.thread_id, address.ns
             )
             id_, parent_id, number = checkpoint["id"], address.checkpoint_id, namespace.namespace_id
-            old, parent, write_count = find_with_parent(
+            old, parent, write_count = checkpoint_rows.find_with_parent(
                 connection, self.codec, number, id_, parent_id
             )
             if old is None and not new.is_fork:
                 self._check_branch(namespace, id_, parent_id)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
-            row = CheckpointRow(id_, parent_id, fields, new.metadata, write_count=write_count)
+            row = checkpoint_rows.CheckpointRow(
+                id_, parent_id, fields, new.metadata, write_count=write_count
+            )
             namespace = self._store_values(connection, namespace, new, row, parent, values, stored)
-            save_checkpoint(connection, self.codec, number, row, is_new=old is None)
+            checkpoint_rows.save_checkpoint(connection, self.codec, number, row, is_new=old is None)
             if old is None:
                 namespace = namespace.with_new(id_, parent_id)
             save_namespace(connection, self.codec, namespace)
@@ -145,9 +128,9 @@ class CheckpointStore(CheckpointReader):
         connection: Connection,
         namespace: Namespace,
         new: NewCheckpoint,
-        row: CheckpointRow,
-        parent: CheckpointRow | None,
-        values: dict[str, PreparedValue],
+        row: checkpoint_rows.CheckpointRow,
+        parent: checkpoint_rows.CheckpointRow | None,
+        values: dict[str, channel_values.PreparedValue],
         stored: StoredMessages,
     ) -> Namespace:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
@@ -164,7 +147,7 @@ class CheckpointStore(CheckpointReader):
                         row.large[name] = parent.large[name]
                         continue
                 if name in given:
-                    values[name] = prepare_value(self.codec, given[name])
+                    values[name] = channel_values.prepare_value(self.codec, given[name])
             if name not in values:
                 continue
             value = values[name]
@@ -178,12 +161,14 @@ class CheckpointStore(CheckpointReader):
                 user_id=new.user_id,
             )
             if value.packed is None:
-                row.inline[name] = InlineValue(refs, value.shape)
+                row.inline[name] = checkpoint_rows.InlineValue(refs, value.shape)
             else:
                 number = row.large[name] = namespace.last_value_number + 1
                 namespace = replace(namespace, last_value_number=number)
-                large = LargeValue(refs, value.packed)
-                insert_value(connection, self.codec, namespace.namespace_id, number, large)
+                large = channel_values.LargeValue(refs, value.packed)
+                channel_values.insert_value(
+                    connection, self.codec, namespace.namespace_id, number, large
+                )
         return namespace
 
     def put_writes(
@@ -195,7 +180,9 @@ class CheckpointStore(CheckpointReader):
         """
         key, task_key = key_of(str(address.checkpoint_id)), key_of(task_id)
         self.messages.cache.clear_if_closed(self.database.closings)
-        values = [(channel, prepare_write(self.codec, value)) for channel, value in given]
+        values = [
+            (channel, channel_values.prepare_write(self.codec, value)) for channel, value in given
+        ]
         now = datetime.now(UTC)
         stored = StoredMessages()
         with self.database.writing(str(address)) as connection, errors_about(address):
@@ -203,23 +190,27 @@ class CheckpointStore(CheckpointReader):
                 connection, self.codec, address.thread_id, address.ns
             )
             number = namespace.namespace_id
-            places = write_places(connection, number, key)
+            places = pending_writes.write_places(connection, number, key)
             before = len(places)
             # By place: what a batch holds twice (a resume, an error) counts as it stands last.
-            new = dict[int, PendingWrite]()
+            new = dict[int, pending_writes.PendingWrite]()
             for at, (channel, value) in enumerate(values):
                 idx = WRITES_IDX_MAP.get(channel, at)
                 if (task_key, idx) in places:
                     if idx >= 0:
                         continue
-                    delete_write(connection, number, key, task_key, idx)
+                    pending_writes.delete_write(connection, number, key, task_key, idx)
                 refs = self.messages.store(
                     connection, namespace, value.messages, stored, now=now, is_main=False
                 )
-                new[idx] = PendingWrite(task_path, task_id, idx, channel, refs, value.shape)
+                new[idx] = pending_writes.PendingWrite(
+                    task_path, task_id, idx, channel, refs, value.shape
+                )
                 places.add((task_key, idx))
-            insert_writes(connection, self.codec, number, key, [*new.values()], now)
-            save_write_count(connection, self.codec, number, key, before, len(places))
+            pending_writes.insert_writes(connection, self.codec, number, key, [*new.values()], now)
+            checkpoint_rows.save_write_count(
+                connection, self.codec, number, key, before, len(places)
+            )
         self.messages.committed(namespace, stored)
 
 

@@ -10,14 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, select
 
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    CheckpointRow,
-    all_checkpoints,
-    every_checkpoint,
-    save_checkpoint,
-)
+from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
@@ -56,7 +51,7 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
     Raises:
         CorruptStoreError: When an index gives the rows of another thread; nothing was deleted.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
         lock_threads(connection, [key])
@@ -72,9 +67,11 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
         store.index.tell(Change("erased", gone))
 
 
-def recount(connection: Connection, codec: Codec, namespace: Namespace) -> list[CheckpointRow]:
+def recount(
+    connection: Connection, codec: Codec, namespace: Namespace
+) -> list[checkpoint_rows.CheckpointRow]:
     """Write down how many checkpoints a namespace has left, and return them."""
-    left = all_checkpoints(connection, codec, namespace.namespace_id)
+    left = checkpoint_rows.all_checkpoints(connection, codec, namespace.namespace_id)
     followed = {row.parent for row in left}
     names = [row.id for row in left]
     last = names[-1] if names else None
@@ -95,10 +92,10 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
     codec = store.codec
     store.index.make_ready()
     with store.database.writing(f"Thread {target!r}") as connection:
-        found = namespaces_of(connection, codec, checked_thread(source))
+        found = namespaces_of(connection, codec, check_thread_id(source))
         if not found:
             return
-        if namespaces_of(connection, codec, checked_thread(target)):
+        if namespaces_of(connection, codec, check_thread_id(target)):
             raise ConfigurationError(
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )
@@ -122,9 +119,9 @@ def _copy_namespace(
     for table in (channel_values, writes):
         _copy_rows(connection, store.codec, table, source.namespace_id, target)
     with errors_about(Address(source.thread_id, source.ns)):
-        for row in every_checkpoint(connection, store.codec, source):
+        for row in checkpoint_rows.every_checkpoint(connection, store.codec, source):
             store.check_parts(connection, source, row)
-            save_checkpoint(connection, store.codec, target, row, is_new=True)
+            checkpoint_rows.save_checkpoint(connection, store.codec, target, row, is_new=True)
 
 
 def _copy_session(

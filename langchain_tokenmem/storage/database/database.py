@@ -25,7 +25,7 @@ from langchain_tokenmem.storage.database.schema import Schema, configure_sqlite,
 from langchain_tokenmem.storage.database.urls import parsed
 
 _BUSY_SECONDS = 30
-"""How long a writer waits for another one before it gives up."""
+"""Seconds that a writer waits for another one before it gives up."""
 
 _WRITES = "tokenmem_writes"
 _WRITER = {_WRITES: True}
@@ -72,7 +72,7 @@ class Database:
         """Give a connection with one consistent picture of the data.
 
         Args:
-            about: What is read, for the words of an error.
+            about: Named in errors, such as "Session 's1'".
         """
         with self._translated_errors(about), self._transaction(self._reader()) as connection:
             try:
@@ -87,7 +87,13 @@ class Database:
 
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
-        """Give a connection whose changes are all made, or none; never one inside of another."""
+        """Give a connection whose changes are all made, or none.
+
+        A transaction that writes is never begun inside of another one.
+
+        Args:
+            about: Named in errors.
+        """
         with self._translated_errors(about), self._only_writer(about):
             try:
                 with self._transaction(self._writer()) as connection:
@@ -102,7 +108,7 @@ class Database:
         Raises:
             StoreError: When somebody has been writing for half a minute, and still is.
         """
-        about = "Closing the database"
+        about = "Closeable the database"
         with self._translated_errors(about), self._only_writer(about), self._open_lock:
             self.closings += 1
             self._drop_writer()
@@ -166,12 +172,20 @@ class Database:
                 engine = self._create_engine()
                 try:
                     with self._transaction(engine.execution_options(**_WRITER)) as connection:
-                        set_up(connection, self._schema, self._url.database or "")
+                        self._set_up(connection)
                 except BaseException:
                     engine.dispose()
                     raise
                 self._engine = engine
             return self._engine
+
+    def _set_up(self, connection: Connection) -> None:
+        version = set_up(connection, self._schema, self._url.database or "")
+        if version < self._schema.version:
+            # Alembic takes longer to import than the database to open.
+            from langchain_tokenmem.storage.database.upgrade import upgrade  # noqa: PLC0415
+
+            upgrade(connection, self._schema, version)
 
     def _reader(self) -> Engine:
         engine = self._open()

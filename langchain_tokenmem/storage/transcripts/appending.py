@@ -53,7 +53,7 @@ _COUNTS = Statement(
 )
 
 
-class SearchIndex(Protocol):
+class MessageIndexer(Protocol):
     """Takes the new messages of a session in the transaction that stores them."""
 
     def appended(
@@ -74,7 +74,7 @@ class SearchIndex(Protocol):
 
 def append_indexed(
     connection: Connection,
-    index: SearchIndex,
+    index: MessageIndexer,
     session: SessionRow,
     new: Sequence[EncodedMessage],
     now: datetime,

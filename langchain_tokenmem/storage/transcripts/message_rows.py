@@ -42,8 +42,8 @@ class TranscriptRow:
 
     Attributes:
         seq: Its number in the session; grows by one, is never used again.
-        message: The message as the application said it.
-        created_at: When it was said, in UTC.
+        message: The message as the application gave it.
+        created_at: Its time, in UTC.
         was_named: Whether it brought its id.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
-from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import (
-    ConfigurationError,
     CorruptStoreError,
     ScopeError,
 )
-from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.database.json_values import from_json, to_json
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
@@ -55,7 +50,7 @@ class SessionRow:
 
     @property
     def count(self) -> int:
-        """How many messages the session has."""
+        """Number of messages in the session."""
         return self.last_seq - self.first_seq + 1
 
     def values(self) -> dict[str, Any]:
@@ -72,14 +67,6 @@ class SessionRow:
             "state": self.state,
         }
         return {**columns, "checksum": checksum(columns.values())}
-
-    def memory_state(self) -> MemoryState | None:
-        """Return the stored state."""
-        return None if self.state is None else load_state(from_json(self.state))
-
-    def token_budget(self) -> TokenBudget | None:
-        """Return the stored budget."""
-        return None if self.budget is None else TokenBudget(**from_json(self.budget))
 
 
 def _hash(session_id: str) -> str:
@@ -98,19 +85,6 @@ def checked_id(session_id: Any, what: str = "session_id") -> str:
             f'such as "user-7/chat-1".'
         )
     return session_id
-
-
-def budget_json(budget: TokenBudget | None) -> str | None:
-    """Return a budget as it is stored.
-
-    Raises:
-        ConfigurationError: When it is no `TokenBudget`.
-    """
-    if budget is None:
-        return None
-    if not isinstance(budget, TokenBudget):
-        raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-    return to_json(dataclasses.asdict(budget))[0]
 
 
 _OWN = select(sessions).where(sessions.c.session_key == bindparam("b_key"))

@@ -16,8 +16,7 @@ from langgraph.types import Command
 from sqlalchemy import create_engine, inspect
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.database import schema
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.database.schema import Schema
 from langchain_tokenmem.storage.schema_versions import SCHEMA
 from tests.storage.database.schemas.contents import CONFIG, contents, graph_of
@@ -126,6 +125,7 @@ def test_an_upgrade_that_fails_changes_nothing(path, monkeypatch):
     with TranscriptStore(f"sqlite:///{path}") as store, pytest.raises(ZeroDivisionError):
         store.count("chat")
     assert dump(path) == before
+    assert copies(path) == []
     monkeypatch.undo()
     with TranscriptStore(f"sqlite:///{path}") as store:
         assert store.count("chat") == 5
@@ -204,14 +204,32 @@ def test_alembic_is_imported_for_an_upgrade_only(path):
     assert [run(), run()] == ["True", "False"]
 
 
-def test_a_copy_is_never_left_half_written(path, monkeypatch):
+def test_without_a_copy_there_is_no_upgrade(path, monkeypatch):
     before = dump(build(path, "v3"))
 
     def fail(_self, _target):
         raise OSError("disk full")
 
-    monkeypatch.setattr(schema.Path, "replace", fail)
-    with TranscriptStore(f"sqlite:///{path}") as store, pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(Path, "replace", fail)
+    with (
+        TranscriptStore(f"sqlite:///{path}") as store,
+        pytest.raises(StoreError, match=r"no copy could be made.*disk full"),
+    ):
         store.count("chat")
-    assert copies(path) == []
+    assert {file.suffix for file in path.parent.iterdir()} <= {".db", ".db-shm", ".db-wal"}
     assert dump(path) == before
+
+
+def test_threads_sealed_with_a_key_are_refused_before_version_3(path):
+    build(path, "v2")
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE tokenmem_checkpoint_spaces SET seal = x'00'")
+    raw.close()
+    before = dump(path)
+    with (
+        TranscriptStore(f"sqlite:///{path}") as store,
+        pytest.raises(CorruptStoreError, match="sealed with a key"),
+    ):
+        store.count("chat")
+    assert dump(path) == before
+    assert copies(path) == []
