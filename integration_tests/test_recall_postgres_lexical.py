@@ -110,7 +110,8 @@ def test_vectors_as_rows(url):
         number = store.index.partition(pending.partition_key).number
         units = {pack_unit(number, n): bytes([n]) * 8 for n in (1, 2)}
         store.index.put_vectors("m", {pack_unit(number, 1): b"old"})
-        store.index.put_vectors("m", units, done=(pending.partition_key, 2))
+        store.index.put_vectors("m", units)
+        store.index.acknowledge_vectors(pending.partition_key, 2)
         assert store.index.pending("vectors") == []
         with store.index.reading_vectors() as reader:
             assert reader.vectors("m", list(units)) == units
@@ -119,4 +120,6 @@ def test_vectors_as_rows(url):
             assert reader.count_vectors("m") == 2
         with store.index.reading(Scope("s")) as reader:
             assert reader.vectors("m") == units
-        assert store.index.drop_vectors("m") == 2
+        store.index.delete_vectors("m")
+        with store.index.reading_vectors() as reader:
+            assert reader.count_vectors("m") == 0

@@ -9,14 +9,14 @@ import regex
 
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchIndex
+from langchain_tokenmem.recall.base.interfaces import SearchableIndex
 
 _PAGE = 200
 """Messages that are read at a time."""
 
 
 def search_by_regex(
-    store: SearchIndex,
+    store: SearchableIndex,
     scope: Scope,
     pattern: str,
     *,

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.search_units import (
 )
 
 
-class VectorsReader(Protocol):
+class VectorIndexReader(Protocol):
     """One consistent picture of the vectors of a scope, or of the whole store."""
 
     def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
@@ -39,7 +39,7 @@ class VectorsReader(Protocol):
         ...
 
 
-class SearchIndexReader(VectorsReader, Protocol):
+class SearchIndexReader(VectorIndexReader, Protocol):
     """One consistent picture of a scope."""
 
     partitions: ScopePartitions
@@ -85,7 +85,7 @@ class IndexPartition(Protocol):
         ...
 
 
-class SearchIndex(Protocol):
+class SearchableIndex(Protocol):
     """Postings, vectors, documents and outbox of a store; `TranscriptStore.index` is one.
 
     A `partition_key` names a partition, a number stands for it in units (`core.search_units`). The
@@ -156,7 +156,7 @@ class SearchIndex(Protocol):
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
         """Note that a partition's vectors are indexed up to a number."""
 
-    def reading_vectors(self) -> AbstractContextManager[VectorsReader]:
+    def reading_vectors(self) -> AbstractContextManager[VectorIndexReader]:
         """Give a consistent picture of all vectors, and of the properties."""
         ...
 
@@ -171,7 +171,7 @@ class SearchableStore(Protocol):
     """A store of transcripts, as far as recall is concerned: `TranscriptStore` is one."""
 
     @property
-    def index(self) -> SearchIndex:
+    def index(self) -> SearchableIndex:
         """Postings, vectors, documents and outbox."""
         ...
 

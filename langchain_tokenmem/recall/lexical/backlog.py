@@ -8,7 +8,7 @@ import time
 
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.recall.base.interfaces import SearchIndex
+from langchain_tokenmem.recall.base.interfaces import SearchableIndex
 from langchain_tokenmem.recall.base.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class LexicalBacklog:
         store: `TranscriptStore.index`.
     """
 
-    def __init__(self, store: SearchIndex) -> None:
+    def __init__(self, store: SearchableIndex) -> None:
         self._store = store
         self._late: dict[Scope, None] = {}
         self._lock = threading.Lock()

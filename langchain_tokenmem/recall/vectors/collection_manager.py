@@ -13,7 +13,11 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader, VectorsReader
+from langchain_tokenmem.recall.base.interfaces import (
+    SearchableIndex,
+    SearchIndexReader,
+    VectorIndexReader,
+)
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
 from langchain_tokenmem.recall.vectors.embeddings import (
@@ -65,7 +69,7 @@ class CollectionManager:
         chroma: Where the collections are, and the model.
     """
 
-    def __init__(self, store: SearchIndex, chroma: ChromaIndex) -> None:
+    def __init__(self, store: SearchableIndex, chroma: ChromaIndex) -> None:
         self._store = store
         self._chroma = chroma
         self._property = f"collections:{chroma.collection}"
@@ -90,7 +94,7 @@ class CollectionManager:
                 )
         return self._fingerprint
 
-    def versions(self, reader: VectorsReader | None = None) -> CollectionVersions:
+    def versions(self, reader: VectorIndexReader | None = None) -> CollectionVersions:
         """Return the collections that the store knows.
 
         Args:

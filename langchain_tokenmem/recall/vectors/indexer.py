@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_unit
-from langchain_tokenmem.recall.base.interfaces import IndexPartition, SearchIndex
+from langchain_tokenmem.recall.base.interfaces import IndexPartition, SearchableIndex
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vectors.collection import ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
@@ -45,7 +45,7 @@ class VectorIndexer:
         batch: Messages that are indexed at once.
     """
 
-    def __init__(self, store: SearchIndex, embeddings: Embeddings, *, batch: int) -> None:
+    def __init__(self, store: SearchableIndex, embeddings: Embeddings, *, batch: int) -> None:
         self._store = store
         self._embeddings = embeddings
         self._batch = batch

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from langchain_tokenmem.core.search_units import DOCUMENT_STEP, Change, OutboxEntry
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader
+from langchain_tokenmem.recall.base.interfaces import SearchableIndex, SearchIndexReader
 from langchain_tokenmem.recall.base.worker import Worker
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
@@ -47,7 +47,7 @@ class VectorIndex(VectorSearch):
 
     def __init__(
         self,
-        store: SearchIndex,
+        store: SearchableIndex,
         chroma: ChromaIndex,
         *,
         batch: int = BATCH,

@@ -168,15 +168,13 @@ def partitions_in_scope(connection: Connection, scope: Scope) -> ScopePartitions
     session = find(connection, scope.session_id, scope.user_id)
     if scope.whole_user:
         key = user_key(checked_id(scope.user_id, "user_id"))
-        wanted = partitions.c.owner_id == _OWNER_ID.scalar_subquery()
+        wanted = partitions.c.owner_id == connection.execute(_OWNER_ID, {"key": key}).scalar()
     elif session is not None:
-        key = ""
-        keys = (session.key, session_documents(session.key))
-        wanted = partitions.c.partition_key.in_(keys)
+        wanted = partitions.c.partition_key.in_((session.key, session_documents(session.key)))
     else:
         return None
     query = select(partitions.c.partition_id, partitions.c.owner_id).where(wanted)
-    rows = connection.execute(query.order_by(partitions.c.partition_id), {"key": key}).all()
+    rows = connection.execute(query.order_by(partitions.c.partition_id)).all()
     if not rows:
         return None
     numbers = tuple(row.partition_id for row in rows)

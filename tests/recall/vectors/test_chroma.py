@@ -305,6 +305,27 @@ def test_R9_two_indexes_of_one_process_share_a_folder(tmp_path):
     two.close()
 
 
+def test_an_index_of_the_same_process_leaves_alone_what_is_being_written(tmp_path):
+    one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
+    filled(one)
+    with one.writing("tokenmem-test"):
+        assert two.open("tokenmem-test").count() == 60
+    one.close()
+    two.close()
+
+
+def test_a_collection_whose_writing_never_ended_is_deleted_by_who_comes_next(tmp_path, caplog):
+    one = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+    filled(one)
+    one._folder.begin_writing("tokenmem-test")
+    one.close()
+    two = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
+    with pytest.raises(BrokenCollectionError, match="not there"):
+        two.open("tokenmem-test")
+    assert "left by a process that died" in caplog.text
+    two.close()
+
+
 def test_R9_a_fork_is_refused(chroma, monkeypatch):
     filled(chroma)
     parent = os.getpid()

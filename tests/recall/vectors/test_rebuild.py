@@ -189,7 +189,7 @@ def test_R9_a_file_that_was_cut_short_is_noticed_before_chroma_opens_it(
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.6])
-def test_R9_a_damaged_database_is_made_anew(store, indexed, tmp_path, caplog, kept):
+def test_a_damaged_chroma_database_is_dropped_and_rebuilt(store, indexed, tmp_path, caplog, kept):
     (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
     whole = database.read_bytes()
     database.write_bytes(whole[: int(len(whole) * kept)])
@@ -198,7 +198,7 @@ def test_R9_a_damaged_database_is_made_anew(store, indexed, tmp_path, caplog, ke
     assert "changed since" in said
 
 
-def test_R9_bytes_of_the_database_that_were_overwritten_are_noticed(
+def test_overwritten_bytes_of_a_chroma_database_are_noticed_and_healed(
     store, indexed, tmp_path, caplog
 ):
     """The sizes are as they were: Chroma itself says that it cannot read it."""
