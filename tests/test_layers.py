@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # From the ground up. What stands in one row never imports one another.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "state", "events"),
+    ("errors", "state", "events", "background"),
     ("core",),
     ("tokens", "storage", "summarize", "recall"),
     ("memory",),

@@ -1,27 +1,16 @@
-"""Background summaries: threads of our own, one job for each conversation, awaited at exit."""
+"""`BackgroundSummarizer`: summaries in the background, one for each conversation at a time."""
 
 from __future__ import annotations
 
-import atexit
-import contextvars
 import logging
-import threading
 import time
-import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 
+from langchain_tokenmem.background import BackgroundJob, BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Running:
-    future: Future[None]
-    started: float
 
 
 def checked_seconds(name: str, value: float) -> float:
@@ -36,15 +25,12 @@ def checked_seconds(name: str, value: float) -> float:
 
 
 class BackgroundSummarizer:
-    """Runs jobs in threads of its own, never on an event loop; of each key one at a time.
-
-    Daemon threads, because a provider that never answers must not keep a process alive; at the
-    end of the process they are awaited like everywhere else, with the same bound.
+    """Runs summaries in threads of its own, never on an event loop; of each key one at a time.
 
     Args:
-        timeout_s: Seconds after which a job is given up: another may start, and the process may
-            end without it.
-        on_timeout: Called for each job that is given up.
+        timeout_s: Seconds after which a summary is given up: another may start, and the process
+            may end without it.
+        on_timeout: Called for each summary that is given up.
 
     Raises:
         ConfigurationError: When `timeout_s` is no time.
@@ -53,82 +39,46 @@ class BackgroundSummarizer:
     def __init__(self, timeout_s: float, on_timeout: Callable[[], None]) -> None:
         self.timeout_s = checked_seconds("summary_timeout_s", timeout_s)
         self._on_timeout = on_timeout
-        self._running: dict[Hashable, _Running] = {}
-        self._lock = threading.Lock()
-        _at_exit(self)
+        self._runner = BackgroundRunner("tokenmem-summary")
+        wait_at_exit(self.wait)
 
     def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
-        """Start a job, or return the one that runs for this key already."""
-        with self._lock:
-            known = self._running.get(key)
-            if known is not None and not self._is_overdue(known):
-                return known.future
-            future: Future[None] = Future()
-            self._running[key] = _Running(future, time.monotonic())
-        context = contextvars.copy_context()  # tracing and usage counters of the caller go along
-        threading.Thread(
-            target=context.run,
-            args=(self._run, key, future, work),
-            name="tokenmem-summary",
-            daemon=True,
-        ).start()
-        return future
+        """Start a summary, or return the one that is made for this key already."""
+        running = self._runner.job(key)
+        if running is not None and time.monotonic() - running.started >= self.timeout_s:
+            logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
+            self._on_timeout()
+            self._runner.give_up(key)
 
-    def _is_overdue(self, job: _Running) -> bool:
-        if job.future.done() or time.monotonic() - job.started < self.timeout_s:
-            return False
-        logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
-        self._on_timeout()
-        return True
+        def summarize() -> None:
+            try:
+                work()
+            except TokenMemoryError as error:
+                logger.warning("A summary in the background failed: %s", error)
+            except Exception:  # a thread has nobody above it to tell
+                logger.exception("A summary in the background failed; the history is as it was.")
 
-    def _run(self, key: Hashable, future: Future[None], work: Callable[[], None]) -> None:
-        try:
-            work()
-        except TokenMemoryError as error:
-            logger.warning("A summary in the background failed: %s", error)
-        except Exception:  # a thread has nobody above it to tell
-            logger.exception("A summary in the background failed; the history is as it was.")
-        finally:
-            with self._lock:
-                known = self._running.get(key)
-                if known is not None and known.future is future:
-                    del self._running[key]
-            future.set_result(None)
+        return self._runner.start(key, summarize)
 
     def running(self, key: Hashable) -> Future[None] | None:
-        """Return the job that runs for a key, if one does."""
-        with self._lock:
-            known = self._running.get(key)
-            return known.future if known is not None else None
+        """Return the summary that is made for a key, if one is."""
+        job = self._runner.job(key)
+        return None if job is None else job.future
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for every job that runs now, and return whether all have ended.
+        """Wait for every summary that is made now, and return whether all have ended.
 
         Args:
             seconds: How long at most; default: until each is overdue.
         """
-        with self._lock:
-            jobs = list(self._running.values())
-        begun = time.monotonic()
-        all_ended = True
-        for job in jobs:
-            end = job.started + self.timeout_s
-            bound = min(end, begun + seconds) if seconds is not None else end
-            try:
-                job.future.result(max(0.0, bound - time.monotonic()))
-            except FutureTimeoutError:
-                logger.warning("A summary did not end in time; it is dropped.")
-                all_ended = False
-        return all_ended
+        end = None if seconds is None else time.monotonic() + seconds
+        ended = [self._wait_for(job, end) for job in self._runner.jobs()]
+        return all(ended)
 
-
-def _at_exit(jobs: BackgroundSummarizer) -> None:
-    reference = weakref.ref(jobs)
-
-    def wait() -> None:
-        alive = reference()
-        if alive is not None:
-            alive.wait()
-
-    atexit.register(wait)
-    weakref.finalize(jobs, atexit.unregister, wait)
+    def _wait_for(self, job: BackgroundJob, end: float | None) -> bool:
+        overdue = job.started + self.timeout_s
+        bound = overdue if end is None else min(end, overdue)
+        has_ended = wait_for(job.future, bound - time.monotonic())
+        if not has_ended:
+            logger.warning("A summary did not end in time; it is dropped.")
+        return has_ended

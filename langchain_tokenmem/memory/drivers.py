@@ -7,13 +7,12 @@ may have to await: a call of the summarizer, or a summary that is being made in 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Generator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import TypeVar
 
+from langchain_tokenmem.background import wait_for
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.model_call import without_streaming
@@ -46,7 +45,7 @@ def run(work: Work[T], summarizer: Summarizer) -> T:
     while isinstance(step, SummaryRequest | PendingSummary):
         answer: _Answer = None
         if isinstance(step, PendingSummary):
-            _wait_for(step)
+            wait_for(step.job, step.max_wait_s)
         else:
             try:
                 with without_streaming():
@@ -84,11 +83,6 @@ def _advance(work: Work[T], answer: _Answer) -> SummaryRequest | PendingSummary 
     except StopIteration as done:
         result: T = done.value
         return result
-
-
-def _wait_for(pending: PendingSummary) -> None:
-    with contextlib.suppress(FutureTimeoutError):
-        pending.job.result(pending.max_wait_s)
 
 
 def _as_summary_error(error: Exception) -> SummaryError:

@@ -1,13 +1,12 @@
-"""Background thread that ends when there is nothing to do."""
+"""Background work of an index, done again for as long as it was asked for meanwhile."""
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
-import weakref
 from collections.abc import Callable
 
+from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.errors import TokenMemoryError
 
 logger = logging.getLogger(__name__)
@@ -17,10 +16,7 @@ _END_SECONDS = 10.0
 
 
 class Worker:
-    """Runs one piece of work in the background, again for as long as it was asked for meanwhile.
-
-    A failure is logged once, until it has succeeded again. The thread is a daemon: a service that
-    never answers must not keep a process alive.
+    """Runs one piece of work in the background; a failure is logged once until it succeeds again.
 
     Args:
         work: What to do. It looks at `is_stopping` between its batches.
@@ -29,35 +25,19 @@ class Worker:
 
     def __init__(self, work: Callable[[], object], name: str) -> None:
         self._work = work
-        self._name = name
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._is_wanted = False
+        self._runner = BackgroundRunner(name)
         self._has_warned = False
         self.is_stopping = False
-        _at_exit(self)
+        wait_at_exit(self.stop)
 
     def wake(self) -> None:
         """Have the work done soon; never blocks, never raises."""
-        with self._lock:
-            self._is_wanted = not self.is_stopping
-            # A fork takes the object along, and not the thread.
-            is_there = self._thread is not None and self._thread.is_alive()
-            if is_there or self.is_stopping:
-                return
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._is_wanted or self.is_stopping:
-                    self._thread = None
-                    return
-                self._is_wanted = False
-            self._try()
+        if not self.is_stopping:
+            self._runner.start("work", self._try, again=True)
 
     def _try(self) -> None:
+        if self.is_stopping:
+            return
         try:
             self._work()
         except TokenMemoryError as error:
@@ -71,10 +51,10 @@ class Worker:
 
     def wait(self, seconds: float) -> bool:
         """Wait until nothing is being done; return whether that is so."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(seconds)
-        return self._thread is None
+        job = self._runner.job("work")
+        if job is None or job.thread is threading.current_thread():
+            return job is None
+        return wait_for(job.future, seconds)
 
     def stop(self, seconds: float = _END_SECONDS) -> None:
         """Stop after the batch that is being written; may be woken again by `start`."""
@@ -84,15 +64,3 @@ class Worker:
     def start(self) -> None:
         """Take back `stop`."""
         self.is_stopping = False
-
-
-def _at_exit(worker: Worker) -> None:
-    reference = weakref.ref(worker)
-
-    def stop() -> None:
-        alive = reference()
-        if alive is not None:
-            alive.stop()
-
-    atexit.register(stop)
-    weakref.finalize(worker, atexit.unregister, stop)

@@ -1,0 +1,130 @@
+"""Background threads: one job for each key at a time, awaited at the end of the process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import contextvars
+import threading
+import time
+import weakref
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+
+
+@dataclass
+class BackgroundJob:
+    """A job that runs in a thread of its own.
+
+    Attributes:
+        thread: The thread.
+        future: Ends with the job; it never fails.
+        started: Time of its start, by `time.monotonic`, in seconds.
+        again: Whether the work is to be done once more when it ends.
+    """
+
+    thread: threading.Thread
+    future: Future[None] = field(default_factory=Future)
+    started: float = field(default_factory=time.monotonic)
+    again: bool = False
+
+
+class BackgroundRunner:
+    """Runs jobs in daemon threads, of each key one at a time.
+
+    Daemon threads, because a service that never answers must not keep a process alive; whoever
+    owns a runner waits for it at the end of the process, with a bound (`wait_at_exit`).
+
+    Args:
+        name: Name of the threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: dict[Hashable, BackgroundJob] = {}
+        self._lock = threading.Lock()
+
+    def start(
+        self, key: Hashable, work: Callable[[], None], *, again: bool = False
+    ) -> Future[None]:
+        """Start a job, or return the one that runs for this key already.
+
+        Args:
+            key: Names the job.
+            work: The job; it deals with its own errors.
+            again: Where a job runs for this key, have its work done once more behind it.
+        """
+        with self._lock:
+            job = self._alive(key)
+            if job is not None:
+                job.again = job.again or again
+                return job.future
+            context = contextvars.copy_context()  # the caller's tracing and counters go along
+            job = BackgroundJob(
+                threading.Thread(
+                    target=lambda: context.run(self._run, key, work), name=self._name, daemon=True
+                )
+            )
+            self._jobs[key] = job
+            job.thread.start()
+        return job.future
+
+    def _run(self, key: Hashable, work: Callable[[], None]) -> None:
+        with self._lock:
+            job = self._jobs[key]
+        is_wanted = True
+        while is_wanted:
+            try:
+                work()
+            finally:
+                with self._lock:
+                    is_wanted, job.again = job.again, False
+                    if not is_wanted and self._jobs.get(key) is job:
+                        del self._jobs[key]
+        job.future.set_result(None)
+
+    def _alive(self, key: Hashable) -> BackgroundJob | None:
+        """Return the job of a key; a fork takes the runner along, and not its threads."""
+        job = self._jobs.get(key)
+        return job if job is not None and job.thread.is_alive() else None
+
+    def job(self, key: Hashable) -> BackgroundJob | None:
+        """Return the job that runs for a key, if one does."""
+        with self._lock:
+            return self._alive(key)
+
+    def give_up(self, key: Hashable) -> None:
+        """Let another job start for a key whose job does not end."""
+        with self._lock:
+            self._jobs.pop(key, None)
+
+    def jobs(self) -> list[BackgroundJob]:
+        """Return the jobs that run now."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.thread.is_alive()]
+
+
+def wait_for(future: Future[None], seconds: float) -> bool:
+    """Wait for a job, at most so many seconds; return whether it has ended."""
+    with contextlib.suppress(FutureTimeoutError):
+        future.result(max(0.0, seconds))
+    return future.done()
+
+
+def wait_at_exit(wait: Callable[[], object]) -> None:
+    """Call a method at the end of the process, as long as its object lives.
+
+    Args:
+        wait: The bound method.
+    """
+    owner, reference = wait.__self__, weakref.WeakMethod(wait)  # type: ignore[attr-defined]
+
+    def call() -> None:
+        alive = reference()
+        if alive is not None:
+            alive()
+
+    atexit.register(call)
+    weakref.finalize(owner, atexit.unregister, call)
