@@ -23,7 +23,7 @@ from savers import at, put
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.rows import SEALED
+from langchain_tokenmem.storage.checkpoints.tables import SEALED
 
 FUZZED = int(os.environ.get("TOKENMEM_FUZZED", "10000"))
 TAMPERED = 100
@@ -72,9 +72,8 @@ class Rows:
     def __init__(self, path: Path) -> None:
         self.raw = sqlite3.connect(path, isolation_level=None, timeout=60)
         self.raw.execute("PRAGMA synchronous = OFF")
-        tables = [*SEALED, "tokenmem_checkpoint_spaces", "tokenmem_checkpoint_groups"]
         self.rows: list[tuple[str, dict[str, Any]]] = []
-        for table in [*tables, "tokenmem_messages", "tokenmem_sessions"]:
+        for table in [*SEALED, "tokenmem_messages", "tokenmem_sessions"]:
             cursor = self.raw.execute(f"SELECT * FROM {table}")  # noqa: S608
             names = [column[0] for column in cursor.description]
             self.rows += [(table, dict(zip(names, row, strict=True))) for row in cursor]
@@ -146,7 +145,7 @@ def test_ten_thousand_fuzzed_rows(path: Path) -> None:
             table, row = chosen.choice(rows.rows)
             column = chosen.choice(list(row))
             other = {**row, column: fuzzed(row[column], chosen)}
-            numbers_itself = column in {"group_id", "space_id"} and other[column] is None
+            numbers_itself = column in {"group_id", "namespace_id"} and other[column] is None
             if other == row or numbers_itself or not rows.replace(table, row, other):
                 tally["not taken"] += 1
                 continue
@@ -165,31 +164,40 @@ def test_ten_thousand_fuzzed_rows(path: Path) -> None:
 
 # --- forged on purpose
 
+PACKED = {
+    "tokenmem_checkpoints": "checkpoint",
+    "tokenmem_checkpoint_values": "value",
+    "tokenmem_checkpoint_writes": "value",
+    "tokenmem_checkpoint_messages": "message",
+}
+"""Tables with the column that holds what was packed."""
+
 
 def resealed(table: str, row: dict[str, Any], codec: Codec) -> dict[str, Any]:
     """Give a row the seal that somebody without the key can make."""
     made = {**row, "seal": codec.seal(row[name] for name in SEALED[table])}
-    if "writes_seal" in row:
-        place = (row["space_id"], row["checkpoint_key"], row["writes"])
-        made["writes_seal"] = codec.seal(place)
+    if "write_count_seal" in row:
+        place = (row["namespace_id"], row["checkpoint_key"], row["write_count"])
+        made["write_count_seal"] = codec.seal(place)
     return made
 
 
 def forgeries(rows: Rows, codec: Codec, chosen: random.Random) -> Iterator[tuple[str, Any, Any]]:
     """Yield what a writer without the key can do to a row: table, row, and what comes for it."""
-    mine = [(table, row) for table, row in rows.rows if table in SEALED]
+    mine = [(table, row) for table, row in rows.rows if table in PACKED]
     while True:
         table, row = chosen.choice(mine)
         others = [one for name, one in mine if name == table and one is not row]
+        body = PACKED[table]
         kind = chosen.choice(["words", "moved", "gone", "renamed"])
-        if kind == "words" and row["body"]:
+        if kind == "words" and row[body]:
             forged = codec.pack(["forged", {"n": 3}])
-            yield table, row, resealed(table, {**row, "body": forged}, codec)
+            yield table, row, resealed(table, {**row, body: forged}, codec)
         elif kind == "moved" and others:
             # Sealed by us, but in another place.
             other = chosen.choice(others)
-            taken = {"body": other["body"], "seal": other["seal"]}
-            if other["body"] != row["body"]:
+            taken = {body: other[body], "seal": other["seal"]}
+            if other[body] != row[body]:
                 yield table, row, {**row, **taken}
         elif kind == "gone":
             yield table, row, None

@@ -124,7 +124,7 @@ def test_damage_is_an_error(store, url):
     store.add("s", turn("w", 1))
     engine = create_engine(url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE tokenmem_messages SET body = '{}' WHERE seq = 2"))
+        connection.execute(text("UPDATE tokenmem_messages SET message = '{}' WHERE seq = 2"))
     engine.dispose()
     with pytest.raises(CorruptStoreError):
         store.messages("s")

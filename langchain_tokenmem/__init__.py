@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
     from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
     from langchain_tokenmem.state import MemoryState, RunningSummary
-    from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 __all__ = [
     "ChromaIndex",
@@ -101,7 +101,7 @@ _HOMES = {
     "TokenMemorySaver": "adapters.checkpoints.saver",
     "TokenUsage": "core.budget",
     "TranscriptRetriever": "adapters.retriever",
-    "TranscriptStore": "storage.transcripts.store",
+    "TranscriptStore": "storage.transcript_store",
     "Trigger": "core.trigger",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",

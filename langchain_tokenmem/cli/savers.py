@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.other_savers import stock_saver
+from langchain_tokenmem.adapters.migration.other_savers import langgraph_saver
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.database.urls import of_file, parsed
 
@@ -84,7 +84,7 @@ def source_saver(
         with our_saver(url, key_env=key_env, allow=allow) as saver:
             yield saver
         return
-    with stock_saver(url, target.serde) as found:
+    with langgraph_saver(url, target.serde) as found:
         if found is not None:
             yield found
             return

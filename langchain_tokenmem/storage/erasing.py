@@ -1,71 +1,20 @@
-"""Erasing: everything that belongs to a session or a user, from every table, in one call."""
+"""Deletes everything of a session or a user, from every table, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from sqlalchemy import Connection, Table, delete, select
+from sqlalchemy import Connection
 
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
-from langchain_tokenmem.errors import ScopeError, StoreError
-from langchain_tokenmem.storage.checkpoints.spaces import hold_threads, numbers_of
-from langchain_tokenmem.storage.checkpoints.tables import (
-    blobs,
-    checkpoints,
-    contents,
-    groups,
-    spaces,
-    writes,
+from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
+from langchain_tokenmem.storage.checkpoints.thread_rows import (
+    drop_thread,
+    sessions_of_threads,
+    threads_of_sessions,
 )
-from langchain_tokenmem.storage.database.schema import leases, messages, sessions
-from langchain_tokenmem.storage.search_index.postings import drop_entries
-from langchain_tokenmem.storage.search_index.shelves import (
-    Shelf,
-    find_shelf,
-    session_documents,
-    user_key,
-)
-from langchain_tokenmem.storage.search_index.tables import (
-    documents,
-    outbox,
-    owners,
-    shelves,
-    vectors,
-)
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
-from langchain_tokenmem.storage.transcripts.message_rows import chunks
-from langchain_tokenmem.storage.transcripts.sessions import checked_id, find
-
-BY_SESSION: tuple[tuple[str, Table], ...] = (
-    ("messages", messages),
-    ("leases", leases),
-    ("sessions", sessions),
-)
-"""Tables whose rows belong to a session by their column `session_key`, named as in the counts."""
-
-
-def session_keys(connection: Connection, session_id: str | None, user_id: str | None) -> list[str]:
-    """Return the keys of the sessions that are meant.
-
-    Raises:
-        ScopeError: When neither id is given, or the session belongs to another user.
-    """
-    if session_id is not None:
-        session = find(connection, session_id, user_id)
-        return [key_of(session_id)] if session is None else [session.key]
-    if user_id is None:
-        raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
-    wanted = escaped(checked_id(user_id, "user_id"))
-    query = select(sessions.c.session_key).where(sessions.c.user_id == wanted)
-    return sorted(connection.execute(query).scalars())
-
-
-def shelf_keys(keys: Iterable[str], session_id: str | None, user_id: str | None) -> list[str]:
-    """Return the keys of the shelves of some sessions, and of a user without one."""
-    found = [key for one in keys for key in (one, session_documents(one))]
-    if session_id is None and user_id is not None:
-        found.append(user_key(user_id))
-    return found
+from langchain_tokenmem.storage.search_index.erasing import erase_sessions, shelf_keys
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.sessions import checked_id, session_keys
 
 
 def erase(
@@ -81,11 +30,12 @@ def erase(
         StoreError: When the session is that of a sub-graph, which the thread's checkpoints need.
     """
     named = [] if session_id is None else [key_of(checked_id(session_id))]
-    hold_threads(
-        connection, _threads_of(connection, named or session_keys(connection, None, user_id))
+    lock_threads(
+        connection,
+        threads_of_sessions(connection, named or session_keys(connection, None, user_id)),
     )
     keys = session_keys(connection, session_id, user_id)
-    threads = _threads_of(connection, keys)
+    threads = threads_of_sessions(connection, keys)
     if session_id is not None and {*threads} - {*keys}:
         raise StoreError(
             f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
@@ -97,101 +47,3 @@ def erase(
     counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     return counts, gone
-
-
-def _threads_of(connection: Connection, session_keys: Sequence[str]) -> list[str]:
-    """Return the keys of the threads that sessions belong to, each its own where there is none."""
-    found = {
-        row.session_key: row.thread_key
-        for some in chunks(session_keys)
-        for row in connection.execute(
-            select(groups.c.session_key, groups.c.thread_key).where(groups.c.session_key.in_(some))
-        )
-    }
-    return sorted({found.get(key, key) for key in session_keys})
-
-
-def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> set[str]:
-    """Return the keys of the sessions of threads: of their checkpoints, and of sub-graphs."""
-    found = {
-        key
-        for some in chunks(thread_keys)
-        for key in connection.execute(
-            select(groups.c.session_key).where(groups.c.thread_key.in_(some))
-        ).scalars()
-    }
-    # A sub-graph without a checkpointer has a session and no checkpoints.
-    query = select(sessions.c.session_key, sessions.c.session_id).where(
-        sessions.c.session_id.contains(escaped(NAMESPACE_SEPARATOR), autoescape=True)
-    )
-    wanted = {*thread_keys}
-    for row in connection.execute(query):
-        if key_of(unescaped(row.session_id).partition(NAMESPACE_SEPARATOR)[0]) in wanted:
-            found.add(row.session_key)
-    return found
-
-
-def erase_sessions(
-    connection: Connection, keys: Sequence[str], on_shelves: Sequence[str] | None = None
-) -> tuple[dict[str, int], list[int]]:
-    """Delete the messages, states, documents and index entries of sessions.
-
-    Args:
-        connection: In a transaction that writes.
-        keys: Keys of the sessions.
-        on_shelves: Keys of their shelves; default: what belongs to the sessions themselves.
-
-    Returns:
-        How many rows there were of each kind, and the numbers of the shelves that are gone.
-    """
-    names = shelf_keys(keys, None, None) if on_shelves is None else on_shelves
-    found = [shelf for key in names if (shelf := find_shelf(connection, key)) is not None]
-    counts = _emptied(connection, names, found)
-    for name, table in BY_SESSION:
-        counts[name] = sum(
-            connection.execute(delete(table).where(table.c.session_key == key)).rowcount
-            for key in keys
-        )
-    return counts, [shelf.number for shelf in found]
-
-
-def drop_thread(connection: Connection, thread_key: str) -> int:
-    """Delete the checkpoints of a thread; return how many there were."""
-    counts = dict.fromkeys((checkpoints, writes, blobs, spaces), 0)
-    for some in chunks(numbers_of(connection, thread_key)):
-        for table in counts:
-            mine = table.c.space_id.in_(some)
-            counts[table] += connection.execute(delete(table).where(mine)).rowcount
-    shared = select(groups.c.group_id).where(groups.c.thread_key == thread_key)
-    connection.execute(delete(contents).where(contents.c.group_id.in_(shared)))
-    connection.execute(delete(groups).where(groups.c.thread_key == thread_key))
-    return counts[checkpoints]
-
-
-def _emptied(connection: Connection, keys: Sequence[str], found: Sequence[Shelf]) -> dict[str, int]:
-    counts = dict.fromkeys(("terms", "vectors", "documents", "outbox"), 0)
-    for shelf in found:
-        counts["terms"] += drop_entries(connection, shelf, 0)
-        counts["vectors"] += connection.execute(
-            delete(vectors).where(vectors.c.shelf == shelf.number)
-        ).rowcount
-        connection.execute(delete(shelves).where(shelves.c.shelf == shelf.number))
-    for key in keys:
-        for name, table in (("documents", documents), ("outbox", outbox)):
-            counts[name] += connection.execute(
-                delete(table).where(table.c.shelf_key == key)
-            ).rowcount
-    for owner in {shelf.owner for shelf in found}:
-        left = select(shelves.c.shelf).where(shelves.c.owner == owner).limit(1)
-        if connection.execute(left).first() is None:
-            connection.execute(delete(owners).where(owners.c.owner == owner))
-    return counts
-
-
-def empty_shelf(connection: Connection, session_key: str, last_seq: int) -> None:
-    """Delete the index entries of a session's messages; its documents stay."""
-    shelf = find_shelf(connection, session_key)
-    if shelf is not None:
-        drop_entries(connection, shelf, last_seq)
-        connection.execute(delete(vectors).where(vectors.c.shelf == shelf.number))
-    connection.execute(delete(outbox).where(outbox.c.shelf_key == session_key))

@@ -23,8 +23,8 @@ from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.turn import ATTEMPTS, Snapshot, TurnRequest
 
 if TYPE_CHECKING:
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
     from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
-    from langchain_tokenmem.storage.transcripts.store import TranscriptStore
 
 _POLL_S = 0.1
 """Seconds between two looks for the summary of another process, for a call at the hard limit."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints import doctor
 
 RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
@@ -72,14 +72,15 @@ def test_doctor_finds_nothing_in_a_sound_store(file):
 
 
 DAMAGES = {
-    "body": "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE checkpoint_key = ?",
+    "body": "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) "
+    "WHERE checkpoint_key = ?",
     "key": "UPDATE tokenmem_checkpoints SET checkpoint_key = checkpoint_key || 'x' "
     "WHERE checkpoint_key = ?",
     "bytes": "UPDATE tokenmem_checkpoints SET checkpoint_key = CAST(checkpoint_key AS BLOB) "
     "WHERE checkpoint_key = ?",
     "gone": "DELETE FROM tokenmem_checkpoints WHERE checkpoint_key = ?",
     "write": "DELETE FROM tokenmem_checkpoint_writes WHERE checkpoint_key = ?",
-    "value": "UPDATE tokenmem_checkpoint_writes SET body = x'00' WHERE checkpoint_key = ?",
+    "value": "UPDATE tokenmem_checkpoint_writes SET value = x'00' WHERE checkpoint_key = ?",
 }
 
 
@@ -141,24 +142,29 @@ def test_doctor_puts_rows_in_order_before_it_deletes_any(file):
 
 
 def test_doctor_deletes_no_rows_of_a_thread_whose_own_row_is_damaged(file):
-    change(file, "UPDATE tokenmem_checkpoint_spaces SET space_id = 77 WHERE thread_key = '=bob'")
+    change(
+        file,
+        "UPDATE tokenmem_checkpoint_namespaces SET namespace_id = 77 WHERE thread_key = '=bob'",
+    )
     found = RUN.invoke(app, ["doctor", str(file), "--repair"])
     assert found.exit_code == 1
     assert "5 rows of tokenmem_checkpoints belong to no thread" in found.output
-    change(file, "UPDATE tokenmem_checkpoint_spaces SET space_id = 2 WHERE thread_key = '=bob'")
+    change(
+        file, "UPDATE tokenmem_checkpoint_namespaces SET namespace_id = 2 WHERE thread_key = '=bob'"
+    )
     assert len(ids(file, "bob")) == 5
 
 
 def test_doctor_deletes_a_row_that_lost_a_value(file):
     before = ids(file, "ann")
-    must, may = "writes BIGINT NOT NULL", "writes BIGINT"
+    must, may = "write_count BIGINT NOT NULL", "write_count BIGINT"
     raw = sqlite3.connect(file, isolation_level=None)
     raw.executescript(
         f"""PRAGMA writable_schema = ON;
         UPDATE sqlite_schema SET sql = replace(sql, '{must}', '{may}');"""  # noqa: S608
     )
     raw.close()
-    damage = "UPDATE tokenmem_checkpoints SET writes = NULL WHERE checkpoint_key = ?"
+    damage = "UPDATE tokenmem_checkpoints SET write_count = NULL WHERE checkpoint_key = ?"
     change(file, damage, f"={before[2]}")
     raw = sqlite3.connect(file, isolation_level=None)
     raw.executescript(
@@ -167,14 +173,14 @@ def test_doctor_deletes_a_row_that_lost_a_value(file):
     )
     raw.close()
     found = RUN.invoke(app, ["doctor", str(file)])
-    assert "NULL value in tokenmem_checkpoints.writes" in found.output
+    assert "NULL value in tokenmem_checkpoints.write_count" in found.output
     assert RUN.invoke(app, ["doctor", str(file), "--repair"]).exit_code == 0
     assert ids(file, "ann") == [*before[:2], *before[3:]]
 
 
 def test_doctor_deletes_nothing_for_an_error_that_may_pass(file, monkeypatch):
     change(file, DAMAGES["body"], f"={ids(file, 'ann')[2]}")
-    before, find = ids(file, "bob"), rows.checkpoint_at
+    before, find = ids(file, "bob"), doctor.find_checkpoint
 
     def failing(*given):
         if given[-1] == f"={before[2]}":
@@ -182,7 +188,7 @@ def test_doctor_deletes_nothing_for_an_error_that_may_pass(file, monkeypatch):
         return find(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "checkpoint_at", failing)
+        patch.setattr(doctor, "find_checkpoint", failing)
         found = RUN.invoke(app, ["doctor", str(file), "--repair"])
         assert found.exit_code == 2, found.output
     assert ids(file, "bob") == before
@@ -197,7 +203,10 @@ def test_doctor_keeps_the_copies_of_earlier_repairs(file):
 
 
 def test_doctor_repairs_nothing_where_nothing_whole_is_left(file):
-    change(file, "UPDATE tokenmem_checkpoints SET body = substr(body, 9) WHERE space_id = 1")
+    change(
+        file,
+        "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 9) WHERE namespace_id = 1",
+    )
     found = RUN.invoke(app, ["doctor", str(file), "--repair"])
     assert found.exit_code == 1
     raw = sqlite3.connect(file)
@@ -224,7 +233,7 @@ def test_doctor_with_the_wrong_key_deletes_nothing(tmp_path):
 
 
 def test_doctor_says_when_a_transcript_is_damaged_and_leaves_it(file):
-    change(file, "UPDATE tokenmem_messages SET body = 'x' WHERE seq = 2 AND session_key = '=ann'")
+    change(file, "UPDATE tokenmem_messages SET message = '' WHERE seq = 2 AND session_key = '=ann'")
     done = RUN.invoke(app, ["doctor", str(file), "--repair"])
     assert done.exit_code == 1
     assert "transcript" in done.output

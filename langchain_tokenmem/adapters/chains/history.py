@@ -14,7 +14,7 @@ from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.stored_session import StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
     TurnRequest,

@@ -1,4 +1,4 @@
-"""What a saver reads from a config, and writes into one."""
+"""Reads the names in a LangGraph config, and writes configs and checkpoint tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import (
 
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoints.records import Address, Loaded
+from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 """Keys under `configurable` that reach the metadata; any other one may hold a secret."""
@@ -128,7 +128,7 @@ def secret_of(key: str | bytes | None) -> bytes | None:
     return hashlib.blake2b(plain, digest_size=32).digest()
 
 
-def tuple_of(found: Loaded, *, is_named: bool) -> CheckpointTuple:
+def tuple_of(found: LoadedCheckpoint, *, is_named: bool) -> CheckpointTuple:
     """Return a checkpoint as LangGraph takes it."""
     address = found.address
     parent = Address(address.thread_id, address.ns, found.parent)

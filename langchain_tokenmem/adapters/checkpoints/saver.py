@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -30,16 +31,16 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     text_of,
     tuple_of,
 )
-from langchain_tokenmem.adapters.checkpoints.retention_rule import Policy
+from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
-from langchain_tokenmem.storage.checkpoints.memory import MessageMemory
-from langchain_tokenmem.storage.checkpoints.records import Address, Draft
+from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
+from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 
@@ -116,14 +117,14 @@ class TokenMemorySaver(ThreadSaver):
         self._key = secret_of(key)
         self._metadata_keys = frozenset(metadata_keys)
         self._raises = on_conflict == "raise"
-        self._was_told = False
-        self._policy = Policy(keep_last, older_than, prune_every)
-        self._sweeps: set[asyncio.Task[None]] = set()
-        self._checkpoints = Checkpoints(
+        self._has_warned = False
+        self._retention = RetentionPolicy(keep_last, older_than, prune_every)
+        self._prune_tasks: set[asyncio.Task[None]] = set()
+        self._checkpoints = CheckpointStore(
             store.database,
             store.index,
             Codec(self.serde, self._key),
-            MessageMemory(cache_size),
+            MessageCache(cache_size),
             main_channel=transcript_channel,
             on_conflict=self._conflict,
         )
@@ -169,7 +170,7 @@ class TokenMemorySaver(ThreadSaver):
         """
         stored, is_due = self._put(config, checkpoint, metadata, new_versions)
         if is_due:
-            self._sweep(stored["configurable"]["thread_id"])
+            self._prune_old(stored["configurable"]["thread_id"])
         return stored
 
     def _put(
@@ -180,7 +181,7 @@ class TokenMemorySaver(ThreadSaver):
         new_versions: ChannelVersions,
     ) -> tuple[RunnableConfig, bool]:
         address = address_of(config)
-        draft = Draft(
+        new = NewCheckpoint(
             address,
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),
@@ -188,15 +189,33 @@ class TokenMemorySaver(ThreadSaver):
             is_fork=is_fork(config, metadata),
             user_id=owner_of(config),
         )
-        count = self._checkpoints.put(draft)
+        count = self._checkpoints.put(new)
         stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
-        return stored, self._policy.is_due(count)
+        return stored, self._retention.is_due(count)
 
-    def _sweep(self, thread_id: str) -> None:
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Do the same as `put` without blocking the event loop; retention runs behind it."""
+        stored, is_due = await asyncio.to_thread(
+            self._put, config, checkpoint, metadata, new_versions
+        )
+        if is_due:
+            thread_id = stored["configurable"]["thread_id"]
+            task = asyncio.create_task(asyncio.to_thread(self._prune_old, thread_id))
+            self._prune_tasks.add(task)
+            task.add_done_callback(self._prune_tasks.discard)
+        return stored
+
+    def _prune_old(self, thread_id: str) -> None:
         """Apply the policy; a checkpoint that is stored stays stored when that fails."""
         now = datetime.now(UTC)
         try:
-            prune(self._checkpoints, thread_id, self._policy.rule(now), now=now)
+            prune(self._checkpoints, thread_id, self._retention.rule(now), now=now)
         except StoreError as error:
             logger.warning("Thread %r: old checkpoints were not removed: %s", thread_id, error)
 
@@ -220,6 +239,16 @@ class TokenMemorySaver(ThreadSaver):
         if writes:
             self._checkpoints.put_writes(address, writes, task_id, task_path)
 
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Do the same as `put_writes` without blocking the event loop."""
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint, the head of the thread when the config names none.
 
@@ -231,6 +260,10 @@ class TokenMemorySaver(ThreadSaver):
         if found is None:
             return None
         return tuple_of(found, is_named=address.checkpoint_id is not None)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Do the same as `get_tuple` without blocking the event loop."""
+        return await asyncio.to_thread(self.get_tuple, config)
 
     def list(
         self,
@@ -263,13 +296,21 @@ class TokenMemorySaver(ThreadSaver):
             before=(before or {}).get("configurable", {}).get("checkpoint_id"),
             metadata=filter or {},
         )
-        left = limit
-        while left is None or left > 0:
-            loaded = next(found, None)
-            if loaded is None:
-                return
-            yield tuple_of(loaded, is_named=True)
-            left = None if left is None else left - 1
+        for one in islice(found, None if limit is None else max(0, limit)):
+            yield tuple_of(one, is_named=True)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Do the same as `list` without blocking the event loop."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await asyncio.to_thread(next, found, None)) is not None:
+            yield one
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -286,13 +327,21 @@ class TokenMemorySaver(ThreadSaver):
             for name, (written, seeds) in found.items()
         }
 
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Do the same as `get_delta_channel_history` without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.get_delta_channel_history, config=config, channels=channels
+        )
+
     def _conflict(self, what: str) -> None:
         if self._raises:
             raise ThreadConflictError(
                 f"{what} Nothing was stored; make the turn again, it will start from the head."
             )
-        if not self._was_told:
-            self._was_told = True
+        if not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "%s Both branches are kept and can be read, the newest checkpoint is the head. "
                 'To have such turns refused: TokenMemorySaver(store, on_conflict="raise").',

@@ -1,23 +1,25 @@
-"""What a saver does with whole threads."""
+"""Methods of a saver that delete, copy and thin out whole threads."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langchain_tokenmem.adapters.checkpoints.async_methods import ThreadedSaver
-from langchain_tokenmem.adapters.checkpoints.retention_rule import rule_of
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from langchain_tokenmem.adapters.checkpoints.retention_policy import rule_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
 from langchain_tokenmem.storage.checkpoints.retention import delete_for_runs, prune
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
 
 
-class ThreadSaver(ThreadedSaver):
+class ThreadSaver(BaseCheckpointSaver[Any]):
     """A saver that deletes, copies and thins out threads."""
 
-    _checkpoints: Checkpoints
+    _checkpoints: CheckpointStore
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread: checkpoints, pending writes, and its transcript.
@@ -27,6 +29,10 @@ class ThreadSaver(ThreadedSaver):
                 nothing was deleted.
         """
         checkpoint_threads.delete_thread(self._checkpoints, thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Do the same as `delete_thread` without blocking the event loop."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs with their pending writes; transcripts stay.
@@ -41,6 +47,10 @@ class ThreadSaver(ThreadedSaver):
         names = [str(one) for one in _many(run_ids, "run_ids")]
         delete_for_runs(self._checkpoints, names, now=datetime.now(UTC))
 
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Do the same as `delete_for_runs` without blocking the event loop."""
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all checkpoints, pending writes and its transcript.
 
@@ -50,6 +60,10 @@ class ThreadSaver(ThreadedSaver):
                 nothing was copied.
         """
         checkpoint_threads.copy_thread(self._checkpoints, source_thread_id, target_thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Do the same as `copy_thread` without blocking the event loop."""
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
 
     def prune(
         self,
@@ -80,6 +94,18 @@ class ThreadSaver(ThreadedSaver):
         rule = rule_of(strategy, keep_last, older_than, now)
         for thread_id in _many(thread_ids, "thread_ids"):
             prune(self._checkpoints, thread_id, rule, now=now)
+
+    async def aprune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Do the same as `prune` without blocking the event loop."""
+        given: dict[str, Any] = {"keep_last": keep_last, "older_than": older_than}
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy, **given)
 
 
 def _many(given: Iterable[Any], name: str) -> Iterable[Any]:

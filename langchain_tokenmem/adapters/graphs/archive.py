@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from langchain_tokenmem.adapters.graphs.state import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 __all__ = ["MemoryAgentState", "MemoryMessagesState", "memory_input", "memory_nodes"]
 

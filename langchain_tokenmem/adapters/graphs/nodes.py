@@ -25,7 +25,7 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.storage.transcripts.store import TranscriptStore
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
 

@@ -1,4 +1,4 @@
-"""Whether two savers give back the same checkpoint."""
+"""Comparison of a checkpoint as two savers give it back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 WRITES = "its pending writes"
-"""What `difference` says where nothing but these differ."""
+"""Result of `difference` where nothing but these differ."""
 
 _WORDS = JsonPlusSerializer()
 

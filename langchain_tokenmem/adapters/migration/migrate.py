@@ -20,13 +20,17 @@ from langchain_tokenmem.adapters.migration.comparison import (
     parent_of,
     would_lose_writes,
 )
-from langchain_tokenmem.adapters.migration.other_savers import Place, checkpoints_of, task_paths
+from langchain_tokenmem.adapters.migration.other_savers import (
+    CheckpointKey,
+    checkpoints_of,
+    task_paths,
+)
 from langchain_tokenmem.adapters.migration.source import (
     config_at,
+    errors_at,
     head_of,
-    places_of,
-    read,
-    said,
+    keys_in_order,
+    read_checkpoint,
     threads_of,
 )
 from langchain_tokenmem.adapters.migration.transcripts import copy_transcripts
@@ -38,7 +42,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """What a migration did.
+    """Result of a migration.
 
     Attributes:
         threads: Threads that are in the target now.
@@ -124,30 +128,30 @@ def _migrated(
 ) -> MigrationReport:
     """Copy a thread; where the source has none of this name nothing is done."""
     begun = checkpoints_of(target, thread)
-    places = places_of(source, thread)
-    more = {place.namespace for place in begun.keys() - set(places)}
-    namespaces = dict.fromkeys(place.namespace for place in places)
-    if places and isinstance(source, ThreadSaver) and isinstance(target, ThreadSaver):
+    keys = keys_in_order(source, thread)
+    more = {key.namespace for key in begun.keys() - set(keys)}
+    namespaces = dict.fromkeys(key.namespace for key in keys)
+    if keys and isinstance(source, ThreadSaver) and isinstance(target, ThreadSaver):
         copy_transcripts(source, target, thread, namespaces)
     copied = writes = 0
-    there: dict[Place, _Copied] = {}
-    for done, place in enumerate(places, start=1):
-        found = read(source, thread, place)
+    there: dict[CheckpointKey, _Copied] = {}
+    for done, key in enumerate(keys, start=1):
+        found = read_checkpoint(source, thread, key)
         copy = None
-        if place in begun:
-            copy = _known(target, found, thread, place, has_more=place.namespace in more)
+        if key in begun:
+            copy = _already_there(target, found, thread, key, has_more=key.namespace in more)
         digests = _digests(found)
         if copy is None:
-            _write(target, found, _paths(source, found, thread, place), there, digests)
-            copy = _verified(target, found, thread, place)
+            _write(target, found, _paths(source, found, thread, key), there, digests)
+            copy = _verified(target, found, thread, key)
             copied += 1
             writes += len(found.pending_writes or ())
-        there[place] = _Copied(copy.config, found.checkpoint["channel_versions"], digests)
+        there[key] = _Copied(copy.config, found.checkpoint["channel_versions"], digests)
         if progress is not None:
-            progress(thread, done, len(places))
+            progress(thread, done, len(keys))
     for namespace in namespaces.keys() - more:
-        _same_head(source, target, thread, namespace)
-    return MigrationReport(int(bool(places)), copied, len(places) - copied, writes)
+        _check_head(source, target, thread, namespace)
+    return MigrationReport(int(bool(keys)), copied, len(keys) - copied, writes)
 
 
 def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
@@ -156,9 +160,9 @@ def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
 
 
 def _paths(
-    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: Place
+    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
 ) -> dict[str, str]:
-    with said(f"Thread {thread!r}, checkpoint {place.checkpoint_id}"):
+    with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
         return task_paths(source, found)
 
 
@@ -166,22 +170,22 @@ def _write(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
     paths: Mapping[str, str],
-    there: Mapping[Place, _Copied],
+    there: Mapping[CheckpointKey, _Copied],
     digests: Mapping[str, bytes | None],
 ) -> None:
     named = found.config["configurable"]
     config = config_at(named["thread_id"], named.get("checkpoint_ns", ""))
-    place = config["configurable"]
+    names = config["configurable"]
     owner = found.metadata.get("user_id")
     if isinstance(owner, str):
-        place["user_id"] = owner
+        names["user_id"] = owner
     before: _Copied | None = None
     parent = parent_of(found)
     if parent is not None:
-        before = there.get(Place(place["checkpoint_ns"], parent))
+        before = there.get(CheckpointKey(names["checkpoint_ns"], parent))
         # A name that was given, not merely found at the head, says that a branch there is meant.
         name = NamedId(parent) if before is None else before.config["configurable"]["checkpoint_id"]
-        place["checkpoint_id"] = name
+        names["checkpoint_id"] = name
     # What a step has written: the parent's copy stands for everything else.
     changed = {
         name: version
@@ -201,22 +205,22 @@ def _write(
             target.put_writes(stored, some, task, paths.get(task, ""))
 
 
-def _known(
+def _already_there(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
     thread: str,
-    place: Place,
+    key: CheckpointKey,
     *,
     has_more: bool,
 ) -> CheckpointTuple | None:
     """Return a checkpoint that the target has already, whole; without its writes it is not."""
-    there = target.get_tuple(config_at(thread, *place))
+    there = target.get_tuple(config_at(thread, *key))
     if there is None:
         return None
     different = difference(found, there, target.serde)
     if different is None or (different == WRITES and has_writes_of(found, there)):
         return there
-    where = f"Thread {thread!r}, checkpoint {place.checkpoint_id}"
+    where = f"Thread {thread!r}, checkpoint {key.checkpoint_id}"
     if different != WRITES:
         raise StoreError(
             f"{where}: the target has another one under this name ({different} differ). Migrate "
@@ -231,25 +235,25 @@ def _known(
 
 
 def _verified(
-    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, place: Place
+    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
 ) -> CheckpointTuple:
     """Return the copy as it is read back, which must be the same."""
-    there = target.get_tuple(config_at(thread, *place))
+    there = target.get_tuple(config_at(thread, *key))
     different = "everything" if there is None else difference(found, there, target.serde)
     if there is None or different is not None:
         raise StoreError(
-            f"Thread {thread!r}, checkpoint {place.checkpoint_id}: the target does not give back "
+            f"Thread {thread!r}, checkpoint {key.checkpoint_id}: the target does not give back "
             f"what it was given ({different} differ). Nothing was deleted anywhere; please report "
             f"it."
         )
     return there
 
 
-def _same_head(
+def _check_head(
     source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any], thread: str, namespace: str
 ) -> None:
     """Make sure that a run goes on from the same checkpoint in both."""
-    with said(f"Thread {thread!r}: its newest checkpoint"):
+    with errors_at(f"Thread {thread!r}: its newest checkpoint"):
         right = head_of(source, thread, namespace)
     copied = head_of(target, thread, namespace)
     if right != copied:

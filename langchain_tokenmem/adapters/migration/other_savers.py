@@ -1,4 +1,4 @@
-"""Savers that are not ours, opened by URL; and any saver, asked what the interface does not tell.
+"""LangGraph's own savers, opened by URL, and what the interface of a saver does not tell.
 
 LangGraph's own savers are asked in SQL for all their threads and the paths of their tasks, ours by
 their store; for any other one the interface has to do.
@@ -18,17 +18,18 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
-from langchain_tokenmem.storage.checkpoints.spaces import spaces_of
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import every_checkpoint
+from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_of
+from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
 
-_STOCK = {
+_LANGGRAPH_TABLES = {
     "langgraph.checkpoint.sqlite": ("checkpoints", "writes", "?"),
     "langgraph.checkpoint.postgres": ("checkpoints", "checkpoint_writes", "%s"),
 }
 """Modules of savers with a `cursor()`: their tables, and how a parameter is written."""
 
 
-class Place(NamedTuple):
+class CheckpointKey(NamedTuple):
     """Where a checkpoint is in its thread."""
 
     namespace: str
@@ -36,7 +37,9 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def stock_saver(url: str, serde: SerializerProtocol) -> Iterator[BaseCheckpointSaver[Any] | None]:
+def langgraph_saver(
+    url: str, serde: SerializerProtocol
+) -> Iterator[BaseCheckpointSaver[Any] | None]:
     """Open LangGraph's own saver on a database; None when there is none in it.
 
     Args:
@@ -102,8 +105,8 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     if isinstance(saver, ThreadSaver):
         store = saver._checkpoints  # noqa: SLF001  # what the saver itself reads with
         with store.database.reading("The list of threads") as connection:
-            found = spaces_of(connection, store.codec, None)
-        return sorted({space.thread_id for space in found if space.count})
+            found = namespaces_of(connection, store.codec, None)
+        return sorted({namespace.thread_id for namespace in found if namespace.checkpoint_count})
     tables = _tables(saver)
     if tables is None:
         named = {_configurable(found)["thread_id"] for found in saver.list(None)}
@@ -112,7 +115,7 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
-def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Place, str | None]:
+def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[CheckpointKey, str | None]:
     """Return a thread's checkpoints with the ids of their parents, without holding their values."""
     if isinstance(saver, ThreadSaver):
         return _in_our_store(saver, thread)
@@ -123,9 +126,9 @@ def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Place, 
             f"WHERE thread_id = {tables[2]}"
         )
         rows = _rows(saver, query, thread)
-        return {Place(str(row[0]), str(row[1])): row[2] for row in rows}
+        return {CheckpointKey(str(row[0]), str(row[1])): row[2] for row in rows}
     return {
-        Place(named.get("checkpoint_ns", ""), named["checkpoint_id"]): parent
+        CheckpointKey(named.get("checkpoint_ns", ""), named["checkpoint_id"]): parent
         for named, parent in (
             (
                 _configurable(one),
@@ -136,13 +139,13 @@ def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Place, 
     }
 
 
-def _in_our_store(saver: ThreadSaver, thread: str) -> dict[Place, str | None]:
-    store, found = saver._checkpoints, dict[Place, str | None]()  # noqa: SLF001  # as above
+def _in_our_store(saver: ThreadSaver, thread: str) -> dict[CheckpointKey, str | None]:
+    store, found = saver._checkpoints, dict[CheckpointKey, str | None]()  # noqa: SLF001  # as above
     with store.database.reading(f"Thread {thread!r}") as connection:
-        for space in spaces_of(connection, store.codec, thread):
-            with about(Address(thread, space.ns)):
-                for one in every_checkpoint(connection, store.codec, space):
-                    found[Place(space.ns, one.id)] = one.parent
+        for namespace in namespaces_of(connection, store.codec, thread):
+            with errors_about(Address(thread, namespace.ns)):
+                for one in every_checkpoint(connection, store.codec, namespace):
+                    found[CheckpointKey(namespace.ns, one.id)] = one.parent
     return found
 
 
@@ -152,8 +155,8 @@ def task_paths(saver: BaseCheckpointSaver[Any], found: CheckpointTuple) -> dict[
     Where it cannot be known, paths are made up that keep the order of the writes.
     """
     tasks = list(dict.fromkeys(write[0] for write in found.pending_writes or ()))
-    place = _configurable(found)
-    key = (place["thread_id"], place.get("checkpoint_ns", ""), place["checkpoint_id"])
+    named = _configurable(found)
+    key = (named["thread_id"], named.get("checkpoint_ns", ""), named["checkpoint_id"])
     if isinstance(saver, InMemorySaver):
         return {write[0]: write[3] for write in saver.writes.get(key, {}).values()}
     tables = _tables(saver)
@@ -174,7 +177,7 @@ def _configurable(found: CheckpointTuple) -> dict[str, Any]:
 
 
 def _tables(saver: Any) -> tuple[str, str, str] | None:
-    for module, tables in _STOCK.items():
+    for module, tables in _LANGGRAPH_TABLES.items():
         if any(base.__module__ == module for base in type(saver).__mro__):
             return tables
     return None

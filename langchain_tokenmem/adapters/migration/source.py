@@ -1,4 +1,4 @@
-"""Reads the source of a migration: what it cannot read is said, and in which order it is copied."""
+"""Source of a migration: its threads, their checkpoints in order, and errors that name them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
-from langchain_tokenmem.adapters.migration.other_savers import Place, checkpoints_of, thread_ids
+from langchain_tokenmem.adapters.migration.other_savers import (
+    CheckpointKey,
+    checkpoints_of,
+    thread_ids,
+)
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import (
     ConfigurationError,
@@ -34,7 +38,7 @@ def threads_of(
     source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any]
 ) -> tuple[list[str], list[str]]:
     """Return the threads of the source, and those that cannot be threads of the target."""
-    with said("The list of threads"):
+    with errors_at("The list of threads"):
         found = thread_ids(source)
     if not isinstance(target, ThreadSaver):
         return found, []
@@ -50,7 +54,7 @@ def _is_usable(thread: Any) -> bool:
     return True
 
 
-def places_of(source: BaseCheckpointSaver[Any], thread: str) -> list[Place]:
+def keys_in_order(source: BaseCheckpointSaver[Any], thread: str) -> list[CheckpointKey]:
     """Return the checkpoints of a thread in the order in which they are copied.
 
     By id, as other savers find their head, the greatest id. Ours follows the parents, because the
@@ -58,36 +62,40 @@ def places_of(source: BaseCheckpointSaver[Any], thread: str) -> list[Place]:
     """
     where = f"Thread {thread!r}"
     if not isinstance(source, ThreadSaver):
-        with said(f"{where}: its checkpoints"):
-            return sorted(checkpoints_of(source, thread), key=lambda place: place.checkpoint_id)
-    with said(f"{where}: its checkpoints"), _nothing_refused(where):
+        with errors_at(f"{where}: its checkpoints"):
+            return sorted(checkpoints_of(source, thread), key=lambda key: key.checkpoint_id)
+    with errors_at(f"{where}: its checkpoints"), _types_checked(where):
         parents = checkpoints_of(source, thread)
-        namespaces = dict.fromkeys(place.namespace for place in parents)
-        heads = [Place(ns, head) for ns in namespaces if (head := head_of(source, thread, ns))]
+        namespaces = dict.fromkeys(key.namespace for key in parents)
+        heads = [
+            CheckpointKey(ns, head) for ns in namespaces if (head := head_of(source, thread, ns))
+        ]
     return in_order(parents, heads)
 
 
-def in_order(parents: Mapping[Place, str | None], heads: Iterable[Place]) -> list[Place]:
+def in_order(
+    parents: Mapping[CheckpointKey, str | None], heads: Iterable[CheckpointKey]
+) -> list[CheckpointKey]:
     """Return checkpoints behind their parents, then by id, the ways to the heads late."""
-    way: set[Place] = set()
+    way: set[CheckpointKey] = set()
     for head in heads:
-        place = head
-        while place in parents and place not in way:
-            way.add(place)
-            place = Place(place.namespace, parents[place] or "")
-    following: dict[Place, list[Place]] = defaultdict(list)
-    ready: list[tuple[bool, str, Place]] = []
-    for place, parent in parents.items():
-        before = Place(place.namespace, parent or "")
+        key = head
+        while key in parents and key not in way:
+            way.add(key)
+            key = CheckpointKey(key.namespace, parents[key] or "")
+    following: dict[CheckpointKey, list[CheckpointKey]] = defaultdict(list)
+    ready: list[tuple[bool, str, CheckpointKey]] = []
+    for key, parent in parents.items():
+        before = CheckpointKey(key.namespace, parent or "")
         if before in parents:
-            following[before].append(place)
+            following[before].append(key)
         else:
-            heappush(ready, (place in way, place.checkpoint_id, place))
-    order: list[Place] = []
+            heappush(ready, (key in way, key.checkpoint_id, key))
+    order: list[CheckpointKey] = []
     while ready:
-        place = heappop(ready)[-1]
-        order.append(place)
-        for child in following[place]:
+        key = heappop(ready)[-1]
+        order.append(key)
+        for child in following[key]:
             heappush(ready, (child in way, child.checkpoint_id, child))
     return order + sorted(parents.keys() - set(order))
 
@@ -98,22 +106,26 @@ def head_of(saver: BaseCheckpointSaver[Any], thread: str, namespace: str) -> str
     return None if found is None else str(found.config["configurable"]["checkpoint_id"])
 
 
-def read(source: BaseCheckpointSaver[Any], thread: str, place: Place) -> CheckpointTuple:
+def read_checkpoint(
+    source: BaseCheckpointSaver[Any], thread: str, key: CheckpointKey
+) -> CheckpointTuple:
     """Return a checkpoint of the source.
 
     Raises:
         ConfigurationError: When it holds a type that is not allowed.
         StoreError: When it is not there any more, or cannot be read.
     """
-    where = f"Thread {thread!r}, checkpoint {place.checkpoint_id}"
-    with said(where), _nothing_refused(where):
-        found = source.get_tuple(config_at(thread, *place))
+    where = f"Thread {thread!r}, checkpoint {key.checkpoint_id}"
+    with errors_at(where), _types_checked(where):
+        found = source.get_tuple(config_at(thread, *key))
     if found is None:
         raise StoreError(
             f"{where}: it went away while it was copied. Stop what deletes from the source, and "
             f"run the migration again."
         )
-    held = _not_made(found.checkpoint["channel_values"], found.pending_writes, found.metadata)
+    held = _unbuilt_objects(
+        found.checkpoint["channel_values"], found.pending_writes, found.metadata
+    )
     if held and not isinstance(source, ThreadSaver):
         raise ConfigurationError(
             f"{where}: an old version of LangGraph stored {', '.join(sorted(held))}, of which its "
@@ -123,7 +135,7 @@ def read(source: BaseCheckpointSaver[Any], thread: str, place: Place) -> Checkpo
     return found
 
 
-def _not_made(*values: Any) -> set[str]:
+def _unbuilt_objects(*values: Any) -> set[str]:
     """Return the names of objects that LangGraph's reader of old JSON rows left as parts."""
     found: set[str] = set()
     waiting = [*values]
@@ -139,8 +151,8 @@ def _not_made(*values: Any) -> set[str]:
 
 
 @contextmanager
-def _nothing_refused(where: str) -> Iterator[None]:
-    """Raise where LangGraph's serializer gives plain data in place of a type that is not allowed.
+def _types_checked(where: str) -> Iterator[None]:
+    """Raise where LangGraph's serializer gives plain data in key of a type that is not allowed.
 
     Savers may read in another thread, so what it refuses anywhere meanwhile counts.
     """
@@ -174,7 +186,7 @@ def _not_allowed(where: str, refused: Iterable[str]) -> ConfigurationError:
 
 
 @contextmanager
-def said(where: str) -> Iterator[None]:
+def errors_at(where: str) -> Iterator[None]:
     """Say where it was that the source failed."""
     try:
         yield

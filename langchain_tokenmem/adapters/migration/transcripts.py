@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
-from langchain_tokenmem.storage.checkpoints.threads import said_again
+from langchain_tokenmem.storage.checkpoints.threads import append_rows
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make
 
@@ -39,5 +39,5 @@ def _copy_session(source: ThreadSaver, target: ThreadSaver, session_id: str) -> 
     here.index.make_ready()
     with here.database.writing(about) as connection:
         copy = find_or_make(connection, session_id, session.user_id)
-        said_again(connection, here.index, copy, said)
+        append_rows(connection, here.index, copy, said)
     here.index.tell(Change("added"))

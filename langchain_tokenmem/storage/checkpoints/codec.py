@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,13 +15,15 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from sqlalchemy import Table
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.checkpoints.tables import SEALED
 from langchain_tokenmem.storage.database.json_values import to_json
 from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes
 
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
-"""What LangGraph's serializer writes; anything else in a row was put there by somebody else."""
+"""Kinds that LangGraph's serializer writes; any other one was put there by somebody else."""
 
 _SMALLEST = 96
 """Bytes below which compression never pays."""
@@ -65,6 +67,25 @@ class Codec:
         digest = self._seal.copy()
         digest.update(as_bytes(values))
         return digest.digest()
+
+    def sealed(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of a row with their seal."""
+        return {**columns, "seal": self.seal(columns.values())}
+
+    def is_sealed(self, table: Table, row: Mapping[Any, Any]) -> bool:
+        """Return whether the seal of a row fits its columns."""
+        seal: bytes = row["seal"]
+        return self.seal(row[name] for name in SEALED[table.name]) == seal
+
+    def unsealed(self, table: Table, row: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the columns of a row that its seal is over.
+
+        Raises:
+            CorruptStoreError: When the seal does not fit them.
+        """
+        if not self.is_sealed(table, row):
+            raise CorruptStoreError("a row is damaged, or sealed with another key")
+        return {name: row[name] for name in SEALED[table.name]}
 
     def digest(self, message: BaseMessage) -> bytes:
         """Return 16 bytes that name a message with all its fields."""

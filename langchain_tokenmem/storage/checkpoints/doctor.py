@@ -1,4 +1,4 @@
-"""Looks through the rows of checkpointed threads, and says what is damaged."""
+"""Examination of checkpointed threads: reads every row, and lists the damaged ones."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
-from langchain_tokenmem.storage.checkpoints import rows
-from langchain_tokenmem.storage.checkpoints.groups import read_group
-from langchain_tokenmem.storage.checkpoints.spaces import Space, spaces_at
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
+    checkpoint_keys,
+    find_checkpoint,
+)
+from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, namespaces_at
+from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.tables import (
-    blobs,
+    channel_values,
     checkpoints,
-    contents,
-    groups,
-    spaces,
+    namespaces,
+    thread_messages,
+    thread_sessions,
     writes,
 )
+from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
 from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
@@ -48,11 +51,11 @@ Progress = Callable[[int, int], None]
 IN_ORDER = "puts rows and indexes in order"
 WITH_ITS_ROW = "goes with its row"
 NOBODYS = "deletes them when nothing else is wrong"
-"""What a repair does, as users read it; what has no such words stays as it is."""
+"""Remedies as users read them; a finding without one stays as it is."""
 
 _UNFOUND = "its row is there, and is not found by its key"
 
-ORDERED = (checkpoints, writes, contents)
+ORDERED = (checkpoints, writes, thread_messages)
 """Tables that SQLite keeps in the order of their keys; what is wrong with that order can be mended.
 
 Of the other tables an index may be right and the row be wrong: to build it anew would take away
@@ -86,7 +89,7 @@ class Finding:
         checkpoint: Id of the checkpoint; empty when it is not about a single one.
         what: What is wrong.
         remedy: What `repair` does about it; empty when it does nothing.
-        space_id: Where the rows are; None when it is about no single namespace.
+        namespace_id: Where the rows are; None when it is about no single namespace.
         key: Key of the checkpoint's row.
     """
 
@@ -95,13 +98,13 @@ class Finding:
     checkpoint: str
     what: str
     remedy: str = ""
-    space_id: int | None = None
+    namespace_id: int | None = None
     key: str = ""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What was looked at, and what was found.
+    """Result of an examination.
 
     Attributes:
         threads: Threads with checkpoints.
@@ -114,7 +117,7 @@ class Examination:
     findings: tuple[Finding, ...]
 
 
-def examine(store: Checkpoints, progress: Progress | None = None) -> Examination:
+def examine(store: CheckpointReader, progress: Progress | None = None) -> Examination:
     """Read every row of every thread and say what cannot be read; nothing is changed.
 
     Raises:
@@ -125,7 +128,9 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
         findings = file_faults(connection)
         # Where the file itself is damaged, what is whole may look as if it were not.
         is_reliable = not any(finding.remedy == "" for finding in findings)
-        query = select(spaces.c.space_id, spaces.c.count).order_by(spaces.c.space_id)
+        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count).order_by(
+            namespaces.c.namespace_id
+        )
         counts = {row[0]: row[1] for row in connection.execute(query)}
         for table, owner in OWNED:
             with _noting(findings, f"the table {table.name}"):
@@ -145,8 +150,8 @@ def examine(store: Checkpoints, progress: Progress | None = None) -> Examination
                     continue
                 thread = _shown(row["thread_id"])
                 threads.add(row["thread_key"])
-                findings += space_faults(store, connection, row)
-                done += len(rows.keys_of(connection, number))
+                findings += namespace_faults(store, connection, row)
+                done += len(checkpoint_keys(connection, number))
         except CorruptStoreError as error:  # such as a key that is no text any more
             findings.append(Finding(thread, "", "", str(error)))
         if progress is not None:
@@ -198,42 +203,45 @@ def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[F
 
 
 OWNED: tuple[tuple[Table, Column[int]], ...] = (
-    (checkpoints, spaces.c.space_id),
-    (writes, spaces.c.space_id),
-    (blobs, spaces.c.space_id),
-    (contents, groups.c.group_id),
+    (checkpoints, namespaces.c.namespace_id),
+    (writes, namespaces.c.namespace_id),
+    (channel_values, namespaces.c.namespace_id),
+    (thread_messages, thread_sessions.c.session_number),
 )
 
 
 def _unfound(connection: Connection, number: int) -> list[Finding]:
     """Return what is wrong where a namespace that was listed is not found by its number."""
-    if number in connection.execute(select(spaces.c.space_id)).scalars().all():
+    if number in connection.execute(select(namespaces.c.namespace_id)).scalars().all():
         return [Finding("", "", "", f"the row of namespace {number} is not found by its number")]
     return []  # it was removed meanwhile
 
 
 def row_of(connection: Connection, number: int) -> RowMapping | None:
     """Return the row of a namespace as it is there, None when there is none."""
-    query = select(spaces).where(spaces.c.space_id == number)
+    query = select(namespaces).where(namespaces.c.namespace_id == number)
     return connection.execute(query).mappings().one_or_none()
 
 
-def space_faults(store: Checkpoints, connection: Connection, row: RowMapping) -> list[Finding]:
+def namespace_faults(
+    store: CheckpointReader, connection: Connection, row: RowMapping
+) -> list[Finding]:
     """Return what is wrong with a namespace."""
-    thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["space_id"]
+    thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["namespace_id"]
     try:
-        (space,) = spaces_at(connection, store.codec, [number])
-        read_group(connection, store.codec, space.thread_id, space.group_id)
+        (namespace,) = namespaces_at(connection, store.codec, [number])
+        read_thread_session(connection, store.codec, namespace.thread_id, namespace.session_number)
     except (CorruptStoreError, ValueError) as error:
         return [Finding(thread, ns, "", f"what all of it hangs on is damaged: {error}")]
-    keys = rows.keys_of(connection, number)
-    faults = {key: _fault(store, connection, space, key) for key in keys}
+    keys = checkpoint_keys(connection, number)
+    faults = {key: _fault(store, connection, namespace, key) for key in keys}
     bad = {key: fault for key, fault in faults.items() if fault is not None}
     # With nothing whole to go on from, a backup is worth more than an empty thread.
     hopeless = len(bad) == len(faults)
     found = []
-    if not len(keys) == len(faults) == space.count:
-        what = f"{space.count} checkpoints should be there, {len(faults)} different ones are"
+    if not len(keys) == len(faults) == namespace.checkpoint_count:
+        count = namespace.checkpoint_count
+        what = f"{count} checkpoints should be there, {len(faults)} different ones are"
         remedy = "" if hopeless else "goes on from those that are there"
         found.append(Finding(thread, ns, "", what, remedy, number))
     for key, fault in bad.items():
@@ -243,12 +251,14 @@ def space_faults(store: Checkpoints, connection: Connection, row: RowMapping) ->
     return found
 
 
-def _fault(store: Checkpoints, connection: Connection, space: Space, key: str) -> str | None:
+def _fault(
+    store: CheckpointReader, connection: Connection, namespace: Namespace, key: str
+) -> str | None:
     try:
-        stored = rows.checkpoint_at(connection, store.codec, space.space_id, key)
+        stored = find_checkpoint(connection, store.codec, namespace.namespace_id, key)
         if stored is None:
             return _UNFOUND
-        store.loaded(connection, space, stored)
+        store.loaded(connection, namespace, stored)
     except (CorruptStoreError, ValueError, LookupError, TypeError) as error:
         return str(error)
     except (sqlite3.Error, SQLAlchemyError) as error:
@@ -264,7 +274,7 @@ def _damage_in(error: Exception) -> BaseException:
     return cause
 
 
-def _transcript(store: Checkpoints, name: str | bytes) -> list[Finding]:
+def _transcript(store: CheckpointReader, name: str | bytes) -> list[Finding]:
     session_id = _shown(name)
     try:
         with store.database.reading(f"Session {session_id!r}") as connection:

@@ -1,33 +1,34 @@
-"""Messages by reference: found again or stored, once each, and read back.
+"""Stores and loads the messages of checkpointed threads, each once, by reference.
 
 A reference above zero is the number of a message in the transcript of the session, one below zero
-the (negated) number of a row of contents.
+the (negated) number of a row beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.breath import AT_A_STRETCH, breathe
 from langchain_tokenmem.storage.checkpoints.codec import Codec, unstorable
-from langchain_tokenmem.storage.checkpoints.contents import (
-    are_there,
-    as_numbers,
-    as_text,
-    by_number,
-    chunks_in,
+from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
+from langchain_tokenmem.storage.checkpoints.message_copies import (
+    CachedList,
+    CachedMessage,
+    cached,
+    copy_message,
+    is_same,
 )
-from langchain_tokenmem.storage.checkpoints.copies import Decoded, fresh, prepared
-from langchain_tokenmem.storage.checkpoints.known import Found
-from langchain_tokenmem.storage.checkpoints.memory import Lesson, Lessons, MessageMemory
-from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
-from langchain_tokenmem.storage.checkpoints.shelf import Shelf
-from langchain_tokenmem.storage.checkpoints.spaces import Space
+from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
+from langchain_tokenmem.storage.checkpoints.message_writer import MessageWriter
+from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.message_rows import read_between
 from langchain_tokenmem.storage.transcripts.sessions import find
@@ -35,184 +36,232 @@ from langchain_tokenmem.storage.transcripts.sessions import find
 _GAP = 16
 """Messages that are read along rather than asking twice."""
 
+_AT_ONCE = 200
+"""Messages read from the transcript before other threads get their turn."""
 
-class Messages:
+
+class _StoredList(NamedTuple):
+    """A list of messages as a transaction stored it."""
+
+    messages: Sequence[BaseMessage]
+    begin: CachedList
+    entries: Sequence[CachedMessage]
+    refs: str
+    is_main: bool
+
+
+@dataclass
+class StoredMessages:
+    """Messages that may be cached once their transaction is committed."""
+
+    new: list[CachedMessage] = field(default_factory=list)
+    lists: list[_StoredList] = field(default_factory=list)
+
+
+class ThreadMessages:
     """The messages of checkpointed threads.
 
     Args:
         codec: Writes those that the transcript cannot hold.
-        memory: What is remembered of messages.
+        cache: Takes messages that were stored or read.
         index: Takes what is appended to a transcript.
     """
 
-    def __init__(self, codec: Codec, memory: MessageMemory, index: IndexStore) -> None:
-        self._index = index
+    def __init__(self, codec: Codec, cache: MessageCache, index: IndexStore) -> None:
         self._codec = codec
-        self._memory = memory
+        self._index = index
+        self.cache = cache
 
-    def known(self, session_id: str, messages: Sequence[BaseMessage], *, is_main: bool) -> Found:
-        """Return what is known of messages, for `references`; takes no transaction.
-
-        Args:
-            session_id: Names the session.
-            messages: The messages.
-            is_main: Whether they belong to the channel that is the transcript.
-        """
-        return self._memory.known(session_id, messages, is_main=is_main)
-
-    def references(
+    def store(
         self,
         connection: Connection,
-        space: Space,
-        found: Found,
+        namespace: Namespace,
+        messages: Sequence[BaseMessage],
+        stored: StoredMessages,
         *,
         now: datetime,
         is_main: bool,
-        lessons: Lessons,
         user_id: str | None = None,
     ) -> str:
-        """Return where messages are stored, as text; those that are not are stored now.
+        """Store the messages that are new, and return the references of all.
 
         Args:
             connection: In a transaction that writes.
-            space: Whose messages they are.
-            found: The messages, and what is known of them.
+            namespace: Whose messages they are.
+            messages: The messages.
+            stored: Takes what may be cached once the transaction is committed.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
-            lessons: Takes what may be remembered once the transaction is committed.
             user_id: Who owns the thread.
         """
-        messages = found.messages
         if not messages:
             return ""
-        if found.group_id != space.group_id:  # the thread was made anew, or is not known yet
-            found = self._memory.known(
-                space.session_id, messages, is_main=is_main, group_id=space.group_id
-            )
-        numbers, hidden = found.references, found.hidden()
-        if hidden and not are_there(connection, space.group_id, [-numbers[at] for at in hidden]):
-            found.new = sorted({*found.new, *hidden})
-        if found.new:
-            # What is stored and what is remembered must be one thing, whoever changes the message
+        rows = self._rows(connection, namespace)
+        begin, entries, fresh_from = self.cache.find(namespace, messages, is_main=is_main)
+        if not _stay(rows, begin.beside, is_main=is_main):
+            begin, entries = CachedList([]), [*begin.entries, *entries]
+        start = begin.size
+        new = self._new_places(rows, entries, messages[start:], is_main=is_main)
+        if new:
+            # What is stored and what is cached must be one thing, whoever changes the message
             # meanwhile.
-            copies = [_own(self._codec, messages[index]) for index in found.new]
-            shelf = Shelf(connection, self._codec, space, self._index, user_id)
-            fresh = {at for at, index in enumerate(found.new) if 0 < found.fresh_from <= index}
-            channel = messages if is_main else None
-            placed = shelf.place(copies, now, channel=channel, fresh=fresh)
-            for index, one, (number, is_settled) in zip(found.new, copies, placed, strict=True):
-                stored = prepared(one)
-                found.place(index, stored.fields, number)
-                lessons.stored.append(Lesson(stored, number, is_settled))
-        lessons.lists.append(found)
-        return as_text(connection, self._codec, space, numbers, found.ranges)
+            copies = [_own_copy(self._codec, messages[start + at]) for at in new]
+            writer = MessageWriter(connection, rows, self._codec, namespace, self._index, user_id)
+            fresh = {number for number, at in enumerate(new) if 0 < fresh_from <= start + at}
+            written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
+            for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
+                entries[at] = cached(message, reference, is_final=is_final)
+            stored.new += [entry for at in new if (entry := entries[at]) is not None]
+        more = [entry for entry in entries if entry is not None]
+        references = begin.references + array("q", [entry.reference for entry in more])
+        refs = rows.write_references(references)
+        stored.lists.append(_StoredList(messages, begin, more, refs, is_main))
+        return refs
 
-    def numbers(self, connection: Connection, space: Space, references: str) -> list[int]:
-        """Return the numbers in a text of references.
+    def _new_places(
+        self,
+        rows: MessageRows,
+        entries: Sequence[CachedMessage | None],
+        messages: Sequence[BaseMessage],
+        *,
+        is_main: bool,
+    ) -> list[int]:
+        """Return the places of what is not stored, and of what has to move to the transcript."""
+        new = {
+            at
+            for at, (entry, message) in enumerate(zip(entries, messages, strict=True))
+            if entry is None or not is_same(entry, message)
+        }
+        beside = {
+            at: entry
+            for at, entry in enumerate(entries)
+            if entry is not None and entry.reference < 0 and at not in new
+        }
+        if not _stay(rows, beside.values(), is_main=False):
+            new.update(beside)
+        if is_main:
+            new.update(at for at, entry in beside.items() if not entry.is_final)
+        return sorted(new)
 
-        Raises:
-            CorruptStoreError: When a part of them is damaged or missing.
-        """
-        return as_numbers(connection, self._codec, space.group_id, references)
+    def committed(self, namespace: Namespace, stored: StoredMessages) -> None:
+        """Cache what a transaction has stored."""
+        self.cache.add(namespace, stored.new)
+        for messages, begin, more, refs, is_main in stored.lists:
+            found = self.cache.add_list(namespace, refs, begin, more)
+            self.cache.add_objects(namespace, messages, found, is_main=is_main)
 
-    def read(
-        self, connection: Connection, space: Space, references: Iterable[int]
-    ) -> dict[int, Decoded]:
-        """Return messages by reference; only those that are not remembered are read.
+    def load(
+        self, connection: Connection, namespace: Namespace, lists: Sequence[tuple[str, bool]]
+    ) -> list[list[BaseMessage]]:
+        """Return lists of messages; only those that are not cached are read.
+
+        Args:
+            connection: In a transaction.
+            namespace: Whose messages they are.
+            lists: The references of each list, and whether it is of the channel that is the
+                transcript.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        wanted = set(references)
-        found = self._memory.remembered(space, wanted)
-        missing = wanted - found.keys()
-        if missing:
-            loaded, settled = self._load(connection, space, missing)
-            found.update(self._memory.keep(space, loaded, settled))
-        return found
+        given = []
+        for refs, is_main in lists:
+            found = self.cache.listed(namespace, refs)
+            if found is None:
+                entries = self._load(connection, namespace, refs)
+                found = self.cache.add_list(namespace, refs, CachedList([]), entries)
+            copies = found.copies()
+            self.cache.add_objects(namespace, copies, found, is_main=is_main)
+            given.append(copies)
+        return given
 
-    def learn(self, space: Space, lessons: Lessons) -> None:
-        """Remember where messages were stored by a transaction that is committed."""
-        self._memory.learn(space, lessons)
+    def _load(self, connection: Connection, namespace: Namespace, refs: str) -> list[CachedMessage]:
+        """Return the messages of a list, those that are not cached as they are read."""
+        if not refs:
+            return []
+        rows = self._rows(connection, namespace)
+        numbers = rows.read_references(refs)
+        known = self.cache.by_reference(namespace)
+        found = {number: known.get(number) for number in numbers}
+        missing = {number for number, entry in found.items() if entry is None}
+        read = self._read(connection, namespace, rows, missing) if missing else []
+        self.cache.add(namespace, read)
+        found.update((entry.reference, entry) for entry in read)
+        return [entry for number in numbers if (entry := found[number]) is not None]
 
-    def give(
+    def _read(
         self,
-        space: Space,
-        references: Sequence[int],
-        text: str,
-        decoded: Mapping[int, Decoded],
-        *,
-        is_main: bool,
-    ) -> list[BaseMessage]:
-        """Return copies of messages that `read` has returned; `text` has their references."""
-        ranges = to_ranges(references) if chunks_in(text) else text
-        return self._memory.give(space, references, ranges, decoded, is_main=is_main)
-
-    def forget(self, session_id: str) -> None:
-        """Forget the messages of a deleted session."""
-        self._memory.forget(session_id)
-
-    def _load(
-        self, connection: Connection, space: Space, references: set[int]
-    ) -> tuple[dict[int, BaseMessage], list[int]]:
-        """Return messages, and the references of those that the transcript stands behind."""
-        found: dict[int, BaseMessage] = {}
-        seqs = {number: number for number in references if number > 0}
+        connection: Connection,
+        namespace: Namespace,
+        rows: MessageRows,
+        references: Iterable[int],
+    ) -> list[CachedMessage]:
+        seqs = {reference: reference for reference in references if reference > 0}
+        beside = sorted(-reference for reference in references if reference < 0)
+        found: list[CachedMessage] = []
         proofs: dict[int, bytes | None] = {}
-        hidden = sorted(-number for number in references if number < 0)
-        for row in by_number(connection, self._codec, space.group_id, hidden):
-            if row["seq"] is None:
-                found[-row["number"]] = self._codec.unpack(row["body"])
+        for row in rows.by_number(beside):
+            reference, seq = -row["message_number"], row["transcript_seq"]
+            if seq is None:
+                found.append(cached(self._codec.unpack(row["message"]), reference, is_final=False))
             else:
-                seqs[-row["number"]] = row["seq"]
-                proofs[row["seq"]] = row["body"]
-        if seqs:
-            said = _transcript(connection, space, sorted(set(seqs.values())))
-            for seq, proof in proofs.items():
-                if proof is not None and self._codec.digest(said[seq]) != proof:
-                    raise CorruptStoreError(f"message {seq} of the transcript was changed")
-            found.update({number: said[seq] for number, seq in seqs.items()})
-        return found, [number for number in seqs if number < 0]
+                seqs[reference] = seq
+                proofs[seq] = row["message"]
+        transcript = _transcript(connection, namespace, sorted(set(seqs.values())))
+        for seq, proof in proofs.items():
+            if proof is not None and self._codec.digest(transcript[seq]) != proof:
+                raise CorruptStoreError(f"message {seq} of the transcript was changed")
+        return found + [
+            cached(transcript[seq], reference, is_final=True) for reference, seq in seqs.items()
+        ]
+
+    def _rows(self, connection: Connection, namespace: Namespace) -> MessageRows:
+        return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
 
 
-def _own(codec: Codec, message: BaseMessage) -> BaseMessage:
+def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:
+    """Return whether messages beside the transcript are still there, and need not move to it."""
+    if is_main and not all(entry.is_final for entry in beside):
+        return False
+    return rows.are_there([-entry.reference for entry in beside])
+
+
+def _own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:
     """Return a copy; of a message that cannot be copied, what is read back of it.
 
     Raises:
         ConfigurationError: When that cannot be copied either, such as a lock.
     """
     try:
-        return fresh(message)
+        return copy_message(message)
     except (TypeError, ValueError, RecursionError) as error:
         packed = codec.checked(codec.pack(message))
         try:
-            return fresh(codec.unpack(packed))
+            return copy_message(codec.unpack(packed))
         except (TypeError, ValueError, RecursionError):
             raise unstorable(f"Message {message.id}", error) from error
 
 
 def _transcript(
-    connection: Connection, space: Space, seqs: Sequence[int]
+    connection: Connection, namespace: Namespace, seqs: Sequence[int]
 ) -> dict[int, BaseMessage]:
-    session = find(connection, space.session_id, None)
+    """Return messages of the transcript by number, small gaps between them read along."""
+    if not seqs:
+        return {}
+    session = find(connection, namespace.session_id, None)
     if session is None:
         raise CorruptStoreError("its transcript is missing")
+    ranges: list[tuple[int, int]] = []
+    for seq in seqs:
+        first, last = ranges[-1] if ranges else (seq, seq)
+        if ranges and seq - last <= _GAP and seq - first < _AT_ONCE:
+            ranges[-1] = (first, seq)
+        else:
+            ranges.append((seq, seq))
     found: dict[int, BaseMessage] = {}
-    for first, last in _stretches(seqs):
+    for first, last in ranges:
         found.update(
             (row.seq, row.message) for row in read_between(connection, session, first, last)
         )
-        breathe()
+        time.sleep(0)  # so that an event loop is not held up for the sum
     return found
-
-
-def _stretches(seqs: Sequence[int]) -> list[tuple[int, int]]:
-    """Return first and last of stretches that hold the numbers, small gaps included."""
-    stretches: list[tuple[int, int]] = []
-    for seq in seqs:
-        first, last = stretches[-1] if stretches else (seq - AT_A_STRETCH, seq - AT_A_STRETCH)
-        if seq - last <= _GAP and seq - first < AT_A_STRETCH:
-            stretches[-1] = (first, seq)
-        else:
-            stretches.append((seq, seq))
-    return stretches

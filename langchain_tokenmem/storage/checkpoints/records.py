@@ -1,20 +1,14 @@
-"""What goes into the store of checkpoints and comes out of it, and how its faults are said."""
+"""Values that go into the store of checkpoints and come out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints import rows
-from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.rows import Stored
-from langchain_tokenmem.storage.checkpoints.spaces import Space
 
 
 @dataclass(frozen=True)
@@ -30,11 +24,6 @@ class Address:
         """The session that holds the messages."""
         return thread_session(self.thread_id, self.ns)
 
-    @property
-    def namespace(self) -> tuple[str, str]:
-        """Thread and namespace, whichever checkpoint of it."""
-        return self.thread_id, self.ns
-
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""
         named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
@@ -42,7 +31,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedCheckpoint:
     """A checkpoint as it is read.
 
     Attributes:
@@ -61,7 +50,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Draft:
+class NewCheckpoint:
     """A checkpoint to be stored.
 
     Attributes:
@@ -82,47 +71,15 @@ class Draft:
 
 
 @contextmanager
-def about(address: Address) -> Iterator[None]:
-    """Name thread and checkpoint in what goes wrong."""
+def errors_about(address: Address) -> Iterator[None]:
+    """Name thread and checkpoint in the errors of damaged rows."""
     try:
         yield
     except CorruptStoreError as error:
-        said = str(error)
-        if said.startswith("Thread "):
+        text = str(error)
+        if text.startswith("Thread "):
             raise
         raise CorruptStoreError(
-            f"{address}: {said}. Nothing was returned; restore a backup, or look at the thread "
+            f"{address}: {text}. Nothing was returned; restore a backup, or look at the thread "
             f"with `tokenmem doctor`."
         ) from error
-
-
-def make_sure_of_absence(
-    connection: Connection, codec: Codec, space: Space, checkpoint_id: str
-) -> None:
-    """Raise if a checkpoint that was not found must be there, or any other one.
-
-    A row that was deleted shows in their number, one whose key was changed in its seal.
-    """
-    found = {stored.id for stored in every_checkpoint(connection, codec, space)}
-    if checkpoint_id in found or checkpoint_id == space.head:
-        raise CorruptStoreError(f"checkpoint {checkpoint_id!r} is not found where it should be")
-
-
-def every_checkpoint(connection: Connection, codec: Codec, space: Space) -> list[Stored]:
-    """Return every checkpoint of a namespace, oldest first.
-
-    Raises:
-        CorruptStoreError: When one is damaged or missing.
-    """
-    found = rows.all_checkpoints(connection, codec, space.space_id)
-    make_sure_of_number(space, [stored.id for stored in found])
-    return found
-
-
-def make_sure_of_number(space: Space, found: Sequence[str]) -> None:
-    """Raise if a namespace has not as many checkpoints as were written, each of them once."""
-    if not len(found) == len(set(found)) == space.count:
-        raise CorruptStoreError(
-            f"{space.count} checkpoints should be there, {len(set(found))} different ones were "
-            f"found"
-        )

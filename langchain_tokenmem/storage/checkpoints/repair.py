@@ -1,4 +1,4 @@
-"""Takes out of checkpointed threads what is damaged, so that they go on."""
+"""Repair of checkpointed threads: deletes damaged checkpoints, so that the threads go on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from sqlalchemy import delete, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import delete_checkpoints
 from langchain_tokenmem.storage.checkpoints.doctor import (
     IN_ORDER,
     NOBODYS,
@@ -17,15 +17,15 @@ from langchain_tokenmem.storage.checkpoints.doctor import (
     Examination,
     examine,
     file_faults,
+    namespace_faults,
     row_of,
-    space_faults,
 )
-from langchain_tokenmem.storage.checkpoints.spaces import spaces_at
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_at
+from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.threads import recount
 
 
-def repair(store: Checkpoints, examination: Examination) -> Examination:
+def repair(store: CheckpointReader, examination: Examination) -> Examination:
     """Delete checkpoints that cannot be read, and rows that belong to no thread.
 
     A thread then goes on from its newest checkpoint that is whole; one without any is left as it
@@ -45,7 +45,7 @@ def repair(store: Checkpoints, examination: Examination) -> Examination:
     if any(finding.remedy == IN_ORDER for finding in examination.findings):
         _put_in_order(store)
         examination = examine(store)
-    for number in {one.space_id for one in examination.findings if one.remedy}:
+    for number in {one.namespace_id for one in examination.findings if one.remedy}:
         if number is not None:
             # One thread that cannot be repaired leaves the others their turn.
             with suppress(CorruptStoreError):
@@ -60,20 +60,20 @@ def repair(store: Checkpoints, examination: Examination) -> Examination:
     return left
 
 
-def _delete_damaged(store: Checkpoints, number: int) -> None:
+def _delete_damaged(store: CheckpointReader, number: int) -> None:
     """Delete the checkpoints of a namespace that cannot be read."""
     with store.database.writing("The repair") as connection:
-        for space in spaces_at(connection, store.codec, [number]):
+        for namespace in namespaces_at(connection, store.codec, [number]):
             row = row_of(connection, number)
             # Looked at again: what could not be read then may be readable now.
-            faults = space_faults(store, connection, row) if row else []
+            faults = namespace_faults(store, connection, row) if row else []
             mine = [one for one in faults if one.remedy]
             if mine:
-                rows.delete_checkpoints(connection, number, [one.key for one in mine if one.key])
-                recount(connection, store.codec, space)
+                delete_checkpoints(connection, number, [one.key for one in mine if one.key])
+                recount(connection, store.codec, namespace)
 
 
-def _put_in_order(store: Checkpoints) -> None:
+def _put_in_order(store: CheckpointReader) -> None:
     """Put the rows of a SQLite file in order again, with their indexes, if that mends it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Retention: old checkpoints of a thread go, with everything that only they needed."""
+"""Retention: deletes old checkpoints of a thread, with everything that only they needed."""
 
 from __future__ import annotations
 
@@ -7,41 +7,39 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Column, Connection, Table, delete, select
+from sqlalchemy import Column, Connection, delete, select
 
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints import rows
+from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.contents import as_numbers, chunks_in
-from langchain_tokenmem.storage.checkpoints.records import Address, about, every_checkpoint
-from langchain_tokenmem.storage.checkpoints.rows import Stored
-from langchain_tokenmem.storage.checkpoints.spaces import (
-    Space,
-    hold_threads,
-    spaces_at,
-    spaces_of,
+from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows, chunk_numbers
+from langchain_tokenmem.storage.checkpoints.namespaces import (
+    Namespace,
+    lock_threads,
+    namespaces_at,
+    namespaces_of,
 )
-from langchain_tokenmem.storage.checkpoints.store import Checkpoints
+from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
+from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
 from langchain_tokenmem.storage.checkpoints.tables import (
-    blobs,
+    channel_values,
     checkpoints,
-    contents,
-    spaces,
+    namespaces,
+    thread_messages,
     writes,
 )
 from langchain_tokenmem.storage.checkpoints.threads import recount
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
 
-_AT_ONCE = 500
-
 
 @dataclass(frozen=True)
-class Rule:
-    """Which checkpoints stay.
+class RetentionRule:
+    """Rule that says which checkpoints stay.
 
     Attributes:
         keep_last: How many of the newest in each namespace; None for all of them.
@@ -52,7 +50,7 @@ class Rule:
     since: datetime | None
 
 
-def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> int:
+def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> int:
     """Delete the checkpoints of a thread that a rule does not keep; return how many.
 
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
@@ -69,87 +67,98 @@ def prune(store: Checkpoints, thread_id: str, rule: Rule, *, now: datetime) -> i
             stay is missing; nothing was deleted.
     """
     address = Address(check_thread_id(thread_id), "")
-    with store.database.writing(str(address)) as connection, about(address):
-        found = spaces_of(connection, store.codec, thread_id)
+    with store.database.writing(str(address)) as connection, errors_about(address):
+        found = namespaces_of(connection, store.codec, thread_id)
         there = {
-            space.space_id: every_checkpoint(connection, store.codec, space) for space in found
+            namespace.namespace_id: checkpoint_rows.every_checkpoint(
+                connection, store.codec, namespace
+            )
+            for namespace in found
         }
         kept = _kept(found, there, rule)
-        removed, is_less = 0, False
-        for space in found:
-            gone = [one for one in there[space.space_id] if one.id not in kept[space.space_id]]
-            removed += len(gone)
-            is_less |= _sweep(connection, store.codec, space, gone, now)
-        if is_less:
-            for group_id in sorted({space.group_id for space in found}):
-                _sweep_messages(connection, store.codec, found, group_id)
+        removed = {
+            number: [row for row in rows if row.id not in kept[number]]
+            for number, rows in there.items()
+        }
+        is_less = _delete(connection, store.codec, found, removed, now)
     if is_less:
         store.database.forget_deleted()
-    return removed
+    return sum(map(len, removed.values()))
 
 
-def delete_for_runs(store: Checkpoints, run_ids: Sequence[str], *, now: datetime) -> None:
+def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: datetime) -> None:
     """Delete the checkpoints of runs, and everything that only they needed, in every thread.
 
     Raises:
         CorruptStoreError: When a thread they are in lost a checkpoint; nothing was deleted.
     """
-    keys = [key for run_id in run_ids if (key := rows.run_key(run_id))]
-    if not keys:
+    hashes = [one for run_id in run_ids if (one := checkpoint_rows.run_hash(run_id))]
+    if not hashes:
         return
     with store.database.writing("The checkpoints of runs") as connection:
-        query = select(checkpoints.c.space_id).where(checkpoints.c.run_key.in_(keys)).distinct()
+        query = (
+            select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes)).distinct()
+        )
         numbers = connection.execute(query).scalars().all()
-        owners = select(spaces.c.thread_key).where(spaces.c.space_id.in_(numbers)).distinct()
-        hold_threads(connection, connection.execute(owners).scalars().all())
-        touched = spaces_at(connection, store.codec, numbers)
-        for thread_id in sorted({space.thread_id for space in touched}):
-            with about(Address(thread_id, "")):
-                found = spaces_of(connection, store.codec, thread_id)
-                for space in found:
-                    there = every_checkpoint(connection, store.codec, space)
-                    gone = [
-                        one for one in there if rows.run_key(one.metadata.get("run_id")) in keys
+        owners = (
+            select(namespaces.c.thread_key).where(namespaces.c.namespace_id.in_(numbers)).distinct()
+        )
+        lock_threads(connection, connection.execute(owners).scalars().all())
+        touched = namespaces_at(connection, store.codec, numbers)
+        for thread_id in sorted({namespace.thread_id for namespace in touched}):
+            with errors_about(Address(thread_id, "")):
+                found = namespaces_of(connection, store.codec, thread_id)
+                removed = {
+                    namespace.namespace_id: [
+                        row
+                        for row in checkpoint_rows.every_checkpoint(
+                            connection, store.codec, namespace
+                        )
+                        if checkpoint_rows.run_hash(row.metadata.get("run_id")) in hashes
                     ]
-                    _sweep(connection, store.codec, space, gone, now)
-                for group_id in sorted({space.group_id for space in found}):
-                    _sweep_messages(connection, store.codec, found, group_id)
+                    for namespace in found
+                }
+                _delete(connection, store.codec, found, removed, now)
     if touched:
         store.database.forget_deleted()
 
 
 def _kept(
-    found: Sequence[Space], there: Mapping[int, Sequence[Stored]], rule: Rule
+    found: Sequence[Namespace],
+    there: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
+    rule: RetentionRule,
 ) -> dict[int, set[str]]:
     """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
     kept: dict[int, set[str]] = {}
     roots: set[str] = set()
     newest = ""
-    for space in sorted(found, key=lambda space: bool(space.ns)):
-        stored = there[space.space_id]
-        stays = _by_rule(space, stored, rule)
-        if ":" in space.ns:
+    for namespace in sorted(found, key=lambda namespace: bool(namespace.ns)):
+        stored = there[namespace.namespace_id]
+        stays = _by_rule(namespace, stored, rule)
+        if ":" in namespace.ns:
             # One run of a sub-graph. A namespace without ids of tasks is a sub-graph's own memory
             # for the whole thread, however long ago it ran.
             stays = {one.id for one in stored if one.id in stays and _has_root(one, roots, newest)}
-        elif not space.ns:
+        elif not namespace.ns:
             newest = stored[-1].id if stored else ""
         stays |= _ancestors(stored, stays)
-        if not space.ns:
+        if not namespace.ns:
             roots = stays
-        kept[space.space_id] = stays
+        kept[namespace.namespace_id] = stays
     return kept
 
 
-def _by_rule(space: Space, stored: Sequence[Stored], rule: Rule) -> set[str]:
+def _by_rule(
+    namespace: Namespace, stored: Sequence[checkpoint_rows.CheckpointRow], rule: RetentionRule
+) -> set[str]:
     if rule.keep_last == 0:
         return set()
     young = stored if rule.keep_last is None else stored[-rule.keep_last :]
     stays = {one.id for one in young if rule.since is None or _since(one, rule.since)}
-    return stays | ({space.head} if space.head is not None else set())
+    return stays | ({namespace.latest} if namespace.latest is not None else set())
 
 
-def _since(stored: Stored, moment: datetime) -> bool:
+def _since(stored: checkpoint_rows.CheckpointRow, moment: datetime) -> bool:
     try:
         told = datetime.fromisoformat(str(stored.fields.get("ts")))
     except ValueError:
@@ -157,7 +166,7 @@ def _since(stored: Stored, moment: datetime) -> bool:
     return (told if told.tzinfo else told.replace(tzinfo=moment.tzinfo)) >= moment
 
 
-def _has_root(stored: Stored, roots: Collection[str], newest: str) -> bool:
+def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], newest: str) -> bool:
     """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
 
     It may be on its way, and then it is newer than all that are there.
@@ -166,7 +175,7 @@ def _has_root(stored: Stored, roots: Collection[str], newest: str) -> bool:
     return root is None or root in roots or root > newest
 
 
-def _ancestors(stored: Sequence[Stored], kept: Iterable[str]) -> set[str]:
+def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[str]) -> set[str]:
     """Return the ids that delta channels of kept checkpoints are rebuilt from.
 
     A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
@@ -179,7 +188,7 @@ def _ancestors(stored: Sequence[Stored], kept: Iterable[str]) -> set[str]:
     needed: set[str] = set()
     waiting = [*kept]
     while waiting:
-        one: Stored | None = by_id[waiting.pop()]
+        one: checkpoint_rows.CheckpointRow | None = by_id[waiting.pop()]
         open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
         while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
             one = by_id.get(one.parent) if one.parent else None
@@ -190,76 +199,107 @@ def _ancestors(stored: Sequence[Stored], kept: Iterable[str]) -> set[str]:
     return needed
 
 
-def _sweep(
-    connection: Connection, codec: Codec, space: Space, gone: Sequence[Stored], now: datetime
+def _delete(
+    connection: Connection,
+    codec: Codec,
+    found: Sequence[Namespace],
+    removed: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
+    now: datetime,
 ) -> bool:
-    """Delete checkpoints of a namespace, stray writes, and the values that nobody has any more.
+    """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
+
+    Args:
+        connection: In a transaction that writes.
+        codec: Seals what changes.
+        found: All namespaces of the thread.
+        removed: The checkpoints to delete, by namespace.
+        now: The current time.
 
     Returns:
         Whether there was any of it.
     """
-    mine = select(checkpoints.c.checkpoint_key).where(checkpoints.c.space_id == space.space_id)
-    strays = connection.execute(
-        delete(writes).where(
-            writes.c.space_id == space.space_id,
-            writes.c.written < round((now - _STRAY).timestamp()),
-            writes.c.checkpoint_key.not_in(mine),
-        )
-    ).rowcount
-    if not gone:
-        return strays > 0
-    rows.delete_checkpoints(connection, space.space_id, [key_of(one.id) for one in gone])
-    left = recount(connection, codec, space)
-    used = {number for one in left for number in one.large.values()}
-    _delete_unused(connection, blobs, blobs.c.space_id, space.space_id, used)
-    if space.ns and not left:
-        has_writes = select(writes.c.idx).where(writes.c.space_id == space.space_id).limit(1)
-        if connection.execute(has_writes).first() is None:
-            connection.execute(delete(spaces).where(spaces.c.space_id == space.space_id))
-    return True
+    is_less = False
+    for namespace in found:
+        is_less |= _delete_strays(connection, namespace, now)
+        if rows := removed[namespace.namespace_id]:
+            _delete_rows(connection, codec, namespace, rows)
+            is_less = True
+    if is_less:
+        for number in sorted({namespace.session_number for namespace in found}):
+            shared = [one for one in found if one.session_number == number]
+            _delete_messages(connection, codec, shared, number)
+    return is_less
 
 
-def _sweep_messages(
-    connection: Connection, codec: Codec, found: Sequence[Space], group_id: int
+def _delete_strays(connection: Connection, namespace: Namespace, now: datetime) -> bool:
+    """Delete old pending writes without a checkpoint, and return whether there were any."""
+    number = namespace.namespace_id
+    own = select(checkpoints.c.checkpoint_key).where(checkpoints.c.namespace_id == number)
+    strays = delete(writes).where(
+        writes.c.namespace_id == number,
+        writes.c.written_at < round((now - _STRAY).timestamp()),
+        writes.c.checkpoint_key.not_in(own),
+    )
+    return connection.execute(strays).rowcount > 0
+
+
+def _delete_rows(
+    connection: Connection,
+    codec: Codec,
+    namespace: Namespace,
+    removed: Sequence[checkpoint_rows.CheckpointRow],
 ) -> None:
-    """Delete the messages outside of the transcript that nothing refers to any more."""
+    """Delete checkpoints of a namespace, with the large values that nobody has any more."""
+    number = namespace.namespace_id
+    checkpoint_rows.delete_checkpoints(connection, number, [key_of(row.id) for row in removed])
+    left = recount(connection, codec, namespace)
+    used = {value for row in left for value in row.large.values()}
+    own = (channel_values.c.namespace_id, channel_values.c.value_number)
+    _delete_unused(connection, *own, number, used)
+    if namespace.ns and not left:
+        has_writes = select(writes.c.idx).where(writes.c.namespace_id == number).limit(1)
+        if connection.execute(has_writes).first() is None:
+            connection.execute(delete(namespaces).where(namespaces.c.namespace_id == number))
+
+
+def _delete_messages(
+    connection: Connection, codec: Codec, found: Sequence[Namespace], session_number: int
+) -> None:
+    """Delete the messages beside the transcript that no namespace refers to any more."""
+    rows = MessageRows(connection, codec, found[0].thread_id, session_number)
     used: set[int] = set()
-    for space in found:
-        if space.group_id != group_id:
-            continue
-        kept = rows.all_checkpoints(connection, codec, space.space_id)
-        texts = [text for one in kept for text in one.references()]
-        texts += _large(connection, space, kept) + _written(connection, space, kept)
-        for text in set(texts):
-            used.update(chunks_in(text))
-            used.update(-n for n in as_numbers(connection, codec, group_id, text) if n < 0)
-    _delete_unused(connection, contents, contents.c.group_id, group_id, used)
+    for refs in {refs for namespace in found for refs in _references(connection, codec, namespace)}:
+        used.update(chunk_numbers(refs))
+        used.update(-number for number in rows.read_references(refs) if number < 0)
+    own = (thread_messages.c.session_number, thread_messages.c.message_number)
+    _delete_unused(connection, *own, session_number, used)
 
 
-def _large(connection: Connection, space: Space, kept: Sequence[Stored]) -> list[str]:
-    """Return the references of the large values of a namespace; all of them must be there."""
-    query = select(blobs.c.number, blobs.c.refs).where(blobs.c.space_id == space.space_id)
-    found = {row.number: row.refs for row in connection.execute(query)}
-    if not found.keys() >= {number for one in kept for number in one.large.values()}:
+def _references(connection: Connection, codec: Codec, namespace: Namespace) -> Iterable[str]:
+    """Return all references of a namespace; its values and pending writes must be there."""
+    number = namespace.namespace_id
+    rows = checkpoint_rows.all_checkpoints(connection, codec, number)
+    columns = (channel_values.c.value_number, channel_values.c.message_refs)
+    values = connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
+    large = {row.value_number: row.message_refs for row in values}
+    if not large.keys() >= {one for row in rows for one in row.large.values()}:
         raise CorruptStoreError("the value of a channel is missing")
-    return [*found.values()]
-
-
-def _written(connection: Connection, space: Space, kept: Sequence[Stored]) -> list[str]:
-    """Return the references of the pending writes of a namespace; all of them must be there."""
-    query = select(writes.c.checkpoint_key, writes.c.refs)
-    found = connection.execute(query.where(writes.c.space_id == space.space_id)).all()
-    counts = Counter(row.checkpoint_key for row in found)
-    if any(counts[key_of(one.id)] != one.writes for one in kept):
+    columns = (writes.c.checkpoint_key, writes.c.message_refs)
+    pending = connection.execute(select(*columns).where(writes.c.namespace_id == number)).all()
+    counts = Counter(row.checkpoint_key for row in pending)
+    if any(counts[key_of(row.id)] != row.write_count for row in rows):
         raise CorruptStoreError("a pending write is missing")
-    return [row.refs for row in found]
+    inline = [value.refs for row in rows for value in row.inline.values()]
+    return [*inline, *large.values(), *(row.message_refs for row in pending)]
 
 
 def _delete_unused(
-    connection: Connection, table: Table, owner: Column[int], number: int, used: Collection[int]
+    connection: Connection,
+    owner: Column[int],
+    column: Column[int],
+    number: int,
+    used: Collection[int],
 ) -> None:
-    there = connection.execute(select(table.c.number).where(owner == number)).scalars()
-    unused = [one for one in there if one not in used]
-    for start in range(0, len(unused), _AT_ONCE):
-        some = unused[start : start + _AT_ONCE]
-        connection.execute(delete(table).where(owner == number, table.c.number.in_(some)))
+    there = connection.execute(select(column).where(owner == number)).scalars()
+    for some in chunks([one for one in there if one not in used]):
+        connection.execute(delete(column.table).where(owner == number, column.in_(some)))

@@ -21,7 +21,7 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.opening import configure_sqlite, set_up
+from langchain_tokenmem.storage.database.schema import Schema, configure_sqlite, set_up
 from langchain_tokenmem.storage.database.urls import parsed
 
 _BUSY_SECONDS = 30
@@ -45,6 +45,7 @@ class Database:
 
     Args:
         url: An SQLAlchemy URL.
+        schema: The tables that it has.
         pool_size: Most connections at a time; a SQLite file has one more, for all writers.
 
     Attributes:
@@ -54,8 +55,9 @@ class Database:
         ConfigurationError: When the URL names no database that is supported here.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str, schema: Schema, *, pool_size: int = 8) -> None:
         self._url = parsed(url)
+        self._schema = schema
         if pool_size < 1:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
@@ -236,7 +238,7 @@ class Database:
 
     def _set_up(self, engine: Engine) -> None:
         with self._begun(engine.execution_options(**{_WRITES: True})) as connection:
-            set_up(connection, self._url.database or "")
+            set_up(connection, self._schema, self._url.database or "")
 
     @contextmanager
     def _said(self, about: str) -> Iterator[None]:

@@ -1,85 +1,213 @@
-"""The tables, and the version of their shape."""
+"""Creates the tables of a new database, checks those of an old one, and upgrades older schemas."""
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+import hashlib
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-SCHEMA_VERSION = 3
+from sqlalchemy import Connection, MetaData, insert, inspect, select, text, update
+
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.database.tables import facts
+
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
+logger = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours in its header (the letters `tokm`)."""
 
-metadata = MetaData()
+_PREFIX = "tokenmem_"
+"""Begins the names of all our tables, in every version of the schema."""
 
-facts = Table(
-    "tokenmem_facts",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-)
-"""`schema_version`; in a SQLite file also `shape`, a digest of the table definitions."""
+_SETUP_LOCK = 0x746F6B6D
+"""PostgreSQL's advisory lock, so that two processes do not both make or upgrade the tables."""
 
-sessions = Table(
-    "tokenmem_sessions",
-    metadata,
-    Column("session_key", Text, primary_key=True),
-    # A second index over the same rows: one damaged page cannot hide a session from both.
-    Column("fingerprint", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("user_id", Text),
-    Column("first_seq", BigInteger, nullable=False),
-    Column("last_seq", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("checksum", Text, nullable=False),
-    Column("budget", Text),
-    Column("state", Text),
-    UniqueConstraint("fingerprint"),
-)
-"""One row a session: its messages are those from `first_seq` to `last_seq`, without a gap."""
 
-messages = Table(
-    "tokenmem_messages",
-    metadata,
-    Column("session_key", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("message_key", Text, nullable=False),
-    Column("was_named", Integer, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("checksum", Text, nullable=False),
-    # Last, so that a look at the other columns never reads the pages of a long text.
-    Column("body", Text, nullable=False),
-    PrimaryKeyConstraint("session_key", "seq"),
-    UniqueConstraint("session_key", "message_key"),
-)
-"""One row a message; rows are added and, by `clear`, deleted, never changed."""
+class Schema(NamedTuple):
+    """The tables of a database, and the way to them from older versions.
 
-_UNNAMED = text("was_named = 0")
+    Attributes:
+        version: Number of this version.
+        metadata: All tables.
+        upgrade: Changes the tables of an older version, given Alembic's operations and the number
+            of that version. Tables and indexes that are only new are created after it.
+        oldest: The oldest version that it upgrades.
+    """
 
-Index(
-    "tokenmem_messages_unnamed",
-    messages.c.session_key,
-    messages.c.digest,
-    sqlite_where=_UNNAMED,
-    postgresql_where=_UNNAMED,
-)
+    version: int
+    metadata: MetaData
+    upgrade: Callable[[Operations, int], None]
+    oldest: int = 1
 
-leases = Table(
-    "tokenmem_leases",
-    metadata,
-    Column("session_key", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("expires_ms", BigInteger, nullable=False),
-)
-"""Who summarizes a session, and until when; of no value once it has expired."""
+
+def set_up(connection: Connection, schema: Schema, path: str) -> None:
+    """Create the tables in a new database, or check and if need be upgrade those that are there.
+
+    Args:
+        connection: In a transaction that writes.
+        schema: The tables that the database should have.
+        path: The SQLite file; empty where there is none.
+
+    Raises:
+        CorruptStoreError: When the database is another program's, damaged, or of a version that
+            cannot be upgraded.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SETUP_LOCK})
+    names = set(inspect(connection).get_table_names())
+    if _is_new(connection, names):
+        if is_sqlite:
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        schema.metadata.create_all(connection, checkfirst=False)
+        connection.execute(insert(facts), {"name": "schema_version", "number": schema.version})
+        _save_shape(connection)
+        return
+    if is_sqlite:
+        _check_file(connection, names, path)
+    found = _fact(connection, "schema_version")
+    if isinstance(found, int) and schema.oldest <= found < schema.version:
+        _upgrade(connection, schema, found)
+    elif found != schema.version:
+        is_newer = isinstance(found, int) and found > schema.version
+        remedy = "Upgrade" if is_newer else "It needs the version that wrote it: downgrade"
+        raise CorruptStoreError(
+            f"The database has schema version {found!r}, this package reads {schema.version}. "
+            f"{remedy} langchain-tokenmem, or restore a backup."
+        )
+    elif missing := ", ".join(sorted(set(schema.metadata.tables) - names)):
+        # Made anew, they would turn damage into silently empty histories.
+        raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
+
+
+def _is_new(connection: Connection, names: set[str]) -> bool:
+    if connection.dialect.name != "sqlite":
+        return facts.name not in names
+    owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
+    pages = connection.exec_driver_sql("PRAGMA page_count").scalar() or 0
+    return owner == 0 and not names and pages <= 1
+
+
+def _check_file(connection: Connection, names: set[str], path: str) -> None:
+    if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
+        raise CorruptStoreError(
+            f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the memory "
+            f"a file of its own, or restore a backup."
+        )
+    if facts.name not in names:
+        raise CorruptStoreError(f"{path} lacks the table {facts.name}; restore a backup.")
+    if _fact(connection, "shape") != _shape(connection):
+        raise CorruptStoreError(f"{path}: the table definitions are damaged; restore a backup.")
+
+
+def _shape(connection: Connection) -> int:
+    """Return a number that stands for encoding and table definitions of a SQLite file.
+
+    Only our own tables count: `ANALYZE` and others may add theirs.
+    """
+    encoding = connection.exec_driver_sql("PRAGMA encoding").scalar()
+    rows = connection.exec_driver_sql(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    ).all()
+    ours = [tuple(row) for row in rows if str(row.tbl_name).startswith(_PREFIX)]
+    definitions = repr((encoding, ours)).encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.blake2b(definitions, digest_size=7).digest(), "big")
+
+
+def _fact(connection: Connection, name: str) -> Any:
+    return connection.execute(select(facts.c.number).where(facts.c.name == name)).scalar()
+
+
+def _save_shape(connection: Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        connection.execute(facts.delete().where(facts.c.name == "shape"))
+        connection.execute(insert(facts), {"name": "shape", "number": _shape(connection)})
+
+
+def _upgrade(connection: Connection, schema: Schema, version: int) -> None:
+    """Bring an older version's tables to this one, in the transaction of the connection.
+
+    Alembic is imported here only: it takes longer than to open a database.
+    """
+    from alembic.autogenerate import compare_metadata  # noqa: PLC0415
+    from alembic.migration import MigrationContext  # noqa: PLC0415
+    from alembic.operations import Operations  # noqa: PLC0415
+
+    copy = _copy_beside(connection, version)
+    context = MigrationContext.configure(connection, opts={"include_name": _is_ours})
+    schema.upgrade(Operations(context), version)
+    schema.metadata.create_all(connection)
+    for table in schema.metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    if left := compare_metadata(context, schema.metadata):
+        raise CorruptStoreError(
+            f"The tables of schema version {version} are not as that version made them "
+            f"({left[0]!r:.200}). Nothing was changed; restore a backup."
+        )
+    version_row = update(facts).where(facts.c.name == "schema_version")
+    connection.execute(version_row.values(number=schema.version))
+    _save_shape(connection)
+    logger.warning(
+        "The database was upgraded from schema version %d to %d.%s",
+        version,
+        schema.version,
+        f" {copy} keeps it as it was, with everything that is erased later: delete it when you "
+        f"need it no longer."
+        if copy
+        else "",
+    )
+
+
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    return kind != "table" or (name or "").startswith(_PREFIX)
+
+
+def _copy_beside(connection: Connection, version: int) -> Path | None:
+    """Copy a SQLite file by SQLite's own backup, and return the path of the copy.
+
+    Nobody else can write meanwhile: the caller's transaction holds the lock.
+    """
+    if connection.dialect.name != "sqlite":
+        return None
+    path = connection.exec_driver_sql("PRAGMA database_list").all()[0].file
+    moment = datetime.now(UTC)
+    copy = Path(f"{path}.v{version}-{moment:%Y%m%dT%H%M%S.%f}Z.bak")
+    unfinished = copy.with_suffix(".part")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
+        source.backup(target)
+    unfinished.chmod(Path(path).stat().st_mode)
+    unfinished.replace(copy)
+    return copy
+
+
+def configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    """Make a new connection safe; for SQLAlchemy's event `connect`."""
+    connection.isolation_level = None
+    owner, pages = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "page_count")
+    )
+    if owner == APPLICATION_ID or pages == 0:
+        # It stays with the file, and the file of another program is none of ours to change.
+        connection.execute("PRAGMA journal_mode = WAL")
+    for pragma in (
+        # A power cut must not take back what was acknowledged; NORMAL would.
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        # Deleted text must not stay readable in the file.
+        "secure_delete = ON",
+        # Damage inside a page is noticed when the page is read.
+        "cell_size_check = ON",
+        # A tampered schema must not run code.
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}")

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, literal, select
 
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.search_index.tables import documents, index_facts, outbox
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 
 def fact(connection: Connection, name: str) -> Any:

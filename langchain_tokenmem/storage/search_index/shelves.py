@@ -11,11 +11,11 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.search_units import Pending, Reach, Scope
-from langchain_tokenmem.storage.database.schema import sessions
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.tables import outbox, owners, shelves, terms
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, checked_id, find
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 LEXICAL, VECTORS = "lexical", "vectors"
 SINKS = (LEXICAL, VECTORS)

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, func, select
 
 from langchain_tokenmem.core.search_units import Change, Entry, Pending, Scope, Source
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.erasing import session_keys, shelf_keys
 from langchain_tokenmem.storage.search_index import postings
 from langchain_tokenmem.storage.search_index.documents import home_of, put, remove
+from langchain_tokenmem.storage.search_index.erasing import shelf_keys
 from langchain_tokenmem.storage.search_index.facts import fact, owe_everything, set_fact
 from langchain_tokenmem.storage.search_index.reader import IndexReader
 from langchain_tokenmem.storage.search_index.shelves import (
@@ -41,7 +41,7 @@ from langchain_tokenmem.storage.search_index.tables import outbox
 from langchain_tokenmem.storage.search_index.vectors import IndexVectors
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
-from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, session_keys
 
 logger = logging.getLogger(__name__)
 

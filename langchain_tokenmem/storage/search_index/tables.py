@@ -14,7 +14,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from langchain_tokenmem.storage.database.schema import metadata
+from langchain_tokenmem.storage.database.tables import metadata
 
 owners = Table(
     "tokenmem_owners",

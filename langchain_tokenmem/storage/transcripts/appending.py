@@ -1,4 +1,4 @@
-"""Adding messages to a session: which are new, and how they are stored."""
+"""Appends messages to a transcript: finds out which are new, and inserts their rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -14,42 +14,65 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.database.schema import messages
 from langchain_tokenmem.storage.database.statements import Statement
-from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.transcripts.encoded_message import Told, checksum, key_of, said_at
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    EncodedMessage,
+    checksum,
+    created_at_of,
+    key_of,
+)
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, chunks, columns_from
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, save
+from langchain_tokenmem.storage.transcripts.tables import messages
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_TURN = 2
-"""Messages that may well be said again in the same words: a question and its answer."""
+"""Messages that may well come again with the same content: a question and its answer."""
 
 _INSERT = Statement(insert(messages))
-_KNOWN = Statement(
-    select(messages.c.message_key, messages.c.digest).where(
+_HASHES = Statement(
+    select(messages.c.message_key, messages.c.content_hash).where(
         messages.c.session_key == bindparam("b_key"),
         messages.c.message_key.in_(bindparam("names", expanding=True)),
     )
 )
 
-_TIMES = Statement(
-    select(messages.c.digest, func.count().label("times"))
+_COUNTS = Statement(
+    select(messages.c.content_hash, func.count().label("count"))
     .where(
         messages.c.session_key == bindparam("b_key"),
-        messages.c.was_named == literal_column("0"),  # as the index has it
-        messages.c.digest.in_(bindparam("digests", expanding=True)),
+        messages.c.has_own_id == literal_column("0"),  # as the index has it
+        messages.c.content_hash.in_(bindparam("hashes", expanding=True)),
     )
-    .group_by(messages.c.digest)
+    .group_by(messages.c.content_hash)
 )
+
+
+class SearchIndex(Protocol):
+    """Takes the new messages of a session in the transaction that stores them."""
+
+    def appended(
+        self, connection: Connection, session: SessionRow, rows: Sequence[TranscriptRow]
+    ) -> Change:
+        """Index new messages, or note that the index lacks them.
+
+        Args:
+            connection: In the transaction that stored the messages.
+            session: The session's row as it was before.
+            rows: The new messages.
+
+        Returns:
+            What to tell the index's listeners after the commit.
+        """
+        ...
 
 
 def append_indexed(
     connection: Connection,
-    index: IndexStore,
+    index: SearchIndex,
     session: SessionRow,
-    new: Sequence[Told],
+    new: Sequence[EncodedMessage],
     now: datetime,
     *,
     of_thread: bool = False,
@@ -76,70 +99,70 @@ def append_indexed(
 def append(
     connection: Connection,
     session: SessionRow,
-    new: Sequence[Told],
+    new: Sequence[EncodedMessage],
     now: datetime,
     *,
     of_thread: bool = False,
 ) -> list[TranscriptRow]:
     """Insert the messages that are new, and return them with number and time.
 
-    One that is there with other words stays as it is, with a warning.
+    A message whose id is stored with other content is not stored again, with a warning.
 
     Args:
         connection: In a transaction that writes.
         session: The session's row as it is stored.
         new: The messages, oldest first.
         now: Time of messages that bring none.
-        of_thread: Whether they come from a checkpointed thread: then other words for a known id
-            are an edit and worth no warning, and those without an id are new.
+        of_thread: Whether they come from a checkpointed thread: then other content under a
+            stored id is an edit and worth no warning, and messages without an id are new.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
     """
-    said = [one.stored for one in new]
-    resent = 0 if of_thread else _resent(connection, session, said)
-    places = range(resent, len(said))
-    fresh = _without_known(connection, session, places, new, may_differ=of_thread)
+    stored = [one.stored for one in new]
+    resent = 0 if of_thread else _resent(connection, session, stored)
+    places = range(resent, len(stored))
+    fresh = _places_of_new(connection, session, places, new, may_differ=of_thread)
     rows, added = [], []
     for seq, index in enumerate(fresh, session.last_seq + 1):
         was_named = bool(new[index].given.id)
-        told = new[index] if said[index].id else Told(new[index].given, str(uuid4()))
-        body, _, described = told.written
-        if described:
+        encoded = new[index] if stored[index].id else EncodedMessage(new[index].given, str(uuid4()))
+        encoding = encoded.encoding
+        if encoding.text_only:
             logger.warning(
                 "Message %s holds %s, which is no plain data: only its text form is stored.",
-                told.stored.id,
-                ", ".join(sorted(described)),
+                encoded.stored.id,
+                ", ".join(sorted(encoding.text_only)),
             )
-        # The mark that tells the time is no part of what is stored: ask the original.
-        moment = said_at(told.given, now)
+        # The mark that gives the time is no part of what is stored: ask the original.
+        moment = created_at_of(encoded.given, now)
         columns = {
             "session_key": session.key,
             "seq": seq,
-            "message_key": key_of(told.stored.id or ""),
-            "was_named": int(was_named),
-            "digest": told.digest,
+            "message_key": key_of(encoded.stored.id or ""),
+            "has_own_id": int(was_named),
+            "content_hash": encoded.digest,
             "created_at": moment.isoformat(),
-            "body": body,
+            "message": encoding.json,
         }
         rows.append({**columns, "checksum": checksum(columns.values())})
-        added.append(TranscriptRow(seq, told.stored, moment, was_named))
+        added.append(TranscriptRow(seq, encoded.stored, moment, was_named))
     if rows:
         _INSERT.run_all(connection, rows)
     return added
 
 
-def _without_known(
+def _places_of_new(
     connection: Connection,
     session: SessionRow,
     places: range,
-    new: Sequence[Told],
+    new: Sequence[EncodedMessage],
     *,
     may_differ: bool,
 ) -> list[int]:
     """Return the places of the messages whose id is not stored yet, each id once."""
     keys = {index: key_of(name) for index in places if (name := new[index].stored.id)}
-    known = known_keys(connection, session.key, list(keys.values()))
+    known = hashes_by_key(connection, session.key, list(keys.values()))
     fresh = []
     for index in places:
         key = keys.get(index, "")
@@ -156,44 +179,46 @@ def _without_known(
     return fresh
 
 
-def known_keys(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, str]:
-    """Return those of the keys of messages that a session has, with the messages' digests."""
+def hashes_by_key(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, str]:
+    """Return the content hashes of the messages with these keys that a session has."""
     return {
-        row["message_key"]: row["digest"]
+        row["message_key"]: row["content_hash"]
         for chunk in chunks(keys)
-        for row in _KNOWN.all(connection, {"b_key": session_key, "names": list(chunk)})
+        for row in _HASHES.all(connection, {"b_key": session_key, "names": list(chunk)})
     }
 
 
-def times_said(connection: Connection, session_key: str, digests: Sequence[str]) -> dict[str, int]:
-    """Return how often messages without an id were said in these words, by the words' digest."""
+def counts_by_hash(
+    connection: Connection, session_key: str, hashes: Sequence[str]
+) -> dict[str, int]:
+    """Return how many messages without an id of their own have each of these content hashes."""
     return {
-        row["digest"]: row["times"]
-        for chunk in chunks(digests)
-        for row in _TIMES.all(connection, {"b_key": session_key, "digests": list(chunk)})
+        row["content_hash"]: row["count"]
+        for chunk in chunks(hashes)
+        for row in _COUNTS.all(connection, {"b_key": session_key, "hashes": list(chunk)})
     }
 
 
-def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMessage]) -> int:
-    """Return how many of the first messages are what the transcript ends with, said again.
+def _resent(connection: Connection, session: SessionRow, new: Sequence[BaseMessage]) -> int:
+    """Return how many of the first messages repeat what the transcript ends with.
 
-    Only messages without an id need this; those with one are known by it.
+    Only messages without an id need this; an id alone tells a message that is stored already.
     """
-    if session.count == 0 or all(message.id for message in said):
+    if session.count == 0 or all(message.id for message in new):
         return 0
-    most = min(len(said), session.count)
+    most = min(len(new), session.count)
     stored = columns_from(connection, session, session.last_seq - most + 1)
-    # A turn of two messages may be said twice in the same words; a list that goes on, or a longer
-    # one, is the transcript sent again.
-    repeats = session.count > _LONGEST_TURN or len(said) > session.count > 1
+    # A turn of two messages may come twice with the same content; a list that goes on, or a
+    # longer one, is the transcript sent again.
+    repeats = session.count > _LONGEST_TURN or len(new) > session.count > 1
     sizes = {session.count} if repeats and session.count <= most else set()
-    # An id stands in one place only, so the first one that is said leaves one size possible.
-    first = next((index for index, message in enumerate(said) if message.id), None)
+    # An id stands in one place only, so the first one in the list leaves one size possible.
+    first = next((index for index, message in enumerate(new) if message.id), None)
     if first is not None:
-        key = key_of(said[first].id or "")
+        key = key_of(new[first].id or "")
         sizes |= {first + most - at for at, row in enumerate(stored) if row["message_key"] == key}
     for size in sorted(sizes, reverse=True):
-        if size <= most and all(map(_is_same, said[:size], stored[most - size :])):
+        if size <= most and all(map(_is_same, new[:size], stored[most - size :])):
             return size
     return 0
 
@@ -201,4 +226,4 @@ def _resent(connection: Connection, session: SessionRow, said: Sequence[BaseMess
 def _is_same(message: BaseMessage, row: Mapping[str, Any]) -> bool:
     if message.id:
         return bool(key_of(message.id) == row["message_key"])
-    return not row["was_named"] and digest_of(message) == row["digest"]
+    return not row["has_own_id"] and digest_of(message) == row["content_hash"]

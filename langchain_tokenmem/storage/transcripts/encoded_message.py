@@ -1,4 +1,4 @@
-"""Messages as rows: plain JSON in, plain JSON out, with a checksum over every column."""
+"""Encodes messages as plain JSON for rows of a transcript; keys and checksums of rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES: dict[str, type[BaseMessage]] = {
 }
 
 _VIEW_MARKS = frozenset({"created_at", "cut"})
-"""Marks that a view sets; they are no part of what the application said."""
+"""Marks that a view sets; they are no part of the message itself."""
 
 _LONGEST_KEY = 400
 """Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
@@ -81,7 +81,7 @@ def as_bytes(values: Iterable[Any]) -> bytes:
 
 
 def as_stored(message: BaseMessage) -> BaseMessage:
-    """Return a message as the application said it: whole instead of a chunk, without view marks.
+    """Return a message as the application gave it: whole instead of a chunk, without view marks.
 
     Raises:
         ConfigurationError: When it is no message that a transcript holds.
@@ -121,32 +121,32 @@ def as_stored(message: BaseMessage) -> BaseMessage:
     return message.model_copy(update={"response_metadata": metadata})
 
 
-def said_at(message: BaseMessage, now: datetime) -> datetime:
-    """Return when a message was said, in UTC: as it tells itself, else `now`.
+def created_at_of(message: BaseMessage, now: datetime) -> datetime:
+    """Return the time of a message in UTC: its own `created_at`, else `now`.
 
     Raises:
-        ConfigurationError: When what it tells is no time.
+        ConfigurationError: When its `created_at` is no time.
     """
-    told = marks_of(message).get("created_at")
+    given = marks_of(message).get("created_at")
     try:
-        moment = now if told is None else datetime.fromisoformat(told)
+        moment = now if given is None else datetime.fromisoformat(given)
         # A time without a zone is taken for UTC, wherever this runs.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
-            f"Message {message.id}: created_at is {told!r}; it is a time in ISO 8601, such as "
+            f"Message {message.id}: created_at is {given!r}; it is a time in ISO 8601, such as "
             f'"2026-01-31T12:00:00+00:00".'
         ) from error
 
 
-def from_body(body: str) -> BaseMessage:
-    """Return the message of a row.
+def decoded_message(text: str) -> BaseMessage:
+    """Return a message from its JSON.
 
     Raises:
         CorruptStoreError: When the text is no message of a known type.
     """
     try:
-        record = from_json(body)
+        record = from_json(text)
         return _TYPES[record["type"]](**record["data"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CorruptStoreError(
@@ -155,47 +155,47 @@ def from_body(body: str) -> BaseMessage:
         ) from error
 
 
-class Written(NamedTuple):
-    """A message as JSON text, what is read from that, and the types kept as text only."""
+class Encoding(NamedTuple):
+    """A message as JSON, the message that is read from it, and the types kept as text only."""
 
-    body: str
-    read: BaseMessage
-    described: frozenset[str]
+    json: str
+    decoded: BaseMessage
+    text_only: frozenset[str]
 
 
-class Told:
-    """A message on its way into a transcript, written down once.
+class EncodedMessage:
+    """A message on its way into a transcript, encoded once.
 
     Args:
         given: The message as the application gave it.
-        name: Its id, if it brings none.
+        message_id: Its id, if it has none of its own.
 
     Attributes:
         given: The same.
         stored: The message as it is stored: whole instead of a chunk, without view marks.
 
     Raises:
-        ConfigurationError: When it is no message that a transcript holds.
+        ConfigurationError: When a transcript cannot hold the message.
     """
 
-    def __init__(self, given: BaseMessage, name: str | None = None) -> None:
+    def __init__(self, given: BaseMessage, message_id: str | None = None) -> None:
         self.given = given
         stored = as_stored(given)
-        self.stored = stored if name is None else stored.model_copy(update={"id": name})
+        self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
 
     @cached_property
-    def written(self) -> Written:
-        """The message as JSON text; what JSON cannot say is kept as text.
+    def encoding(self) -> Encoding:
+        """The message as JSON; what has no JSON form is kept as text.
 
         Raises:
             ConfigurationError: When no message could be made from it again.
         """
         message = self.stored
         data = {**message.__dict__, **(message.model_extra or {})}
-        body, described = to_json({"type": message.type, "data": data})
+        text, described = to_json({"type": message.type, "data": data})
         try:
             # Changed in place after it was checked, one message would make its session unreadable.
-            return Written(body, from_body(body), frozenset(described))
+            return Encoding(text, decoded_message(text), frozenset(described))
         except CorruptStoreError as error:
             raise ConfigurationError(
                 f"Message {message.id} cannot be stored, because it could not be read again "
@@ -204,21 +204,12 @@ class Told:
 
     @cached_property
     def digest(self) -> str:
-        """What names the words of the message."""
+        """The hash of the message's content."""
         return digest_of(self.stored)
 
-    def checked(self) -> Told:
-        """Return this message, sure to be written down.
-
-        Raises:
-            ConfigurationError: When no message could be made from it again.
-        """
-        _ = self.written
-        return self
-
     @property
-    def is_whole(self) -> bool:
-        """Whether the very message comes back."""
-        _, read, described = self.written
-        is_same = self.stored is self.given and type(read) is type(self.given)
-        return is_same and not described and read == self.given
+    def is_lossless(self) -> bool:
+        """Whether reading gives back an equal message."""
+        _, decoded, text_only = self.encoding
+        is_same = self.stored is self.given and type(decoded) is type(self.given)
+        return is_same and not text_only and decoded == self.given

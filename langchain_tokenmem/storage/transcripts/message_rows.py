@@ -1,4 +1,4 @@
-"""Reading and writing the rows of messages, each checked against its checksum."""
+"""Reads the rows of messages, each checked against its checksum."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sqlalchemy import Connection, bindparam, select
 
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.database.schema import messages
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
-    from_body,
+    decoded_message,
     key_of,
 )
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow
+from langchain_tokenmem.storage.transcripts.tables import messages
 
 Key = TypeVar("Key")
 
@@ -29,7 +29,7 @@ _AT_ONCE = 500
 _LOOK_BACK = 16
 """Rows read in front of the last ones, for the call of a result."""
 
-_COLUMNS = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
+_COLUMNS = tuple(column.name for column in messages.c if column.name != "checksum")
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,9 @@ def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:
 def _row(columns: Mapping[str, Any]) -> TranscriptRow:
     return TranscriptRow(
         columns["seq"],
-        from_body(columns["body"]),
+        decoded_message(columns["message"]),
         datetime.fromisoformat(columns["created_at"]),
-        bool(columns["was_named"]),
+        bool(columns["has_own_id"]),
     )
 
 

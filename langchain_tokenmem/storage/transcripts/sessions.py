@@ -1,27 +1,24 @@
-"""The row of a session: who owns it, which messages it has, what its memory decided."""
+"""The row of a session: its owner, the range of its messages, its memory state."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
     ScopeError,
-    StoreError,
 )
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.checkpoints.tables import groups
 from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.database.schema import messages, sessions
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
@@ -29,6 +26,7 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
     key_of,
     unescaped,
 )
+from langchain_tokenmem.storage.transcripts.tables import leases, messages, sessions
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,12 @@ class SessionRow:
         """Return the columns, checksum included."""
         columns = {
             "session_key": self.key,
-            "fingerprint": _fingerprint(self.session_id),
+            "session_id_hash": _hash(self.session_id),
             "session_id": escaped(self.session_id),
             "user_id": None if self.user_id is None else escaped(self.user_id),
             "first_seq": self.first_seq,
             "last_seq": self.last_seq,
-            "version": self.version,
+            "state_version": self.version,
             "budget": self.budget,
             "state": self.state,
         }
@@ -84,7 +82,7 @@ class SessionRow:
         return None if self.budget is None else TokenBudget(**from_json(self.budget))
 
 
-def _fingerprint(session_id: str) -> str:
+def _hash(session_id: str) -> str:
     return hashlib.blake2b(escaped(session_id).encode(), digest_size=16).hexdigest()
 
 
@@ -187,13 +185,16 @@ def checked_row(found: Mapping[Any, Any]) -> SessionRow:
         key=columns["session_key"],
         session_id=unescaped(columns["session_id"]),
         user_id=None if owner is None else unescaped(owner),
-        **{name: columns[name] for name in _AS_THEY_ARE},
+        first_seq=columns["first_seq"],
+        last_seq=columns["last_seq"],
+        version=columns["state_version"],
+        state=columns["state"],
+        budget=columns["budget"],
     )
 
 
 _COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checksum")
-_CHANGING = ("user_id", "first_seq", "last_seq", "version", "budget", "state", "checksum")
-_AS_THEY_ARE = ("first_seq", "last_seq", "version", "budget", "state")
+_CHANGING = ("user_id", "first_seq", "last_seq", "state_version", "budget", "state", "checksum")
 
 
 def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
@@ -226,7 +227,7 @@ def _make_sure_of_absence(connection: Connection, key: str, session_id: str) -> 
     is_known, is_named, has_messages = connection.execute(
         select(
             exists().where(sessions.c.session_key == key),
-            exists().where(sessions.c.fingerprint == _fingerprint(session_id)),
+            exists().where(sessions.c.session_id_hash == _hash(session_id)),
             exists().where(messages.c.session_key == key),
         )
     ).one()
@@ -253,30 +254,31 @@ def find_or_make(connection: Connection, session_id: str, user_id: str | None) -
     return row
 
 
-def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
-    """Raise if the messages of a session belong to a thread with checkpoints.
+def session_keys(connection: Connection, session_id: str | None, user_id: str | None) -> list[str]:
+    """Return the keys of one session, or of all sessions of a user.
 
     Raises:
-        StoreError: When they do.
+        ScopeError: When neither id is given, or the session belongs to another user.
     """
-    found = exists().where(groups.c.session_key == row.key)
-    if connection.execute(select(found)).scalar():
-        raise StoreError(
-            f"Session {row.session_id!r} holds the messages of a checkpointed thread, which could "
-            f"not be read without them. Delete the thread: TokenMemorySaver(store).delete_thread."
+    if session_id is not None:
+        session = find(connection, session_id, user_id)
+        return [key_of(session_id)] if session is None else [session.key]
+    if user_id is None:
+        raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
+    owner = escaped(checked_id(user_id, "user_id"))
+    query = select(sessions.c.session_key).where(sessions.c.user_id == owner)
+    return sorted(connection.execute(query).scalars())
+
+
+def delete_sessions(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
+    """Delete sessions with their messages and leases; return how many rows of each there were."""
+    return {
+        table.name.removeprefix("tokenmem_"): sum(
+            connection.execute(delete(table).where(table.c.session_key == key)).rowcount
+            for key in keys
         )
-
-
-def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
-    """Return who owns the sessions of a checkpointed thread; None where nobody does yet."""
-    query = (
-        select(sessions.c.user_id)
-        .join(groups, groups.c.session_key == sessions.c.session_key)
-        .where(groups.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
-        .order_by(groups.c.group_id)
-    )
-    owner = connection.execute(query).scalars().first()
-    return None if owner is None else unescaped(owner)
+        for table in (messages, leases, sessions)
+    }
 
 
 def save(connection: Connection, row: SessionRow) -> None:

@@ -76,7 +76,9 @@ def test_a_message_is_stored_once_and_the_thread_is_a_transcript(store):
         state = say(graph, f"question {turn}")
     assert words_of(store.messages("t")) == words_of(state["messages"])
     assert [m.id for m in store.messages("t")] == [m.id for m in state["messages"]]
-    bodies = rows(store, "SELECT body FROM tokenmem_checkpoint_contents WHERE body IS NOT NULL")
+    bodies = rows(
+        store, "SELECT message FROM tokenmem_checkpoint_messages WHERE message IS NOT NULL"
+    )
     # The input as it came, without an id; what came by a pending write has moved.
     assert len(bodies) <= 5
     assert not any(b"answer" in body for (body,) in bodies)
@@ -87,12 +89,12 @@ def test_a_write_that_comes_after_its_message_is_no_second_copy(store):
     state = say(chat(TokenMemorySaver(store)), "question")
     later = TokenMemorySaver(store)  # as another process, or a thread that was slower
     config = later.get_tuple(thread()).config
-    bodies = rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents")
+    bodies = rows(store, "SELECT count(*) FROM tokenmem_checkpoint_messages")
     answer = state["messages"][-1]
     later.put_writes(config, [("messages", [answer.model_copy()])], "task")
-    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents") == bodies
+    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_messages") == bodies
     later.put_writes(config, [("messages", [answer.model_copy(update={"name": "x"})])], "other")
-    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_contents") != bodies
+    assert rows(store, "SELECT count(*) FROM tokenmem_checkpoint_messages") != bodies
     writes = TokenMemorySaver(store).get_tuple(config).pending_writes
     assert {task: value for task, _, value in writes} == {
         "task": [answer],
@@ -172,7 +174,7 @@ def test_a_refused_transaction_leaves_nothing_behind_in_memory(store, monkeypatc
     say(graph, "one")
     message = HumanMessage("lost", id="lost")
     monkeypatch.setattr(
-        "langchain_tokenmem.storage.checkpoints.store.save_space",
+        "langchain_tokenmem.storage.checkpoints.store.save_namespace",
         lambda *_: (_ for _ in ()).throw(StoreError("no space left")),
     )
     with pytest.raises(StoreError, match="no space left"):
@@ -209,7 +211,7 @@ def test_lists_that_are_no_ranges_grow_by_what_is_new(store, settings):
     sizes = []
     for turn in range(12):
         state = say(graph, f"question {turn}")
-        (size,) = rows(store, "SELECT sum(length(body)) FROM tokenmem_checkpoints")
+        (size,) = rows(store, "SELECT sum(length(checkpoint)) FROM tokenmem_checkpoints")
         sizes.append(size[0])
     assert len(state["messages"]) == 12 * 43
     # A checkpoint of 500 messages takes no more than thrice one of 100.
@@ -304,15 +306,15 @@ def test_with_a_key_a_forged_transcript_is_noticed(store):
 
     (row,) = rows(store, "SELECT * FROM tokenmem_messages WHERE seq = 1")
     columns = dict(row._mapping)
-    columns["body"] = columns["body"].replace("pay 10", "pay 99")
+    columns["message"] = columns["message"].replace("pay 10", "pay 99")
     seal = columns.pop("checksum")
-    order = ("session_key", "seq", "message_key", "was_named", "digest", "created_at", "body")
-    forged = checksum(columns[name] for name in order)
+    order = ("session_key", "seq", "message_key", "has_own_id", "content_hash", "created_at")
+    forged = checksum(columns[name] for name in (*order, "message"))
     assert forged != seal
     with store.database.writing("A test") as connection:
         connection.execute(
-            text("UPDATE tokenmem_messages SET body = :b, checksum = :c WHERE seq = 1"),
-            {"b": columns["body"], "c": forged},
+            text("UPDATE tokenmem_messages SET message = :b, checksum = :c WHERE seq = 1"),
+            {"b": columns["message"], "c": forged},
         )
     with pytest.raises(CorruptStoreError, match="changed"):
         TokenMemorySaver(store, key=b"0123456789abcdef").get_tuple(thread())
@@ -406,7 +408,7 @@ def test_damage_names_thread_and_checkpoint_and_spares_the_others(store):
     graph = chat(TokenMemorySaver(store))
     say(graph, "one", "a")
     say(graph, "two", "b")
-    change(store, "UPDATE tokenmem_checkpoints SET body = zeroblob(9) WHERE space_id = 1")
+    change(store, "UPDATE tokenmem_checkpoints SET checkpoint = zeroblob(9) WHERE namespace_id = 1")
     fresh = TokenMemorySaver(store)
     with pytest.raises(CorruptStoreError, match=r"Thread 'a', checkpoint '.{36}'"):
         fresh.get_tuple(thread("a"))
@@ -433,10 +435,10 @@ def test_a_list_names_the_thread_of_a_key_that_is_no_text(store, named):
     [
         """DELETE FROM tokenmem_checkpoints WHERE checkpoint_key =
         (SELECT max(checkpoint_key) FROM tokenmem_checkpoints)""",
-        "DELETE FROM tokenmem_checkpoint_spaces",
+        "DELETE FROM tokenmem_checkpoint_namespaces",
         "DELETE FROM tokenmem_messages WHERE seq = 2",
         "DELETE FROM tokenmem_sessions",
-        "UPDATE tokenmem_checkpoints SET writes = 1",
+        "UPDATE tokenmem_checkpoints SET write_count = 1",
     ],
 )
 def test_what_is_missing_is_never_a_shorter_state(store, loss):
@@ -494,7 +496,9 @@ def test_a_thread_is_not_deleted_in_place_of_another_that_an_index_gives(tmp_pat
     with TranscriptStore(f"sqlite:///{path}") as store:
         for name in ("a", "b", "c"):
             TokenMemorySaver(store).put(thread(name), empty_checkpoint(), {}, {})
-        prints = rows(store, "SELECT fingerprint FROM tokenmem_checkpoint_spaces ORDER BY space_id")
+        prints = rows(
+            store, "SELECT fingerprint FROM tokenmem_checkpoint_namespaces ORDER BY namespace_id"
+        )
     data, entry = path.read_bytes(), prints[1][0].encode() + b"\x02"  # with the number of the row
     assert data.count(entry) == 1
     path.write_bytes(data.replace(entry, entry[:-1] + b"\x03"))
@@ -512,7 +516,7 @@ def test_retention_notices_a_large_value_that_is_hidden(store):
         checkpoint = {**empty_checkpoint(), "channel_values": values}
         checkpoint["channel_versions"] = versions = {"large": f"{number}"}
         config = saver.put(config, checkpoint, {}, versions)
-    change(store, "DELETE FROM tokenmem_checkpoint_blobs WHERE number = 3")
+    change(store, "DELETE FROM tokenmem_checkpoint_values WHERE value_number = 3")
     with pytest.raises(CorruptStoreError, match="Thread 't': the value of a channel is missing"):
         saver.prune(["t"])
     assert len(rows(store, "SELECT 1 FROM tokenmem_checkpoints")) == 3
@@ -553,7 +557,7 @@ def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store):
         assert len(list(saver.list(thread()))) < 10
     assert len(store.messages("t")) == 20
     assert len(graph.get_state(thread()).values["messages"]) == 20
-    assert len(rows(store, "SELECT 1 FROM tokenmem_checkpoint_contents")) <= 10
+    assert len(rows(store, "SELECT 1 FROM tokenmem_checkpoint_messages")) <= 10
 
 
 async def test_keep_last_works_behind_an_async_run(store):
@@ -561,8 +565,8 @@ async def test_keep_last_works_behind_an_async_run(store):
     graph = chat(saver)
     for turn in range(6):
         await graph.ainvoke({"messages": HumanMessage(f"q {turn}")}, thread())
-    for sweep in list(saver._sweeps):
-        await sweep
+    for task in list(saver._prune_tasks):
+        await task
     assert len([one async for one in saver.alist(thread())]) <= 6
 
 
@@ -611,12 +615,12 @@ def test_deleting_a_thread_takes_its_transcript_and_no_other(store, tmp_path):
     TokenMemorySaver(store).delete_thread("t")
     assert store.sessions() == ["t2", "tt"]
     for left in (
-        "SELECT thread_key FROM tokenmem_checkpoint_spaces",
-        "SELECT thread_key FROM tokenmem_checkpoint_groups",
+        "SELECT thread_key FROM tokenmem_checkpoint_namespaces",
+        "SELECT thread_key FROM tokenmem_checkpoint_sessions",
         """SELECT thread_key FROM tokenmem_checkpoint_writes
-        LEFT JOIN tokenmem_checkpoint_spaces USING (space_id)""",
-        """SELECT thread_key FROM tokenmem_checkpoint_contents
-        LEFT JOIN tokenmem_checkpoint_groups USING (group_id)""",
+        LEFT JOIN tokenmem_checkpoint_namespaces USING (namespace_id)""",
+        """SELECT thread_key FROM tokenmem_checkpoint_messages
+        LEFT JOIN tokenmem_checkpoint_sessions USING (session_number)""",
     ):
         assert {name for (name,) in rows(store, left)} == {"=t2", "=tt"}
     say(graph, "anew", "t")

@@ -367,7 +367,8 @@ def test_P15_damage_names_thread_and_checkpoint_and_other_threads_are_fine(tmp_p
         place = made["configurable"]["checkpoint_id"]
         raw = sqlite3.connect(path, isolation_level=None)
         raw.execute(
-            "UPDATE tokenmem_checkpoints SET body = substr(body, 1, 20) WHERE checkpoint_key = ?",
+            "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 1, 20)"
+            " WHERE checkpoint_key = ?",
             (f"={place}",),
         )
         raw.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.storage.checkpoints import breath, known, memory, messages
+from langchain_tokenmem.storage.checkpoints import messages
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from tests.adapters.checkpoints.test_saver_field_failures import at, put
 
@@ -23,16 +23,7 @@ CHANGES = (
 )
 STEPS = [*((one,) for one in CHANGES), ("read", "cut", "grow back"), ("cut", "grow back")]
 """Changes that seldom follow one another by chance stand together."""
-STRETCH = 4
-"""Messages that are compared at once: in chats of this size there would be one stretch only."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_stretches():
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (known, memory):
-            patch.setattr(module, "AT_A_STRETCH", STRETCH)
-        yield
+SIZE = 24
 
 
 def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
@@ -105,11 +96,11 @@ def test_a_list_is_stored_as_it_is(steps, dice, key):
                 assert found == {"messages": wanted, "some": wanted[:5]}
 
 
-@pytest.mark.parametrize("cut", [0, 4 * STRETCH, 5 * STRETCH, 6 * STRETCH])
+@pytest.mark.parametrize("cut", [0, 16, 20, SIZE])
 def test_an_edit_that_is_undone_is_stored_too(cut):
     with TranscriptStore("sqlite://") as store:
         saver, parent = TokenMemorySaver(store), at()
-        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(SIZE)]
         first = said[-1].content
         steps = [(said, first)] * 3 + [(said[:cut], first), (said, "Bye"), (said, first)]
         for number, (chat, words) in enumerate(steps):
@@ -122,11 +113,11 @@ def test_an_edit_that_is_undone_is_stored_too(cut):
 def test_what_is_taken_away_from_a_message_that_was_given_out_is_noticed():
     with TranscriptStore("sqlite://") as store:
         saver = TokenMemorySaver(store)
-        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
-        said[STRETCH].mark = "more"
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(SIZE)]
+        said[4].mark = "more"
         parent = put(saver, at(), {"messages": said})
         said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
-        del said[STRETCH].mark
+        del said[4].mark
         parent = put(saver, parent, {"messages": said}, f"{2:032}.5")
         found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
         assert found == {"messages": said}
@@ -135,23 +126,23 @@ def test_what_is_taken_away_from_a_message_that_was_given_out_is_noticed():
 def test_a_change_while_a_message_is_stored_again_is_noticed_when_it_is_undone(monkeypatch):
     with TranscriptStore("sqlite://") as store:
         saver = TokenMemorySaver(store)
-        said = [HumanMessage("Hello", id=f"m{number}") for number in range(6 * STRETCH)]
+        said = [HumanMessage("Hello", id=f"m{number}") for number in range(SIZE)]
         parent = put(saver, at(), {"messages": said})
-        said[STRETCH].content = "edited"
+        said[4].content = "edited"
         parent = put(saver, parent, {"messages": said}, f"{2:032}.5")
         saver = TokenMemorySaver(store)
         said = saver.get_tuple(parent).checkpoint["channel_values"]["messages"]
-        first, own = said[STRETCH].content, messages._own
+        first, own = said[4].content, messages._own_copy
 
         def late(codec, message):
             message.content = "meanwhile"
             return own(codec, message)
 
-        monkeypatch.setattr(messages, "_own", late)
+        monkeypatch.setattr(messages, "_own_copy", late)
         parent = put(saver, parent, {"messages": said}, f"{3:032}.5")
-        monkeypatch.setattr(messages, "_own", own)
-        assert said[STRETCH].content == "meanwhile"
-        said[STRETCH].content = first
+        monkeypatch.setattr(messages, "_own_copy", own)
+        assert said[4].content == "meanwhile"
+        said[4].content = first
         parent = put(saver, parent, {"messages": said}, f"{4:032}.5")
         found = TokenMemorySaver(store).get_tuple(parent).checkpoint["channel_values"]
         assert found == {"messages": said}
@@ -170,20 +161,3 @@ def test_a_list_that_was_built_anew_is_known_by_its_ids(monkeypatch):
             said += [HumanMessage(f"{number}", id=f"m{number}")]
             parent = put(saver, parent, {"messages": said}, f"{number:032}.5")
         assert [message.id for message in digests] == [message.id for message in said]
-
-
-async def test_only_beside_an_event_loop_does_long_work_pause(monkeypatch):
-    pauses = []
-    monkeypatch.setattr(breath.time, "sleep", pauses.append)
-    with TranscriptStore("sqlite://") as store:
-        saver = TokenMemorySaver(store)
-        said = [HumanMessage("Hello", id=f"m{number}") for number in range(1_000)]
-        config = put(saver, at(), {"messages": said})
-        assert saver.get_tuple(config).checkpoint["channel_values"] == {"messages": said}
-        assert pauses == []
-        found = await saver.aget_tuple(config)
-        assert found.checkpoint["channel_values"] == {"messages": said}
-        assert len(pauses) >= 1_000 / breath.AT_A_STRETCH
-        pauses.clear()
-        saver.get_tuple(config)
-        assert pauses == []

@@ -158,9 +158,9 @@ def test_the_messages_of_deleted_runs_go_with_them(store):
     runs = [uuid4(), uuid4()]
     for number, run in enumerate(runs, start=1):
         put(saver, number, [HumanMessage(f"message {number}", id=f"m{number}")], str(run))
-    assert count(store, "checkpoint_contents") == 2
+    assert count(store, "checkpoint_messages") == 2
     saver.delete_for_runs([runs[1]])
-    assert count(store, "checkpoint_contents") == 1
+    assert count(store, "checkpoint_messages") == 1
     place = thread("t", checkpoint_ns="")
     kept = saver.get_tuple(place).checkpoint["channel_values"]["other"]
     assert [one.content for one in kept] == ["message 1"]
@@ -171,11 +171,11 @@ def test_the_messages_of_stray_writes_go_with_them(store):
     put(saver, 1, [], "run")
     place = thread("t", checkpoint_ns="", checkpoint_id="gone")
     saver.put_writes(place, [("other", HumanMessage("stray", id="s"))], "task")
-    assert count(store, "checkpoint_contents") == 1
+    assert count(store, "checkpoint_messages") == 1
     later = datetime.now(UTC) + timedelta(hours=2)
-    retention.prune(saver._checkpoints, "t", retention.Rule(1, None), now=later)
+    retention.prune(saver._checkpoints, "t", retention.RetentionRule(1, None), now=later)
     assert count(store, "checkpoint_writes") == 0
-    assert count(store, "checkpoint_contents") == 0
+    assert count(store, "checkpoint_messages") == 0
 
 
 @pytest.mark.parametrize(

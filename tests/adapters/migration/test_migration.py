@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
-from langchain_tokenmem.adapters.migration.other_savers import Place
+from langchain_tokenmem.adapters.migration.other_savers import CheckpointKey
 from langchain_tokenmem.adapters.migration.source import in_order
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 
@@ -154,8 +154,8 @@ def test_the_head_stays_the_head_where_a_clock_was_behind(store, other):
 
 def test_checkpoints_come_behind_their_parents_and_the_way_to_the_head_late():
     names = {"5": None, "1": "5", "15": "1", "2": "5", "0": "2", "7": "7"}
-    parents = {Place("", name): parent for name, parent in names.items()}
-    order = [place.checkpoint_id for place in in_order(parents, [Place("", "15")])]
+    parents = {CheckpointKey("", name): parent for name, parent in names.items()}
+    order = [place.checkpoint_id for place in in_order(parents, [CheckpointKey("", "15")])]
     assert order == ["5", "2", "0", "1", "15", "7"]
 
 

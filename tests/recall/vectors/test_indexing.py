@@ -387,7 +387,7 @@ def test_a_damaged_session_does_not_keep_other_sessions_waiting(store, index, tm
     store.add("a", talk(2))
     store.add("b", talk(2))
     with sqlite3.connect(tmp_path / "memory.db") as connection:
-        connection.execute("UPDATE tokenmem_messages SET body = '[]' WHERE session_key = '=a'")
+        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session_key = '=a'")
     connection.close()
     index.index()
     assert "Session 'a'" in caplog.text

@@ -17,7 +17,8 @@ from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.database import database
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.database.schema import messages, sessions
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+from langchain_tokenmem.storage.transcripts.tables import messages, sessions
 from tests.storage.samples import turn
 
 
@@ -42,7 +43,7 @@ def test_a_folder_that_is_not_there_is_a_store_error(tmp_path: Path):
 
 
 def test_a_database_is_opened_on_first_use(path):
-    Database(f"sqlite:///{path}")
+    Database(f"sqlite:///{path}", SCHEMA)
     assert not path.exists()
 
 

@@ -10,8 +10,9 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.database import statements
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.database.schema import facts
 from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.database.tables import facts
+from langchain_tokenmem.storage.schema_versions import SCHEMA
 
 INSERT = Statement(insert(facts))
 NAMED = Statement(
@@ -35,7 +36,7 @@ def both_ways(monkeypatch, run):
 @given(st.dictionaries(names, st.integers(1, 2**40), max_size=6), st.lists(names, max_size=6))
 def test_both_find_and_change_the_same(numbers, others):
     def run():
-        database = Database("sqlite://")
+        database = Database("sqlite://", SCHEMA)
         with database.writing("A test") as connection:
             connection.execute(delete(facts))
             rows = [{"name": name, "number": number} for name, number in numbers.items()]
@@ -56,14 +57,14 @@ def test_both_find_and_change_the_same(numbers, others):
 
 
 def test_a_list_takes_any_number_of_values():
-    with Database("sqlite://").writing("A test") as connection:
+    with Database("sqlite://", SCHEMA).writing("A test") as connection:
         assert NAMED.all(connection, {"names": []}) == []
         assert NAMED.first(connection, {"names": ["schema_version"]})["number"] >= 1
         assert len(NAMED.all(connection, {"names": ["schema_version", "shape", "none"]})) == 2
 
 
 def test_what_the_driver_says_is_said_in_our_words_and_nothing_is_kept():
-    database = Database("sqlite://")
+    database = Database("sqlite://", SCHEMA)
     rows = [{"name": "one", "number": 1}, {"name": "one", "number": 2}]
     with (
         pytest.raises(StoreError, match="A test: the database could not do it"),
@@ -75,7 +76,7 @@ def test_what_the_driver_says_is_said_in_our_words_and_nothing_is_kept():
 
 
 def test_an_error_that_is_held_holds_no_old_picture_of_the_file(tmp_path):
-    database, other = (Database(f"sqlite:///{tmp_path}/memory.db") for _ in range(2))
+    database, other = (Database(f"sqlite:///{tmp_path}/memory.db", SCHEMA) for _ in range(2))
     with database.writing("A test") as connection:
         INSERT.run(connection, {"name": "broken", "number": 1})
         # Not UTF-8: SQLite finds the row, and its driver cannot read it.

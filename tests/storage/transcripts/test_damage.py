@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
-from langchain_tokenmem.storage.database.schema import SCHEMA_VERSION
+from langchain_tokenmem.storage.schema_versions import SCHEMA
 from tests.storage.samples import state, turn
 
 
@@ -39,13 +39,13 @@ def sql(path: Path, *statements: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE tokenmem_messages SET body = replace(body, 'question', 'Question') WHERE seq = 7",
+        "UPDATE tokenmem_messages SET message = replace(message, 'quest', 'Quest') WHERE seq = 7",
         "UPDATE tokenmem_messages SET created_at = '2020' WHERE seq = 7",
-        "UPDATE tokenmem_messages SET was_named = 0 WHERE seq = 7",
+        "UPDATE tokenmem_messages SET has_own_id = 0 WHERE seq = 7",
         "UPDATE tokenmem_messages SET checksum = x'00' WHERE seq = 7",
         "UPDATE tokenmem_messages SET checksum = 5 WHERE seq = 7",
-        "UPDATE tokenmem_messages SET body = x'ff' WHERE seq = 7",
-        "UPDATE tokenmem_messages SET body = CAST(x'ff' AS TEXT) WHERE seq = 7",
+        "UPDATE tokenmem_messages SET message = x'ff' WHERE seq = 7",
+        "UPDATE tokenmem_messages SET message = CAST(x'ff' AS TEXT) WHERE seq = 7",
         "UPDATE tokenmem_messages SET seq = 70 WHERE seq = 7",
         "DELETE FROM tokenmem_messages WHERE seq = 10",
         "DELETE FROM tokenmem_messages WHERE seq = 7",
@@ -91,14 +91,14 @@ def test_an_id_that_its_index_lost_is_not_unknown(filled):
 
 
 def test_a_resend_never_trusts_a_damaged_row(filled):
-    sql(filled, "UPDATE tokenmem_messages SET digest = 'x' WHERE seq = 10")
+    sql(filled, "UPDATE tokenmem_messages SET content_hash = 'x' WHERE seq = 10")
     with TranscriptStore(f"sqlite:///{filled}") as store, pytest.raises(CorruptStoreError):
         store.add("s", [HumanMessage("x")])
 
 
 @pytest.mark.parametrize(
     ("version", "remedy"),
-    [(SCHEMA_VERSION + 1, "Upgrade"), (99, "Upgrade"), (1, "downgrade"), (0, "downgrade")],
+    [(SCHEMA.version + 1, "Upgrade"), (99, "Upgrade"), (0, "downgrade")],
 )
 def test_another_schema_version_is_refused(filled, version, remedy):
     sql(filled, f"UPDATE tokenmem_facts SET number = {version} WHERE name = 'schema_version'")  # noqa: S608
@@ -202,7 +202,7 @@ def test_an_error_that_is_held_hides_nothing_that_others_write_later(filled: Pat
     ):
         other.add("u", turn(20))
         assert len(store.messages("u")) == 2
-        change = "UPDATE tokenmem_messages SET body = {} WHERE session_key = '=s' AND seq = 2"
+        change = "UPDATE tokenmem_messages SET message = {} WHERE session_key = '=s' AND seq = 2"
         sql(filled, change.format(body))
         with pytest.raises(CorruptStoreError) as held:
             store.messages("s")

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.transcripts.encoded_message import checksum, from_body
+from langchain_tokenmem.storage.transcripts.encoded_message import checksum, decoded_message
 from tests.storage.samples import texts
 from tests.strategies import conversations
 
@@ -259,8 +259,8 @@ def test_P15_a_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_st
         raw.row_factory = sqlite3.Row
         row = dict(raw.execute("SELECT * FROM tokenmem_messages").fetchone())
         row.pop("checksum")
-        row["body"] = body
-        change = "UPDATE tokenmem_messages SET body = ?, checksum = ?"
+        row["message"] = body
+        change = "UPDATE tokenmem_messages SET message = ?, checksum = ?"
         raw.execute(change, (body, checksum(row.values())))
     raw.close()
     with pytest.raises(CorruptStoreError, match="backup"):
@@ -287,4 +287,4 @@ def test_P15_a_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_st
 )
 def test_P15_any_other_body_is_damage(body):
     with pytest.raises(CorruptStoreError):
-        from_body(body)
+        decoded_message(body)

@@ -42,15 +42,6 @@ def test_references_come_back_as_they_were(found):
     assert from_ranges(to_ranges(numbers)) == numbers
 
 
-@given(st.lists(runs, max_size=4), st.integers(0, 2_000))
-@example([[1, 2, 3]], 1)
-@example([[2], [1, 2, 3]], 1)
-def test_references_that_follow_others_are_written_like_all_at_once(found, cut):
-    numbers = [number for run in found for number in run]
-    before = to_ranges(numbers[:cut])
-    assert to_ranges(numbers[cut:], after=before) == to_ranges(numbers)
-
-
 @given(st.integers(-2_000, 2_000), st.integers(2, 2_000), st.sampled_from([1, -1]))
 def test_a_chat_that_was_only_added_to_is_one_range(first, count, step):
     last = first + step * (count - 1)

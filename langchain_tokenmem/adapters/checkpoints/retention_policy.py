@@ -1,4 +1,4 @@
-"""Which checkpoints a saver keeps, as its user says it."""
+"""Settings of retention, checked, and the rule that follows from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.checkpoints.retention import Rule
+from langchain_tokenmem.storage.checkpoints.retention import RetentionRule
 
 _STRATEGIES = {"keep_latest": 1, "delete": 0}
 
@@ -15,8 +15,8 @@ _OLDEST = timedelta(days=365 * 1_000)
 
 
 @dataclass(frozen=True)
-class Policy:
-    """What is applied while a thread grows.
+class RetentionPolicy:
+    """Retention while a thread grows.
 
     Args:
         keep_last: Checkpoints that are kept in each namespace; None for all.
@@ -47,14 +47,16 @@ class Policy:
             return False
         return (count - (self.keep_last or 0)) % self.every == 0 and count > (self.keep_last or 0)
 
-    def rule(self, now: datetime) -> Rule:
+    def rule(self, now: datetime) -> RetentionRule:
         """Return it as of now."""
-        return Rule(self.keep_last, None if self.older_than is None else now - self.older_than)
+        return RetentionRule(
+            self.keep_last, None if self.older_than is None else now - self.older_than
+        )
 
 
 def rule_of(
     strategy: str, keep_last: int | None, older_than: timedelta | None, now: datetime
-) -> Rule:
+) -> RetentionRule:
     """Return what a call of `prune` says.
 
     Raises:
@@ -67,10 +69,10 @@ def rule_of(
         )
     _check(keep_last, older_than)
     if keep_last is None and older_than is None:
-        return Rule(_STRATEGIES[strategy], None)
+        return RetentionRule(_STRATEGIES[strategy], None)
     if strategy == "delete":
         raise ConfigurationError('With keep_last or older_than the strategy is "keep_latest".')
-    return Rule(keep_last, None if older_than is None else now - older_than)
+    return RetentionRule(keep_last, None if older_than is None else now - older_than)
 
 
 def _check(keep_last: int | None, older_than: timedelta | None) -> None:

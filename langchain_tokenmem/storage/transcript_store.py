@@ -11,13 +11,15 @@ from sqlalchemy import delete
 
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.database.schema import messages
-from langchain_tokenmem.storage.erasing import empty_shelf, erase
+from langchain_tokenmem.storage.erasing import erase
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+from langchain_tokenmem.storage.search_index.erasing import empty_shelf
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
-from langchain_tokenmem.storage.transcripts.encoded_message import Told
+from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
 from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
     read_from,
@@ -29,10 +31,10 @@ from langchain_tokenmem.storage.transcripts.sessions import (
     find,
     find_or_make,
     list_sessions,
-    refuse_checkpointed,
     save,
 )
 from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
+from langchain_tokenmem.storage.transcripts.tables import messages
 
 
 class TranscriptStore(SessionStates, Closeable):
@@ -63,7 +65,7 @@ class TranscriptStore(SessionStates, Closeable):
     """
 
     def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
-        super().__init__(Database(url, pool_size=pool_size))
+        super().__init__(Database(url, SCHEMA, pool_size=pool_size))
         self.index = IndexStore(self._database)
 
     @property
@@ -111,8 +113,8 @@ class TranscriptStore(SessionStates, Closeable):
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, user_id)
             moment = now or datetime.now(UTC)
-            told = [Told(message) for message in new]
-            added, change = append_indexed(connection, self.index, session, told, moment)
+            encoded = [EncodedMessage(message) for message in new]
+            added, change = append_indexed(connection, self.index, session, encoded, moment)
         self.index.tell(change)
         return [row.message.id or "" for row in added]
 

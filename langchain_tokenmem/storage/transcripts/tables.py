@@ -1,0 +1,71 @@
+"""The tables of transcripts: sessions, their messages, and the leases on summarizing them."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from langchain_tokenmem.storage.database.tables import metadata
+
+sessions = Table(
+    "tokenmem_sessions",
+    metadata,
+    Column("session_key", Text, primary_key=True),
+    # A second index over the same rows: one damaged page cannot hide a session from both.
+    Column("session_id_hash", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("user_id", Text),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("state_version", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("budget", Text),
+    Column("state", Text),
+    UniqueConstraint("session_id_hash"),
+)
+"""One row a session: its messages are those from `first_seq` to `last_seq`, without a gap."""
+
+messages = Table(
+    "tokenmem_messages",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("message_key", Text, nullable=False),
+    Column("has_own_id", Integer, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+    # Last, so that a look at the other columns never reads the pages of a long text.
+    Column("message", Text, nullable=False),
+    PrimaryKeyConstraint("session_key", "seq"),
+    UniqueConstraint("session_key", "message_key"),
+)
+"""One row a message; rows are added and, by `clear`, deleted, never changed."""
+
+_UNNAMED = text("has_own_id = 0")
+
+Index(
+    "tokenmem_messages_unnamed",
+    messages.c.session_key,
+    messages.c.content_hash,
+    sqlite_where=_UNNAMED,
+    postgresql_where=_UNNAMED,
+)
+
+leases = Table(
+    "tokenmem_leases",
+    metadata,
+    Column("session_key", Text, primary_key=True),
+    Column("held_by", Text, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=False),
+)
+"""Who summarizes a session, and until when; of no value once it has expired."""
