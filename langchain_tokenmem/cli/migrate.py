@@ -55,7 +55,7 @@ def migrate(
         with (
             our_saver(target, key_env=key_env, allow=allow or (), is_new=True) as into,
             source_saver(
-                source, ours=ours, target=into, key_env=from_key_env, allow=allow or ()
+                source, is_ours=ours, target=into, key_env=from_key_env, allow=allow or ()
             ) as out_of,
             Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress,
         ):

@@ -1,4 +1,4 @@
-"""Checkpointers opened by the URL that a command names."""
+"""Opens the checkpointers that a command names by URL."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from sqlalchemy import URL, NullPool, create_engine, inspect
+from sqlalchemy.exc import SQLAlchemyError
+
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.other_savers import langgraph_saver
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.database.urls import of_file, parsed
 
 
 def as_url(given: str) -> Any:
     """Return the URL of a database; a path is a SQLite file."""
     return given if "://" in given else of_file(given)
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """Return the file that a URL names; None where its database is none."""
+    name = url.database if url.get_backend_name() == "sqlite" else None
+    return None if not name or "uri" in url.query or name == ":memory:" else Path(name)
 
 
 @contextmanager
@@ -34,22 +44,26 @@ def our_saver(
     Raises:
         ConfigurationError: When one of them cannot be.
     """
-    key = None
-    if key_env is not None:
-        key = os.environ.get(key_env)
-        if not key:
-            raise ConfigurationError(f"The environment variable {key_env} is not set.")
-    address = parsed(as_url(url))
-    file = address.database if address.get_backend_name() == "sqlite" else None
-    is_uri = "uri" in address.query or file == ":memory:"
-    if file and not (is_new or is_uri or Path(file).is_file()):
-        raise ConfigurationError(f"There is no file {file}.")
+    key = None if key_env is None else os.environ.get(key_env)
+    if key_env is not None and not key:
+        raise ConfigurationError(f"The environment variable {key_env} is not set.")
+    if not is_new:
+        _existing(url)
     with TranscriptStore(as_url(url)) as store:
         saver: Any = TokenMemorySaver(store, key=key)
-        yield saver.with_allowlist([_named(one) for one in allow]) if allow else saver
+        yield saver.with_allowlist([_type_name(one) for one in allow]) if allow else saver
 
 
-def _named(given: str) -> tuple[str, str]:
+def _existing(url: str) -> URL:
+    """Return the address of a database; a SQLite file must be there."""
+    address = parsed(as_url(url))
+    file = sqlite_file(address)
+    if file is not None and not file.is_file():
+        raise ConfigurationError(f"There is no file {file}.")
+    return address
+
+
+def _type_name(given: str) -> tuple[str, str]:
     module, _, name = given.partition(":")
     if not module or not name:
         raise ConfigurationError(
@@ -62,16 +76,16 @@ def _named(given: str) -> tuple[str, str]:
 def source_saver(
     url: str,
     *,
-    ours: bool | None,
+    is_ours: bool | None,
     target: TokenMemorySaver,
     key_env: str | None = None,
     allow: Sequence[str] = (),
-) -> Iterator[Any]:
+) -> Iterator[BaseCheckpointSaver[Any]]:
     """Open the saver to copy from.
 
     Args:
         url: URL of a database, or the path of a SQLite file.
-        ours: Whether it is a store of this package; None to look into it. Where both are in one
+        is_ours: Whether it is a store of this package; None to look into it. Where both are in one
             database, LangGraph's own is meant.
         target: Where the copy goes; values are read as strictly as it reads them.
         key_env: Name of the environment variable that holds the key of a store of this package.
@@ -80,15 +94,55 @@ def source_saver(
     Raises:
         ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
     """
-    if ours:
-        with our_saver(url, key_env=key_env, allow=allow) as saver:
-            yield saver
-        return
-    with langgraph_saver(url, target.serde) as found:
-        if found is not None:
-            yield found
-            return
-    if ours is False:
-        raise ConfigurationError("There are no tables of a LangGraph checkpointer in the source.")
+    if not is_ours:
+        with _langgraph_saver(_existing(url), target.serde) as found:
+            if found is not None:
+                yield found
+                return
+        if is_ours is False:
+            raise ConfigurationError(
+                "There are no tables of a LangGraph checkpointer in the source."
+            )
     with our_saver(url, key_env=key_env, allow=allow) as saver:
         yield saver
+
+
+@contextmanager
+def _langgraph_saver(
+    address: URL, serde: SerializerProtocol
+) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    """Open LangGraph's own saver on a database; None when there is none in it.
+
+    Args:
+        address: The database.
+        serde: Reads the values; a strict one, for the database may hold anything.
+
+    Raises:
+        ConfigurationError: When the saver's package is not installed.
+        StoreError: When the database cannot be opened.
+    """
+    is_sqlite = address.get_backend_name() == "sqlite"
+    if not is_sqlite:
+        address = address.set(drivername="postgresql+psycopg")
+    try:
+        engine = create_engine(address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as opened:
+            raw: Any = opened.connection.driver_connection
+            has_table = inspect(opened).has_table
+            if is_sqlite and has_table("checkpoints") and has_table("writes"):
+                from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+                yield SqliteSaver(raw, serde=serde)
+            elif not is_sqlite and has_table("checkpoint_writes"):
+                from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # as above
+
+                yield PostgresSaver(raw, serde=serde)
+            else:
+                yield None
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"To read this database {error.name} is needed: pip install "
+            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+        ) from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"The database could not be read ({error}).") from error
