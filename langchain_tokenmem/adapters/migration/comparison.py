@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
@@ -48,43 +51,43 @@ def changed_channels(
 
     A value may have been changed in place, under the same version.
     """
-    versions = found.checkpoint["channel_versions"]
-    if before is None:
-        return dict(versions)
-    old, values, others = (
-        before.checkpoint["channel_versions"],
-        before.checkpoint["channel_values"],
-        found.checkpoint["channel_values"],
-    )
+    old = {} if before is None else _channels_of(before)
     return {
-        name: version
+        name: channel[0]
+        for name, channel in _channels_of(found).items()
+        if name not in old or not _same(channel, old[name], serde)
+    }
+
+
+def _channels_of(found: CheckpointTuple) -> dict[str, tuple[Any, ...]]:
+    """Return the version of each channel with its value, if it has one."""
+    versions, values = found.checkpoint["channel_versions"], found.checkpoint["channel_values"]
+    return {
+        name: (version, values[name]) if name in values else (version,)
         for name, version in versions.items()
-        if old.get(name) != version
-        or (name in values) != (name in others)
-        or not _same(values.get(name), others.get(name), serde)
     }
 
 
 def missing_writes(
     source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
-) -> list[tuple[str, str, Any]]:
-    """Return the pending writes of the source that the target lacks."""
-    others: list[Any] = [*(target.pending_writes or ())]
-    missing = []
-    for write in source.pending_writes or ():
-        place = next(
-            (
-                place
-                for place, other in enumerate(others)
-                if write[:2] == other[:2] and _same(write[2], other[2], serde)
-            ),
-            None,
-        )
-        if place is None:
-            missing.append(write)
-        else:
-            del others[place]
-    return missing
+) -> list[tuple[str, str]]:
+    """Return task and channel of the pending writes of the source that the target lacks."""
+    writes, others = _writes_of(source), _writes_of(target)
+    return [
+        (task, channel)
+        for (task, channel, number), value in writes.items()
+        if (task, channel, number) not in others
+        or not _same(value, others[task, channel, number], serde)
+    ]
+
+
+def _writes_of(found: CheckpointTuple) -> dict[tuple[str, str, int], Any]:
+    """Return pending writes by task, channel, and their number among those of both."""
+    numbers: dict[tuple[str, str], Iterator[int]] = defaultdict(count)
+    return {
+        (task, channel, next(numbers[task, channel])): value
+        for task, channel, value in found.pending_writes or ()
+    }
 
 
 def would_lose_writes(
@@ -95,7 +98,7 @@ def would_lose_writes(
     Errors, interrupts and resumes do not count where the source has others in their place.
     """
     replaced = {write[:2] for write in source.pending_writes or () if write[1] in WRITES_IDX_MAP}
-    return any(write[:2] not in replaced for write in missing_writes(target, source, serde))
+    return not replaced.issuperset(missing_writes(target, source, serde))
 
 
 def _same(left: Any, right: Any, serde: SerializerProtocol) -> bool:

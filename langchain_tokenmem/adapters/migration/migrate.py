@@ -21,13 +21,13 @@ from langchain_tokenmem.adapters.migration.comparison import (
     parent_of,
     would_lose_writes,
 )
+from langchain_tokenmem.adapters.migration.errors import reading_source
 from langchain_tokenmem.adapters.migration.other_savers import checkpoints_of, task_paths
 from langchain_tokenmem.adapters.migration.source import (
     config_at,
     head_of,
     keys_in_order,
     read_checkpoint,
-    reading,
     threads_of,
 )
 from langchain_tokenmem.adapters.migration.transcripts import copy_transcripts
@@ -129,10 +129,16 @@ def _copy_thread(
         if copy is None or _is_behind(
             copy, found, target, where, is_continued=key.namespace in continued
         ):
-            with reading(where):
+            with reading_source(where):
                 paths = task_paths(source, found)
-            _write(target, found, config, paths)
-            _check_copy(target.get_tuple(config), found, target, where)
+            _copy_checkpoint(target, found, config, paths)
+            copy = target.get_tuple(config)
+            different = "everything" if copy is None else difference(found, copy, target.serde)
+            if different is not None:
+                raise StoreError(
+                    f"{where}: the target does not give back what it was given ({different} "
+                    f"differ). Nothing was deleted anywhere; please report it."
+                )
             copied += 1
             writes += len(found.pending_writes or ())
         if progress is not None:
@@ -167,7 +173,7 @@ def _is_behind(
     return True
 
 
-def _write(
+def _copy_checkpoint(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
     config: RunnableConfig,
@@ -195,26 +201,11 @@ def _write(
             target.put_writes(stored, some, task, paths.get(task, ""))
 
 
-def _check_copy(
-    copy: CheckpointTuple | None,
-    found: CheckpointTuple,
-    target: BaseCheckpointSaver[Any],
-    where: str,
-) -> None:
-    """Make sure that the copy, as it is read back, is the same."""
-    different = "everything" if copy is None else difference(found, copy, target.serde)
-    if different is not None:
-        raise StoreError(
-            f"{where}: the target does not give back what it was given ({different} differ). "
-            f"Nothing was deleted anywhere; please report it."
-        )
-
-
 def _check_head(
     source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any], thread: str, namespace: str
 ) -> None:
     """Make sure that a run goes on from the same checkpoint in both."""
-    with reading(f"Thread {thread!r}: its newest checkpoint"):
+    with reading_source(f"Thread {thread!r}: its newest checkpoint"):
         right = head_of(source, thread, namespace)
     copied = head_of(target, thread, namespace)
     if right != copied:

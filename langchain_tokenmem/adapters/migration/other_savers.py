@@ -1,18 +1,24 @@
-"""Names of threads, checkpoints and tasks in a saver, which its interface gives only with values.
+"""Opens LangGraph's savers, and reads names of threads, checkpoints and tasks from any saver.
 
-LangGraph's own savers are asked in SQL, ours by their store; for any other one the interface has
-to do.
+The interface of a saver gives names only together with values. LangGraph's own savers are asked in
+SQL, ours by their store; for any other one the interface has to do.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.adapters.migration.comparison import parent_of
+from langchain_tokenmem.adapters.migration.errors import reading_source
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import every_checkpoint
 from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_of
 from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
@@ -114,3 +120,45 @@ def _rows(saver: Any, query: str, **equals: str) -> list[tuple[Any, ...]]:
         cursor.execute(f"{query} WHERE {where}" if where else query, tuple(equals.values()))
         rows = cursor.fetchall()
     return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+
+
+@contextmanager
+def langgraph_saver(
+    address: Any, serde: SerializerProtocol
+) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    """Open LangGraph's own saver on a database; None when there is none in it.
+
+    Args:
+        address: The database, as SQLAlchemy's URL.
+        serde: Reads the values; a strict one, for the database may hold anything.
+
+    Raises:
+        ConfigurationError: When the saver's package is not installed.
+        StoreError: When the database cannot be opened.
+    """
+    with reading_source("The database"):
+        opened, saver_type, query = _connect(address)
+    with closing(opened):
+        with reading_source("The database"):
+            (has_tables,) = opened.execute(query).fetchone()
+        yield saver_type(opened, serde=serde) if has_tables else None
+
+
+def _connect(address: Any) -> tuple[Any, type[Any], str]:
+    """Return a connection, the saver that works on it, and a query that looks for its tables."""
+    try:
+        if address.get_backend_name() == "sqlite":
+            from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+            query = "SELECT count(*) = 2 FROM sqlite_master WHERE name IN ('checkpoints', 'writes')"
+            return sqlite3.connect(str(address.database)), SqliteSaver, query
+        import psycopg  # noqa: PLC0415  # optional
+        from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"To read this database {error.name} is needed: pip install "
+            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+        ) from error
+    conninfo = address.set(drivername="postgresql").render_as_string(hide_password=False)
+    query = "SELECT count(to_regclass('checkpoint_writes'))"
+    return psycopg.connect(conninfo, autocommit=True), PostgresSaver, query

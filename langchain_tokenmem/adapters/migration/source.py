@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.adapters.migration.errors import reading_source
 from langchain_tokenmem.adapters.migration.other_savers import (
     CheckpointKey,
     checkpoints_of,
     thread_ids,
 )
 from langchain_tokenmem.core.thread_names import check_thread_id
-from langchain_tokenmem.errors import (
-    ConfigurationError,
-    ScopeError,
-    StoreError,
-    TokenMemoryError,
-)
-from langchain_tokenmem.storage.checkpoints.codec import BLOCKED
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 
 
 def config_at(thread: str, namespace: str, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -38,7 +32,7 @@ def threads_of(
     source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any]
 ) -> tuple[list[str], list[str]]:
     """Return the threads of the source, and those that cannot be threads of the target."""
-    with reading("The list of threads"):
+    with reading_source("The list of threads"):
         found = thread_ids(source)
     skipped = []
     for thread in found if isinstance(target, ThreadSaver) else ():
@@ -55,7 +49,7 @@ def keys_in_order(source: BaseCheckpointSaver[Any], thread: str) -> list[Checkpo
     By id, as other savers find their head, the greatest id. Ours follows the parents, because the
     clock of a machine may have been behind; what leads to a head comes last.
     """
-    with reading(f"Thread {thread!r}: its checkpoints"):
+    with reading_source(f"Thread {thread!r}: its checkpoints"):
         parents = checkpoints_of(source, thread)
         if not isinstance(source, ThreadSaver):
             return sorted(parents, key=lambda key: key.checkpoint_id)
@@ -108,7 +102,7 @@ def read_checkpoint(
         StoreError: When it is not there any more, or cannot be read.
     """
     where = f"Thread {thread!r}, checkpoint {key.checkpoint_id}"
-    with reading(where):
+    with reading_source(where):
         found = source.get_tuple(config_at(thread, *key))
     if found is None:
         raise StoreError(
@@ -141,49 +135,3 @@ def _unbuilt_objects(*values: Any) -> set[str]:
             if value.get("lc") == 2 and value.get("type") == "constructor":  # noqa: PLR2004  # its sign
                 found.add(".".join(map(str, value.get("id") or ())))
     return found
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Raise errors that name the place where the source cannot be read.
-
-    LangGraph's serializer gives plain data in place of a type that is not allowed. Savers may read
-    in another thread, so what it refuses anywhere meanwhile counts.
-
-    Raises:
-        ConfigurationError: When the source holds a type that is not allowed.
-        StoreError: When it fails.
-    """
-    refused: set[str] = set()
-
-    def note(event: SerdeEvent) -> None:
-        if event["kind"] in BLOCKED:
-            refused.add(f"{event['module']}:{event['name']}")
-
-    forget = register_serde_event_listener(note)
-    failure: Exception | None = None
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001  # somebody else's saver may raise anything
-        failure = error
-    finally:
-        forget()
-    if refused:
-        names = sorted(refused)
-        raise ConfigurationError(
-            f"{where}: the source holds {', '.join(names)}, which is not allowed to be loaded. If "
-            f"you trust it: {' '.join(f'--allow {name}' for name in names)}, or in Python "
-            f"allowed_types of TokenMemorySaver and the serializer of the source."
-        ) from failure
-    if isinstance(failure, TokenMemoryError):
-        raise failure
-    if failure is not None:
-        advice = "Mend it there, or name the threads that can be read with --thread."
-        if "pickle" in str(failure):
-            advice = (
-                "What was pickled is not read, for that can run code: convert it with LangGraph "
-                "first, or call migrate_checkpoints in Python with a saver that reads it."
-            )
-        raise StoreError(
-            f"{where}: the source cannot read it ({failure!r:.200}). {advice}"
-        ) from failure

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -35,14 +36,7 @@ class ReferenceCounter:
     """
 
     def __init__(self, text_tokens: Callable[[str], int]) -> None:
-        self._text_tokens = text_tokens
-        self._known: dict[str, int] = {}
-
-    def text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        if text not in self._known:
-            self._known[text] = self._text_tokens(text) if text else 0
-        return self._known[text]
+        self.text = cache(text_tokens)
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of a message: its frame, its text, its tool calls.
@@ -89,14 +83,9 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(filter(None, map(_text_of_block, message.content)))
 
 
-def _text_of_block(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, dict):
-        for key in ("text", "thinking", "reasoning"):
-            if isinstance(block.get(key), str):
-                return str(block[key])
-    return ""
+def _text_of_block(block: str | dict[Any, Any]) -> str:
+    texts = [block] if isinstance(block, str) else map(block.get, ("text", "thinking", "reasoning"))
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
