@@ -100,8 +100,8 @@ def _is_messages(value: Any) -> bool:
 
 
 def _conversation(row: Any, number: int) -> RecordedConversation:
-    fields = row if isinstance(row, dict) else {"messages": row}
-    recorded, tools = fields.get("messages"), fields.get("tools")
+    fields: dict[str, Any] = row if isinstance(row, dict) else {"messages": row}
+    recorded, tools = fields.get("messages", ()), fields.get("tools")
     label = str(fields.get("id") or f"conversation {number}")
     if not _is_messages(recorded):
         raise ValueError(f"{label} (number {number}) is no list of messages with roles.")

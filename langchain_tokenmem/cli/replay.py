@@ -215,7 +215,7 @@ class _Replay:
         """Tool schemas stand before everything else: cached as soon as anything is."""
         return tokens + self.counter.tools(self.tools) if tokens else 0
 
-    def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[str, Cut]) -> float:
+    def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[Any, Cut]) -> float:
         """Return how full the window would have been without the conversation's first summary.
 
         The request as it stood after the cheap step: everything said, with the cuts that were made

@@ -55,7 +55,9 @@ def changed_channels(
     return {
         name: channel[0]
         for name, channel in _channels_of(found).items()
-        if name not in old or not _same(channel, old[name], serde)
+        if name not in old
+        or channel[0] != old[name][0]
+        or not _same(channel[1:], old[name][1:], serde)
     }
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
 
 from langchain_tokenmem.adapters.checkpoints.config import NamedId
@@ -131,7 +130,7 @@ def _copy_thread(
         ):
             with reading_source(where):
                 paths = task_paths(source, found)
-            _copy_checkpoint(target, found, config, paths)
+            _copy_checkpoint(target, found, thread, key.namespace, paths)
             copy = target.get_tuple(config)
             different = "everything" if copy is None else difference(found, copy, target.serde)
             if different is not None:
@@ -176,22 +175,22 @@ def _is_behind(
 def _copy_checkpoint(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
-    config: RunnableConfig,
+    thread: str,
+    namespace: str,
     paths: Mapping[str, str],
 ) -> None:
     """Put a checkpoint with its pending writes."""
-    names = dict(config["configurable"])
-    del names["checkpoint_id"]
-    owner, parent, before = found.metadata.get("user_id"), parent_of(found), None
-    if parent is not None:
+    before = None
+    config = config_at(thread, namespace)
+    if (parent := parent_of(found)) is not None:
         # A name that was given, not merely found at the head, says that a branch there is meant.
-        names["checkpoint_id"] = NamedId(parent)
-        before = target.get_tuple({"configurable": names})
-    if isinstance(owner, str):
-        names["user_id"] = owner
+        config = config_at(thread, namespace, NamedId(parent))
+        before = target.get_tuple(config)
+    if isinstance(owner := found.metadata.get("user_id"), str):
+        config["configurable"]["user_id"] = owner
     # What a step has written: the parent's copy stands for everything else.
     changed = changed_channels(before, found, target.serde)
-    stored = target.put({"configurable": names}, found.checkpoint, found.metadata, changed)
+    stored = target.put(config, found.checkpoint, found.metadata, changed)
     for task, group in groupby(found.pending_writes or (), key=lambda write: write[0]):
         pairs = [(channel, value) for _, channel, value in group]
         # Apart, so that results keep their numbers: a task that runs again skips those it has.
