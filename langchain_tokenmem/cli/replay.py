@@ -36,13 +36,13 @@ class CallReport:
         cached: Tokens at the request's beginning that the former request began with, too.
         cacheable: The same, if everything had been sent every time.
         keeps_prefix: Whether the request begins with all of the former one.
-        declared: Whether the memory said, by its state, that earlier bytes would change.
+        declared: Whether the memory's state says that bytes sent before have changed.
         compacted: Whether messages were shortened before this call.
         summarized: Whether the running summary was written before this call.
         fill: Tokens, as a share of the window, that the summary of this call started from.
         seconds: The memory's own time, compacting and viewing.
-        faults: What the audit found.
-        warnings: What the memory itself warned of.
+        faults: Faults that the audit found.
+        warnings: Warnings of the memory itself.
     """
 
     place: int
@@ -66,16 +66,16 @@ class ConversationReport:
     """One conversation, played from its beginning to its end.
 
     Attributes:
-        name: Which one.
+        name: Name of the conversation.
         messages: How many messages the recording has.
         window: Tokens that a request may have, answer included.
         calls: Every model call, in order.
         verbatim: Messages of the recording that the last request holds unchanged.
-        shown: Messages of the recording that were said before the last request.
-        new_tokens: Tokens of everything that was said, counted once.
+        shown: Messages of the recording before the last request.
+        new_tokens: Tokens of all messages before the last request, counted once.
         allowance: Changes of the prefix that the promise allows.
         fixed_tokens: Tokens of system messages and tools, which no memory can shrink.
-        budget_exceeded: What the memory said when the fixed parts exceeded its limit.
+        budget_exceeded: The memory's error where the fixed parts exceeded its limit.
     """
 
     name: str
@@ -121,13 +121,13 @@ def replay_conversation(
         messages: The recording, with ids, oldest first.
         memory: The memory under test.
         counter: Counts the requests outside of the memory; give the same one again to spare it
-            texts that it knows. Default: an exact one for the budget's model.
+            texts that it has counted. Default: an exact one for the budget's model.
         tools: Tool schemas in every request.
         name: Name of the conversation in the report.
 
     Returns:
         Every call, measured. Of a conversation whose fixed parts exceed the limit, the calls
-        before that and what the memory said.
+        before that and the memory's error.
     """
     budget = memory.budget
     replay = _Replay(memory, counter or reference_counter(budget.model), tuple(tools or ()))
@@ -218,8 +218,8 @@ class _Replay:
     def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[Any, Cut]) -> float:
         """Return how full the window would have been without the conversation's first summary.
 
-        The request as it stood after the cheap step: everything said, with the cuts that were made
-        by then. A later summary starts from an earlier one, and that is not asked here.
+        The request as it stood after the cheap step: all messages, with the cuts that were made by
+        then. A later summary starts from an earlier one, and that is not asked here.
         """
         shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
         return self.counter.request(shown, self.tools) / self.memory.budget.context_window

@@ -29,7 +29,7 @@ class ReplayTotals:
         compactions: Calls before which messages were shortened.
         summaries: Calls before which the running summary was written.
         verbatim: Messages that stood unchanged in the last requests.
-        shown: Messages said before the last requests.
+        shown: Messages before the last requests.
         sent: Tokens of all requests.
         whole: Tokens of all requests if everything had been sent.
         pairs: Requests that followed another one without a declared change of the prefix.

@@ -74,7 +74,7 @@ def migrate_checkpoints(
         source: Any LangGraph checkpointer.
         target: Where to, such as a `TokenMemorySaver` with `on_conflict="branch"`.
         threads: Which threads; default: all of them.
-        progress: Told after each checkpoint.
+        progress: Called after each checkpoint.
 
     Returns:
         How much was copied.
@@ -196,8 +196,8 @@ def _copy_checkpoint(
         # Apart, so that results keep their numbers: a task that runs again skips those it has.
         special = [pair for pair in pairs if pair[0] in WRITES_IDX_MAP]
         results = [pair for pair in pairs if pair[0] not in WRITES_IDX_MAP]
-        for some in filter(None, (special, results)):
-            target.put_writes(stored, some, task, paths.get(task, ""))
+        for batch in filter(None, (special, results)):
+            target.put_writes(stored, batch, task, paths.get(task, ""))
 
 
 def _check_head(
@@ -205,11 +205,11 @@ def _check_head(
 ) -> None:
     """Make sure that a run goes on from the same checkpoint in both."""
     with reading_source(f"Thread {thread!r}: its newest checkpoint"):
-        right = head_of(source, thread, namespace)
-    copied = head_of(target, thread, namespace)
-    if right != copied:
+        expected = head_of(source, thread, namespace)
+    actual = head_of(target, thread, namespace)
+    if actual != expected:
         raise StoreError(
             f"Thread {thread!r}, namespace {namespace!r}: all checkpoints were copied, but a run "
-            f"would go on from {copied} there and from {right} in the source. Name the checkpoint "
-            f"in the config of the next run; please report it."
+            f"would go on from {actual} there and from {expected} in the source. Name the "
+            f"checkpoint in the config of the next run; please report it."
         )
