@@ -9,20 +9,16 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import track
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.cli.console import exit_on_error
+from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter
+from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
-from langchain_tokenmem.cli.report import (
-    as_json,
-    conversation_table,
-    summary_table,
-    totals,
-)
+from langchain_tokenmem.cli.report import as_json, conversation_table, summary_table, totals
 
 app = typer.Typer(
     name="tokenmem",
@@ -35,12 +31,12 @@ _FEW = 12
 """Up to so many conversations are listed without `--verbose`: they fit on a screen."""
 _FAULTS_SHOWN = 20
 
-
 app.command("migrate-checkpoints")(migrate)
 app.command("doctor")(doctor)
 
 
 @app.command()
+@exit_on_error("replay", OSError, ValueError)
 def replay(
     file: Annotated[
         Path, typer.Argument(help="JSON Lines or JSON list, OpenAI chat format; .gz too.")
@@ -64,14 +60,19 @@ def replay(
     Leaves with 1 when a request was over its limit or illegal.
     """
     console = Console()
-    try:
-        conversations = load_conversations(file)
-        budget = TokenBudget(context_window=window, model=model)
-        counter = reference_counter(budget.model)
-        reports = _play(conversations, TokenMemory(budget), counter, console)
-    except (OSError, ValueError) as error:
-        Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
-        raise typer.Exit(2) from None
+    conversations = load_conversations(file)
+    budget = TokenBudget(context_window=window, model=model)
+    memory, counter = TokenMemory(budget), reference_counter(budget.model)
+    reports = [
+        replay_conversation(
+            conversation.messages,
+            memory=memory,
+            counter=counter,
+            tools=conversation.tools,
+            name=conversation.name,
+        )
+        for conversation in track(conversations, "replay", console=console, transient=True)
+    ]
     if verbose or len(reports) <= _FEW:
         console.print(conversation_table(reports))
         console.print()
@@ -80,35 +81,12 @@ def replay(
     console.print(summary_table(found, budget, limit=limit))
     _print_faults(reports, console, every=verbose)
     if out is not None:
-        try:
-            console.print(f"Written: {_write(reports, out)}", markup=False)
-        except OSError as error:
-            Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
-            raise typer.Exit(2) from None
+        out.mkdir(parents=True, exist_ok=True)
+        path = out / "replay.jsonl"
+        lines = (json.dumps(as_json(report), ensure_ascii=False) + "\n" for report in reports)
+        path.write_text("".join(lines), encoding="utf-8")
+        console.print(f"Written: {path}", markup=False)
     raise typer.Exit(int(found.failed))
-
-
-def _play(
-    conversations: Sequence[RecordedConversation],
-    memory: TokenMemory,
-    counter: ReferenceCounter,
-    console: Console,
-) -> list[ConversationReport]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    reports = []
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("replay", total=len(conversations))
-        for conversation in conversations:
-            report = replay_conversation(
-                conversation.messages,
-                memory=memory,
-                counter=counter,
-                tools=conversation.tools,
-                name=conversation.name,
-            )
-            reports.append(report)
-            progress.advance(task)
-    return reports
 
 
 def _print_faults(reports: Sequence[ConversationReport], console: Console, *, every: bool) -> None:
@@ -120,12 +98,3 @@ def _print_faults(reports: Sequence[ConversationReport], console: Console, *, ev
     for report in reports if every else ():
         if report.budget_exceeded:
             console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)
-
-
-def _write(reports: Sequence[ConversationReport], folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "replay.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for report in reports:
-            file.write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
-    return path

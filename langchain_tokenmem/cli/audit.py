@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import dropwhile
 
-from langchain_core.messages import (
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.reference_counter import calls_of, text_of
 
@@ -31,30 +27,32 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
         >>> audit(history, history)
         []
     """
+    humans = [message for message in history if isinstance(message, HumanMessage)]
     return [
         *order_faults(request),
         *pairing_faults(request),
         *duplicate_faults(request),
-        *human_faults("the newest human message", reversed(history), history, request),
+        *presence_faults("the newest human message", humans[-1:], history, request),
         *newest_group_faults(history, request),
-        *human_faults("the first request", history, history, request),
+        *presence_faults("the first request", humans[:1], history, request),
     ]
 
 
 def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
-    body = [message for message in request if not isinstance(message, SystemMessage)]
+    body = list(dropwhile(_is_system, request))
     if not body:
         return ["the request holds no message but system ones"]
     faults = []
     if not isinstance(body[0], HumanMessage):
         faults.append(f"the first message after the system ones is of type {body[0].type}")
-    leading = next(
-        (place for place, one in enumerate(request) if not isinstance(one, SystemMessage)), 0
-    )
-    if any(isinstance(message, SystemMessage) for message in request[leading:]):
+    if any(map(_is_system, body)):
         faults.append("a system message stands after other messages")
     return faults
+
+
+def _is_system(message: BaseMessage) -> bool:
+    return isinstance(message, SystemMessage)
 
 
 def pairing_faults(request: Sequence[BaseMessage]) -> list[str]:
@@ -86,17 +84,21 @@ def duplicate_faults(request: Sequence[BaseMessage]) -> list[str]:
     ]
 
 
-def human_faults(
-    what: str,
-    order: Iterable[BaseMessage],
+def presence_faults(
+    name: str,
+    required: Sequence[BaseMessage],
     history: Sequence[BaseMessage],
     request: Sequence[BaseMessage],
 ) -> list[str]:
-    """Return a fault when the first human message in `order` is not there, not even capped."""
-    human = next((message for message in order if isinstance(message, HumanMessage)), None)
-    if human is None:
-        return []
-    return _missing(what, human, _candidates(human, request, history))
+    """Return faults of messages that are not there, not even capped."""
+    recorded = {one.id for one in history}
+    faults = []
+    for message in required:
+        alike = [one for one in request if one.type == message.type]
+        # Without its id, it may be a message whose id no other one claims.
+        same = [one for one in alike if one.id == message.id]
+        faults += _missing(name, message, same or [one for one in alike if one.id not in recorded])
+    return faults
 
 
 def newest_group_faults(
@@ -107,7 +109,7 @@ def newest_group_faults(
     if newest is None or isinstance(newest, SystemMessage):
         return []
     if not results:
-        return _missing("the newest message", newest, _candidates(newest, request, history))
+        return presence_faults("the newest message", [newest], history, request)
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
     callers = [message for message in request if _calls(message) & wanted]
     # A call that was left out takes its result along; the message that made it has to say so.
@@ -139,37 +141,24 @@ def newest_group(
     history: Sequence[BaseMessage],
 ) -> tuple[BaseMessage | None, list[ToolMessage]]:
     """Return the newest message with results of its calls; results without a call are none."""
-    place = len(history)
     results: list[ToolMessage] = []
-    while place and isinstance(history[place - 1], ToolMessage):
-        place -= 1
-        results.insert(0, history[place])  # type: ignore[arg-type]  # seen one line above
-    caller = history[place - 1] if place else None
-    if not results or caller is None:
-        return caller, []
-    calls = {call_id for call_id, _, _ in calls_of(caller)}
-    if not {result.tool_call_id for result in results} <= calls:
-        return None, []
-    return caller, results
+    for message in reversed(history):
+        if isinstance(message, ToolMessage):
+            results.insert(0, message)
+            continue
+        calls = {call_id for call_id, _, _ in calls_of(message)}
+        is_caller = calls.issuperset(result.tool_call_id for result in results)
+        return (message, results) if is_caller else (None, [])
+    return None, []
 
 
-def _candidates(
-    message: BaseMessage, request: Sequence[BaseMessage], history: Sequence[BaseMessage]
-) -> list[BaseMessage]:
-    """Return the messages of its kind with its id; without one, those that no other id claims."""
-    alike = [one for one in request if one.type == message.type]
-    same = [one for one in alike if one.id == message.id]
-    known = {one.id for one in history}
-    return same or [one for one in alike if one.id not in known]
-
-
-def _missing(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
+def _missing(name: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
     """Return a fault unless one of the candidates is the message, whole or capped with a marker."""
     if any(_is_whole(message, one) or _is_capped(message, one) for one in candidates):
         return []
     if any(one.id == message.id for one in candidates):
-        return [f"{what} {message.id} is shortened without a marker that names it"]
-    return [f"{what} {message.id} is missing"]
+        return [f"{name} {message.id} is shortened without a marker that names it"]
+    return [f"{name} {message.id} is missing"]
 
 
 def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,20 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
-    InvalidToolCall,
     SystemMessage,
-    ToolCall,
     ToolMessage,
 )
 
 _GZIP_MAGIC = b"\x1f\x8b"
+
+_MESSAGE_TYPES: dict[Any, type[BaseMessage]] = {
+    "system": SystemMessage,
+    "developer": SystemMessage,
+    "user": HumanMessage,
+    "assistant": AIMessage,
+    "tool": ToolMessage,
+}
+"""Classes of messages by their role in OpenAI's chat format."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +64,14 @@ def load_conversations(path: Path) -> list[RecordedConversation]:
         'recorded-agent'
     """
     data = path.read_bytes()
-    if data.startswith(_GZIP_MAGIC):
-        data = _decompress(data, path)
+    try:
+        data = gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} is no whole .gz file: {error}") from None
     rows = _rows(data.decode("utf-8-sig"))
     if not rows:
         raise ValueError(f"{path} holds no conversation.")
     return [_conversation(row, number) for number, row in enumerate(rows, 1)]
-
-
-def _decompress(data: bytes, path: Path) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} is no whole .gz file: {error}") from None
 
 
 def _rows(text: str) -> list[Any]:
@@ -82,9 +84,7 @@ def _rows(text: str) -> list[Any]:
         return [
             _row(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()
         ]
-    if isinstance(whole, list) and not _is_messages(whole):
-        return whole
-    return [whole]
+    return whole if isinstance(whole, list) and not _is_messages(whole) else [whole]
 
 
 def _row(line: str, number: int) -> Any:
@@ -95,30 +95,23 @@ def _row(line: str, number: int) -> Any:
 
 
 def _is_messages(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _has(value[0], "role")
-
-
-def _has(value: Any, key: str) -> bool:
-    return isinstance(value, dict) and key in value
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and "role" in first
 
 
 def _conversation(row: Any, number: int) -> RecordedConversation:
-    if _has(row, "messages"):
-        recorded, name, tools = row["messages"], row.get("id"), row.get("tools")
-    else:
-        recorded, name, tools = row, None, None
-    label = str(name) if name else f"conversation {number}"
+    fields: dict[str, Any] = row if isinstance(row, dict) else {"messages": row}
+    recorded, tools = fields.get("messages", ()), fields.get("tools")
+    label = str(fields.get("id") or f"conversation {number}")
     if not _is_messages(recorded):
         raise ValueError(f"{label} (number {number}) is no list of messages with roles.")
     try:
         messages = tuple(to_messages(recorded, label=label))
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{label} is not in OpenAI's chat format: {error}") from None
-    given = tools if isinstance(tools, list) else []
+    schemas = tools if isinstance(tools, list) else []
     return RecordedConversation(
-        name=label,
-        messages=messages,
-        tools=tuple(tool for tool in given if isinstance(tool, dict)),
+        label, messages, tuple(schema for schema in schemas if isinstance(schema, dict))
     )
 
 
@@ -137,7 +130,7 @@ def to_messages(recorded: Sequence[Any], *, label: str = "conversation") -> list
 
 def _message(recorded: Any, key: str, label: str) -> BaseMessage:
     role = recorded.get("role") if isinstance(recorded, dict) else None
-    if role not in {"system", "developer", "user", "assistant", "tool"}:
+    if role not in _MESSAGE_TYPES:
         raise ValueError(f"Message {key} of {label} has the role {role!r}, which is not known.")
     content = recorded.get("content")
     fields: dict[str, Any] = {
@@ -145,47 +138,32 @@ def _message(recorded: Any, key: str, label: str) -> BaseMessage:
         "id": key,
         "name": recorded.get("name") or None,
     }
-    if role in {"system", "developer"}:
-        return SystemMessage(**fields)
-    if role == "user":
-        return HumanMessage(**fields)
     if role == "tool":
-        return ToolMessage(**fields, tool_call_id=str(recorded.get("tool_call_id") or ""))
-    valid, invalid = _calls(recorded.get("tool_calls"), key)
-    return AIMessage(**fields, tool_calls=valid, invalid_tool_calls=invalid)
+        fields["tool_call_id"] = str(recorded.get("tool_call_id") or "")
+    if role == "assistant":
+        calls = [
+            _call(call, f"{key}-call-{place}")
+            for place, call in enumerate(recorded.get("tool_calls") or ())
+        ]
+        fields["tool_calls"] = [call for call in calls if call["type"] == "tool_call"]
+        fields["invalid_tool_calls"] = [call for call in calls if call["type"] != "tool_call"]
+    return _MESSAGE_TYPES[role](**fields)
 
 
-def _calls(calls: Any, key: str) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-    valid: list[ToolCall] = []
-    invalid: list[InvalidToolCall] = []
-    for place, call in enumerate(calls or ()):
-        function = call.get("function") or {}
-        call_id = str(call.get("id") or f"{key}-call-{place}")
-        name = str(function.get("name") or "")
-        arguments = _arguments(function.get("arguments"))
-        if arguments is None or not name:
-            raw = function.get("arguments")
-            invalid.append(
-                InvalidToolCall(
-                    name=name,
-                    args=raw if isinstance(raw, str) else json.dumps(raw),
-                    id=call_id,
-                    error="The recorded arguments are not a JSON object.",
-                    type="invalid_tool_call",
-                )
-            )
-        else:
-            valid.append(ToolCall(name=name, args=dict(arguments), id=call_id, type="tool_call"))
-    return valid, invalid
-
-
-def _arguments(raw: Any) -> Mapping[str, Any] | None:
-    """Return a call's arguments; None where the model wrote no JSON object."""
-    if isinstance(raw, str) and raw.strip():
-        try:
-            raw = json.loads(raw)
-        except (json.JSONDecodeError, RecursionError):
-            return None
-    elif not raw:
-        return {}
-    return raw if isinstance(raw, dict) else None
+def _call(recorded: Any, key: str) -> dict[str, Any]:
+    """Return a tool call; an invalid one where the model wrote no JSON object."""
+    function = recorded.get("function") or {}
+    raw = function.get("arguments")
+    call = {"name": str(function.get("name") or ""), "id": str(recorded.get("id") or key)}
+    try:
+        arguments = json.loads(raw) if isinstance(raw, str) and raw.strip() else raw or {}
+    except (json.JSONDecodeError, RecursionError):
+        arguments = None
+    if call["name"] and isinstance(arguments, dict):
+        return {**call, "args": arguments, "type": "tool_call"}
+    return {
+        **call,
+        "args": raw if isinstance(raw, str) else json.dumps(raw),
+        "error": "The recorded arguments are not a JSON object.",
+        "type": "invalid_tool_call",
+    }

@@ -12,9 +12,7 @@ from langchain_tokenmem.cli.reference_counter import PER_MESSAGE, ReferenceCount
 
 def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
     """Return whether `after` begins, byte for byte, with all of `before`."""
-    return len(before) <= len(after) and all(
-        wire_text(old) == wire_text(new) for old, new in zip(before, after, strict=False)
-    )
+    return [*map(wire_text, before)] == [*map(wire_text, after[: len(before)])]
 
 
 def shared_tokens(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -35,14 +37,7 @@ class ReferenceCounter:
     """
 
     def __init__(self, text_tokens: Callable[[str], int]) -> None:
-        self._text_tokens = text_tokens
-        self._known: dict[str, int] = {}
-
-    def text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        if text not in self._known:
-            self._known[text] = self._text_tokens(text) if text else 0
-        return self._known[text]
+        self.text = cache(text_tokens)
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of a message: its frame, its text, its tool calls.
@@ -68,18 +63,19 @@ class ReferenceCounter:
 
     def _tool(self, tool: Mapping[str, Any]) -> int:
         function = tool.get("function", tool)
-        described = str(function.get("description") or "").removesuffix(".")
-        total = _FUNCTION + self.text(f"{function.get('name')}:{described}")
+        total = _FUNCTION + self.text(f"{function.get('name')}:{_description(function)}")
         properties = (function.get("parameters") or {}).get("properties") or {}
         if properties:
             total += _PROPERTIES
         for name, schema in properties.items():
-            meant = str(schema.get("description") or "").removesuffix(".")
-            total += _PROPERTY + self.text(f"{name}:{schema.get('type')}:{meant}")
-            options = schema.get("enum") or ()
-            total += _ENUM if options else 0
-            total += sum(_ENUM_ITEM + self.text(str(option)) for option in options)
+            total += _PROPERTY + self.text(f"{name}:{schema.get('type')}:{_description(schema)}")
+            if options := schema.get("enum"):
+                total += _ENUM + sum(_ENUM_ITEM + self.text(str(option)) for option in options)
         return total
+
+
+def _description(schema: Mapping[str, Any]) -> str:
+    return str(schema.get("description") or "").removesuffix(".")
 
 
 def text_of(message: BaseMessage) -> str:
@@ -89,14 +85,9 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(filter(None, map(_text_of_block, message.content)))
 
 
-def _text_of_block(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, dict):
-        for key in ("text", "thinking", "reasoning"):
-            if isinstance(block.get(key), str):
-                return str(block[key])
-    return ""
+def _text_of_block(block: str | dict[Any, Any]) -> str:
+    texts = [block] if isinstance(block, str) else map(block.get, ("text", "thinking", "reasoning"))
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
@@ -128,17 +119,13 @@ def reference_counter(model: str | None = None) -> ReferenceCounter:
     Raises:
         ConfigurationError: When no vocabulary is on this machine: an estimate checks nothing.
     """
-    encoding = find_encoding(_vocabulary_of(model)) or find_encoding(_DEFAULT)
+    name = _DEFAULT
+    with suppress(KeyError):
+        name = encoding_name_for_model(model or "")
+    encoding = find_encoding(name) or find_encoding(_DEFAULT)
     if encoding is None:
         raise ConfigurationError(
             "Replay counts every request exactly and finds no token ranks here: "
             "pip install 'langchain-tokenmem[offline]'"
         )
     return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))
-
-
-def _vocabulary_of(model: str | None) -> str:
-    try:
-        return encoding_name_for_model(model) if model else _DEFAULT
-    except KeyError:
-        return _DEFAULT

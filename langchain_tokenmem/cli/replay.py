@@ -21,7 +21,7 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import Cut, MemoryState, new_state
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class CallReport:
         cached: Tokens at the request's beginning that the former request began with, too.
         cacheable: The same, if everything had been sent every time.
         keeps_prefix: Whether the request begins with all of the former one.
-        declared: Whether the memory said, by its state, that earlier bytes would change.
+        declared: Whether the memory's state says that bytes sent before have changed.
         compacted: Whether messages were shortened before this call.
         summarized: Whether the running summary was written before this call.
         fill: Tokens, as a share of the window, that the summary of this call started from.
         seconds: The memory's own time, compacting and viewing.
-        faults: What the audit found.
-        warnings: What the memory itself warned of.
+        faults: Faults that the audit found.
+        warnings: Warnings of the memory itself.
     """
 
     place: int
@@ -66,16 +66,16 @@ class ConversationReport:
     """One conversation, played from its beginning to its end.
 
     Attributes:
-        name: Which one.
+        name: Name of the conversation.
         messages: How many messages the recording has.
         window: Tokens that a request may have, answer included.
         calls: Every model call, in order.
         verbatim: Messages of the recording that the last request holds unchanged.
-        shown: Messages of the recording that were said before the last request.
-        new_tokens: Tokens of everything that was said, counted once.
+        shown: Messages of the recording before the last request.
+        new_tokens: Tokens of all messages before the last request, counted once.
         allowance: Changes of the prefix that the promise allows.
         fixed_tokens: Tokens of system messages and tools, which no memory can shrink.
-        budget_exceeded: What the memory said when the fixed parts exceeded its limit.
+        budget_exceeded: The memory's error where the fixed parts exceeded its limit.
     """
 
     name: str
@@ -107,25 +107,6 @@ def _faults_of(call: CallReport) -> list[str]:
     return [*call.faults, *([over] if call.tokens > call.limit else [])]
 
 
-@dataclass(frozen=True)
-class _ReplaySetup:
-    """Parts that stay the same through one conversation."""
-
-    memory: TokenMemory
-    counter: ReferenceCounter
-    tools: Sequence[Mapping[str, Any]]
-
-
-@dataclass
-class _ReplayState:
-    """Values that are carried from one call to the next."""
-
-    state: MemoryState = field(default_factory=new_state)
-    request: Sequence[BaseMessage] = ()
-    history: Sequence[BaseMessage] = ()
-    calls: list[CallReport] = field(default_factory=list)
-
-
 def replay_conversation(
     messages: Sequence[BaseMessage],
     *,
@@ -140,40 +121,42 @@ def replay_conversation(
         messages: The recording, with ids, oldest first.
         memory: The memory under test.
         counter: Counts the requests outside of the memory; give the same one again to spare it
-            texts that it knows. Default: an exact one for the budget's model.
+            texts that it has counted. Default: an exact one for the budget's model.
         tools: Tool schemas in every request.
         name: Name of the conversation in the report.
 
     Returns:
         Every call, measured. Of a conversation whose fixed parts exceed the limit, the calls
-        before that and what the memory said.
+        before that and the memory's error.
     """
-    counter = counter or reference_counter(memory.budget.model)
-    measured = _ReplaySetup(memory, counter, tuple(tools or ()))
-    played = _ReplayState()
-    refused: str | None = None
+    budget = memory.budget
+    replay = _Replay(memory, counter or reference_counter(budget.model), tuple(tools or ()))
+    budget_exceeded: str | None = None
     try:
         for place, message in enumerate(messages):
-            if isinstance(message, AIMessage) and _has_conversation(messages[:place]):
-                _play_call(played, messages[:place], measured)
+            before = messages[:place]
+            if isinstance(message, AIMessage) and not all(map(_is_system, before)):
+                replay.call(before)
     except BudgetExceededError as error:
-        refused = str(error)
-    budget = memory.budget
-    new = counter.messages(played.history)
-    verbatim = {wire_text(message) for message in played.request}
-    system = (message for message in messages if isinstance(message, SystemMessage))
+        budget_exceeded = str(error)
+    new = replay.counter.messages(replay.history)
+    sent = {wire_text(message) for message in replay.request}
     return ConversationReport(
         name=name,
         messages=len(messages),
         window=budget.context_window,
-        calls=tuple(played.calls),
-        verbatim=sum(wire_text(message) in verbatim for message in played.history),
-        shown=len(played.history),
+        calls=tuple(replay.calls),
+        verbatim=sum(wire_text(message) in sent for message in replay.history),
+        shown=len(replay.history),
         new_tokens=new,
         allowance=allowance(new, budget),
-        fixed_tokens=counter.request(system, tools or ()),
-        budget_exceeded=refused,
+        fixed_tokens=replay.counter.request(filter(_is_system, messages), replay.tools),
+        budget_exceeded=budget_exceeded,
     )
+
+
+def _is_system(message: BaseMessage) -> bool:
+    return isinstance(message, SystemMessage)
 
 
 def allowance(new_tokens: int, budget: TokenBudget) -> float:
@@ -186,72 +169,57 @@ def allowance(new_tokens: int, budget: TokenBudget) -> float:
     return 1 + new_tokens / (0.5 * room)
 
 
-def _has_conversation(history: Sequence[BaseMessage]) -> bool:
-    return any(not isinstance(message, SystemMessage) for message in history)
+@dataclass
+class _Replay:
+    """A conversation that is being played, with the values carried from one call to the next."""
 
+    memory: TokenMemory
+    counter: ReferenceCounter
+    tools: Sequence[Mapping[str, Any]]
+    state: MemoryState = field(default_factory=new_state)
+    request: Sequence[BaseMessage] = ()
+    history: Sequence[BaseMessage] = ()
+    calls: list[CallReport] = field(default_factory=list)
 
-def _play_call(
-    played: _ReplayState, history: Sequence[BaseMessage], measured: _ReplaySetup
-) -> None:
-    memory, counter, tools = measured.memory, measured.counter, measured.tools
-    former = played.state
-    given: RequestOptions = {"tools": list(tools)} if tools else {}
-    started = time.perf_counter()
-    state = memory.compact(history, former, **given)
-    view = memory.view(history, state, **given)
-    seconds = time.perf_counter() - started
-    request = view.messages
-    outside = counter.tools(tools)
-    summarized = state["summary"] != former["summary"]
-    call = CallReport(
-        place=len(history),
-        tokens=counter.request(request, tools),
-        limit=view.usage.max_tokens,
-        whole=counter.request(history, tools),
-        cached=_with_tools(shared_tokens(played.request, request, counter), outside),
-        cacheable=_with_tools(counter.messages(played.history), outside),
-        keeps_prefix=is_prefix(played.request, request),
-        declared=state is not former and _changes_sent_bytes(former, state, played.history),
-        compacted=any(former["cuts"].get(key) != cut for key, cut in state["cuts"].items()),
-        summarized=summarized,
-        fill=_fill(history, former, state, measured) if summarized else None,
-        seconds=seconds,
-        faults=tuple(audit(history, request)),
-        warnings=tuple(view.warnings),
-    )
-    played.calls.append(call)
-    played.state, played.request, played.history = state, request, history
+    def call(self, history: Sequence[BaseMessage]) -> None:
+        """Ask the memory for the request of one model call, and measure it."""
+        counter, tools, former = self.counter, self.tools, self.state
+        options: RequestOptions = {"tools": list(tools)} if tools else {}
+        started = time.perf_counter()
+        state = self.memory.compact(history, former, **options)
+        view = self.memory.view(history, state, **options)
+        seconds = time.perf_counter() - started
+        summarized = state["summary"] != former["summary"]
+        old, new = former["cuts"], state["cuts"]
+        changed_cuts = {key for key in old | new if old.get(key) != new.get(key)}
+        call = CallReport(
+            place=len(history),
+            tokens=counter.request(view.messages, tools),
+            limit=view.usage.max_tokens,
+            whole=counter.request(history, tools),
+            cached=self._with_tools(shared_tokens(self.request, view.messages, counter)),
+            cacheable=self._with_tools(counter.messages(self.history)),
+            keeps_prefix=is_prefix(self.request, view.messages),
+            declared=summarized or any(message.id in changed_cuts for message in self.history),
+            compacted=not changed_cuts.isdisjoint(new),
+            summarized=summarized,
+            fill=self._fill(history, old | new) if summarized and not former["summary"] else None,
+            seconds=seconds,
+            faults=tuple(audit(history, view.messages)),
+            warnings=tuple(view.warnings),
+        )
+        self.calls.append(call)
+        self.state, self.request, self.history = state, view.messages, history
 
+    def _with_tools(self, tokens: int) -> int:
+        """Tool schemas stand before everything else: cached as soon as anything is."""
+        return tokens + self.counter.tools(self.tools) if tokens else 0
 
-def _with_tools(tokens: int, tools: int) -> int:
-    """Tool schemas stand before everything else: cached as soon as anything is."""
-    return tokens + tools if tokens else 0
+    def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[Any, Cut]) -> float:
+        """Return how full the window would have been without the conversation's first summary.
 
-
-def _changes_sent_bytes(
-    former: MemoryState, state: MemoryState, shown: Sequence[BaseMessage]
-) -> bool:
-    """Return whether a change of the state changes bytes that were already sent."""
-    if former["summary"] != state["summary"]:
-        return True
-    old, new = former["cuts"], state["cuts"]
-    return any(old.get(message.id or "") != new.get(message.id or "") for message in shown)
-
-
-def _fill(
-    history: Sequence[BaseMessage],
-    former: MemoryState,
-    state: MemoryState,
-    measured: _ReplaySetup,
-) -> float | None:
-    """Return how full the window would have been without the conversation's first summary.
-
-    The request as it stood after the cheap step: everything said, with the cuts that were made
-    by then; a later summary starts from an earlier one, and that is not asked here.
-    """
-    if former["summary"] is not None:
-        return None
-    cuts = {**former["cuts"], **state["cuts"]}
-    shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
-    tokens = measured.counter.request(shown, measured.tools)
-    return tokens / measured.memory.budget.context_window
+        The request as it stood after the cheap step: all messages, with the cuts that were made by
+        then. A later summary starts from an earlier one, and that is not asked here.
+        """
+        shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
+        return self.counter.request(shown, self.tools) / self.memory.budget.context_window

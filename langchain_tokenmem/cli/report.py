@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from langchain_tokenmem.cli.replay import CallReport, ConversationReport
+from langchain_tokenmem.cli.replay import ConversationReport
 from langchain_tokenmem.core.budget import TokenBudget
 
 
@@ -29,7 +29,7 @@ class ReplayTotals:
         compactions: Calls before which messages were shortened.
         summaries: Calls before which the running summary was written.
         verbatim: Messages that stood unchanged in the last requests.
-        shown: Messages said before the last requests.
+        shown: Messages before the last requests.
         sent: Tokens of all requests.
         whole: Tokens of all requests if everything had been sent.
         pairs: Requests that followed another one without a declared change of the prefix.
@@ -129,6 +129,12 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
 def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]]:
     window = budget.context_window
     refused = f"{found.refused} more: fixed parts over the limit" if found.refused else ""
+    fill = (
+        f"the first ones at {100 * found.fill:.0f} % of the window (median; "
+        f"asked {100 * budget.summarize_at:.0f} %)"
+        if found.fill is not None
+        else ""
+    )
     return [
         ("conversations", f"{found.conversations:,}", refused),
         ("model calls", f"{found.calls:,}", ""),
@@ -141,7 +147,7 @@ def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]
         ),
         ("illegal requests", _zero(found.illegal), "pairing, order, ids, newest and first request"),
         ("compactions", f"{found.compactions:,}", "messages shortened, no model call"),
-        ("summaries", f"{found.summaries:,}", _fill_remark(found, budget)),
+        ("summaries", f"{found.summaries:,}", fill),
         ("kept verbatim", f"{found.verbatim:,}", f"of {found.shown:,} messages, at the end"),
         (
             "tokens saved",
@@ -194,21 +200,10 @@ def conversation_table(reports: Sequence[ConversationReport]) -> Table:
 def as_json(report: ConversationReport) -> dict[str, Any]:
     """Return a conversation's report as plain JSON: its totals, its calls, its faults."""
     return {
-        "name": report.name,
-        "messages": report.messages,
-        "window": report.window,
-        "allowance": round(report.allowance, 3),
-        "fixed_tokens": report.fixed_tokens,
-        "new_tokens": report.new_tokens,
-        "budget_exceeded": report.budget_exceeded,
+        **dataclasses.asdict(report),
         "faults": report.faults,
         "totals": dataclasses.asdict(totals([report])),
-        "calls": [_call_as_json(call) for call in report.calls],
     }
-
-
-def _call_as_json(call: CallReport) -> dict[str, Any]:
-    return {**dataclasses.asdict(call), "seconds": round(call.seconds, 6)}
 
 
 def _share(part: float, whole: float) -> str:
@@ -218,10 +213,3 @@ def _share(part: float, whole: float) -> str:
 def _zero(count: int) -> str:
     """Return a count that has to be zero, coloured by whether it is."""
     return f"[red]{count:,}[/red]" if count else "[green]0[/green]"
-
-
-def _fill_remark(found: ReplayTotals, budget: TokenBudget) -> str:
-    if found.fill is None:
-        return ""
-    asked = 100 * budget.summarize_at
-    return f"the first ones at {100 * found.fill:.0f} % of the window (median; asked {asked:.0f} %)"

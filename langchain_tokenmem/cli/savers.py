@@ -1,4 +1,4 @@
-"""Checkpointers opened by the URL that a command names."""
+"""Opens the checkpointers that a command names by URL."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def as_url(given: str) -> Any:
     return given if "://" in given else of_file(given)
 
 
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None for any other one."""
+    address = parsed(as_url(url))
+    name = address.database if address.get_backend_name() == "sqlite" else None
+    return None if not name or "uri" in address.query or name == ":memory:" else Path(name)
+
+
 @contextmanager
 def our_saver(
     url: str, *, key_env: str | None = None, allow: Sequence[str] = (), is_new: bool = False
@@ -34,22 +41,23 @@ def our_saver(
     Raises:
         ConfigurationError: When one of them cannot be.
     """
-    key = None
-    if key_env is not None:
-        key = os.environ.get(key_env)
-        if not key:
-            raise ConfigurationError(f"The environment variable {key_env} is not set.")
-    address = parsed(as_url(url))
-    file = address.database if address.get_backend_name() == "sqlite" else None
-    is_uri = "uri" in address.query or file == ":memory:"
-    if file and not (is_new or is_uri or Path(file).is_file()):
-        raise ConfigurationError(f"There is no file {file}.")
+    key = None if key_env is None else os.environ.get(key_env)
+    if key_env is not None and not key:
+        raise ConfigurationError(f"The environment variable {key_env} is not set.")
+    if not is_new:
+        _check_file(url)
     with TranscriptStore(as_url(url)) as store:
         saver: Any = TokenMemorySaver(store, key=key)
-        yield saver.with_allowlist([_named(one) for one in allow]) if allow else saver
+        yield saver.with_allowlist([_type_name(one) for one in allow]) if allow else saver
 
 
-def _named(given: str) -> tuple[str, str]:
+def _check_file(url: str) -> None:
+    file = sqlite_file(url)
+    if file is not None and not file.is_file():
+        raise ConfigurationError(f"There is no file {file}.")
+
+
+def _type_name(given: str) -> tuple[str, str]:
     module, _, name = given.partition(":")
     if not module or not name:
         raise ConfigurationError(
@@ -62,7 +70,7 @@ def _named(given: str) -> tuple[str, str]:
 def source_saver(
     url: str,
     *,
-    ours: bool | None,
+    is_ours: bool | None,
     target: TokenMemorySaver,
     key_env: str | None = None,
     allow: Sequence[str] = (),
@@ -71,7 +79,7 @@ def source_saver(
 
     Args:
         url: URL of a database, or the path of a SQLite file.
-        ours: Whether it is a store of this package; None to look into it. Where both are in one
+        is_ours: Whether it is a store of this package; None to look into it. Where both are in one
             database, LangGraph's own is meant.
         target: Where the copy goes; values are read as strictly as it reads them.
         key_env: Name of the environment variable that holds the key of a store of this package.
@@ -80,15 +88,15 @@ def source_saver(
     Raises:
         ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
     """
-    if ours:
-        with our_saver(url, key_env=key_env, allow=allow) as saver:
-            yield saver
-        return
-    with langgraph_saver(url, target.serde) as found:
-        if found is not None:
-            yield found
-            return
-    if ours is False:
-        raise ConfigurationError("There are no tables of a LangGraph checkpointer in the source.")
+    if not is_ours:
+        _check_file(url)
+        with langgraph_saver(parsed(as_url(url)), target.serde) as found:
+            if found is not None:
+                yield found
+                return
+        if is_ours is False:
+            raise ConfigurationError(
+                "There are no tables of a LangGraph checkpointer in the source."
+            )
     with our_saver(url, key_env=key_env, allow=allow) as saver:
         yield saver

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
 
 from langchain_tokenmem.adapters.checkpoints.config import NamedId
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.adapters.migration.comparison import (
     WRITES,
+    changed_channels,
     difference,
-    digest_of,
-    has_writes_of,
+    missing_writes,
     parent_of,
     would_lose_writes,
 )
-from langchain_tokenmem.adapters.migration.other_savers import (
-    CheckpointKey,
-    checkpoints_of,
-    task_paths,
-)
+from langchain_tokenmem.adapters.migration.errors import reading_source
+from langchain_tokenmem.adapters.migration.other_savers import checkpoints_of, task_paths
 from langchain_tokenmem.adapters.migration.source import (
     config_at,
-    errors_at,
     head_of,
     keys_in_order,
     read_checkpoint,
@@ -59,12 +55,6 @@ class MigrationReport:
     skipped: tuple[str, ...] = ()
 
 
-class _Copied(NamedTuple):
-    config: RunnableConfig
-    versions: Mapping[str, Any]
-    digests: Mapping[str, bytes | None]
-
-
 def migrate_checkpoints(
     source: BaseCheckpointSaver[Any],
     target: BaseCheckpointSaver[Any],
@@ -84,7 +74,7 @@ def migrate_checkpoints(
         source: Any LangGraph checkpointer.
         target: Where to, such as a `TokenMemorySaver` with `on_conflict="branch"`.
         threads: Which threads; default: all of them.
-        progress: Told after each checkpoint.
+        progress: Called after each checkpoint.
 
     Returns:
         How much was copied.
@@ -103,162 +93,123 @@ def migrate_checkpoints(
         MigrationReport(threads=0, copied=0, known=0, writes=0, skipped=())
     """
     wanted, skipped = threads_of(source, target) if threads is None else ([*threads], [])
-    report = MigrationReport(0, 0, 0, 0, tuple(skipped))
+    total = Counter(threads=0, copied=0, known=0, writes=0)
     for thread in wanted:
-        done = _migrated(source, target, thread, progress)
-        if not done.threads and threads is not None:
+        done = _copy_thread(source, target, thread, progress)
+        if not done and threads is not None:
             raise ConfigurationError(
                 f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
             )
-        report = MigrationReport(
-            report.threads + done.threads,
-            report.copied + done.copied,
-            report.known + done.known,
-            report.writes + done.writes,
-            report.skipped,
-        )
-    return report
+        total.update(done)
+    return MigrationReport(**total, skipped=tuple(skipped))
 
 
-def _migrated(
+def _copy_thread(
     source: BaseCheckpointSaver[Any],
     target: BaseCheckpointSaver[Any],
     thread: str,
     progress: Progress | None,
-) -> MigrationReport:
-    """Copy a thread; where the source has none of this name nothing is done."""
+) -> Counter[str]:
+    """Copy a thread; where the source has none of this name nothing is done and counted."""
     begun = checkpoints_of(target, thread)
     keys = keys_in_order(source, thread)
-    more = {key.namespace for key in begun.keys() - set(keys)}
-    namespaces = dict.fromkeys(key.namespace for key in keys)
-    if keys and isinstance(source, ThreadSaver) and isinstance(target, ThreadSaver):
+    if not keys:
+        return Counter()
+    continued = {key.namespace for key in begun.keys() - {*keys}}
+    namespaces = {key.namespace for key in keys}
+    if isinstance(source, ThreadSaver) and isinstance(target, ThreadSaver):
         copy_transcripts(source, target, thread, namespaces)
     copied = writes = 0
-    there: dict[CheckpointKey, _Copied] = {}
     for done, key in enumerate(keys, start=1):
         found = read_checkpoint(source, thread, key)
-        copy = None
-        if key in begun:
-            copy = _already_there(target, found, thread, key, has_more=key.namespace in more)
-        digests = _digests(found)
-        if copy is None:
-            _write(target, found, _paths(source, found, thread, key), there, digests)
-            copy = _verified(target, found, thread, key)
+        where = f"Thread {thread!r}, checkpoint {key.checkpoint_id}"
+        config = config_at(thread, *key)
+        copy = target.get_tuple(config) if key in begun else None
+        if copy is None or _is_behind(
+            copy, found, target, where, is_continued=key.namespace in continued
+        ):
+            with reading_source(where):
+                paths = task_paths(source, found)
+            _copy_checkpoint(target, found, thread, key.namespace, paths)
+            copy = target.get_tuple(config)
+            different = "everything" if copy is None else difference(found, copy, target.serde)
+            if different is not None:
+                raise StoreError(
+                    f"{where}: the target does not give back what it was given ({different} "
+                    f"differ). Nothing was deleted anywhere; please report it."
+                )
             copied += 1
             writes += len(found.pending_writes or ())
-        there[key] = _Copied(copy.config, found.checkpoint["channel_versions"], digests)
         if progress is not None:
             progress(thread, done, len(keys))
-    for namespace in namespaces.keys() - more:
+    for namespace in namespaces - continued:
         _check_head(source, target, thread, namespace)
-    return MigrationReport(int(bool(keys)), copied, len(keys) - copied, writes)
+    return Counter(threads=1, copied=copied, known=len(keys) - copied, writes=writes)
 
 
-def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
-    """Return what names the values of the channels, which may change under one version."""
-    return {name: digest_of(value) for name, value in found.checkpoint["channel_values"].items()}
+def _is_behind(
+    copy: CheckpointTuple,
+    found: CheckpointTuple,
+    target: BaseCheckpointSaver[Any],
+    where: str,
+    *,
+    is_continued: bool,
+) -> bool:
+    """Return whether the target has a checkpoint without all of its pending writes."""
+    different = difference(found, copy, target.serde)
+    if different not in {None, WRITES}:
+        raise StoreError(
+            f"{where}: the target has another one under this name ({different} differ). Migrate "
+            f"into an empty store, or delete the thread there."
+        )
+    if different is None or not missing_writes(found, copy, target.serde):
+        return False
+    if is_continued or would_lose_writes(found, copy, target.serde):
+        raise StoreError(
+            f"{where}: the target has gone on from it ({different} differ). Delete the thread "
+            f"there, or leave it out: name the others with --thread."
+        )
+    return True
 
 
-def _paths(
-    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
-) -> dict[str, str]:
-    with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
-        return task_paths(source, found)
-
-
-def _write(
+def _copy_checkpoint(
     target: BaseCheckpointSaver[Any],
     found: CheckpointTuple,
+    thread: str,
+    namespace: str,
     paths: Mapping[str, str],
-    there: Mapping[CheckpointKey, _Copied],
-    digests: Mapping[str, bytes | None],
 ) -> None:
-    named = found.config["configurable"]
-    config = config_at(named["thread_id"], named.get("checkpoint_ns", ""))
-    names = config["configurable"]
-    owner = found.metadata.get("user_id")
-    if isinstance(owner, str):
-        names["user_id"] = owner
-    before: _Copied | None = None
-    parent = parent_of(found)
-    if parent is not None:
-        before = there.get(CheckpointKey(names["checkpoint_ns"], parent))
+    """Put a checkpoint with its pending writes."""
+    before = None
+    config = config_at(thread, namespace)
+    if (parent := parent_of(found)) is not None:
         # A name that was given, not merely found at the head, says that a branch there is meant.
-        name = NamedId(parent) if before is None else before.config["configurable"]["checkpoint_id"]
-        names["checkpoint_id"] = name
+        config = config_at(thread, namespace, NamedId(parent))
+        before = target.get_tuple(config)
+    if isinstance(owner := found.metadata.get("user_id"), str):
+        config["configurable"]["user_id"] = owner
     # What a step has written: the parent's copy stands for everything else.
-    changed = {
-        name: version
-        for name, version in found.checkpoint["channel_versions"].items()
-        if before is None
-        or (digest := digests.get(name)) is None
-        or before.versions.get(name) != version
-        or before.digests.get(name) != digest
-    }
+    changed = changed_channels(before, found, target.serde)
     stored = target.put(config, found.checkpoint, found.metadata, changed)
     for task, group in groupby(found.pending_writes or (), key=lambda write: write[0]):
         pairs = [(channel, value) for _, channel, value in group]
         # Apart, so that results keep their numbers: a task that runs again skips those it has.
         special = [pair for pair in pairs if pair[0] in WRITES_IDX_MAP]
         results = [pair for pair in pairs if pair[0] not in WRITES_IDX_MAP]
-        for some in filter(None, (special, results)):
-            target.put_writes(stored, some, task, paths.get(task, ""))
-
-
-def _already_there(
-    target: BaseCheckpointSaver[Any],
-    found: CheckpointTuple,
-    thread: str,
-    key: CheckpointKey,
-    *,
-    has_more: bool,
-) -> CheckpointTuple | None:
-    """Return a checkpoint that the target has already, whole; without its writes it is not."""
-    there = target.get_tuple(config_at(thread, *key))
-    if there is None:
-        return None
-    different = difference(found, there, target.serde)
-    if different is None or (different == WRITES and has_writes_of(found, there)):
-        return there
-    where = f"Thread {thread!r}, checkpoint {key.checkpoint_id}"
-    if different != WRITES:
-        raise StoreError(
-            f"{where}: the target has another one under this name ({different} differ). Migrate "
-            f"into an empty store, or delete the thread there."
-        )
-    if has_more or would_lose_writes(found, there):
-        raise StoreError(
-            f"{where}: the target has gone on from it ({different} differ). Delete the thread "
-            f"there, or leave it out: name the others with --thread."
-        )
-    return None
-
-
-def _verified(
-    target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
-) -> CheckpointTuple:
-    """Return the copy as it is read back, which must be the same."""
-    there = target.get_tuple(config_at(thread, *key))
-    different = "everything" if there is None else difference(found, there, target.serde)
-    if there is None or different is not None:
-        raise StoreError(
-            f"Thread {thread!r}, checkpoint {key.checkpoint_id}: the target does not give back "
-            f"what it was given ({different} differ). Nothing was deleted anywhere; please report "
-            f"it."
-        )
-    return there
+        for batch in filter(None, (special, results)):
+            target.put_writes(stored, batch, task, paths.get(task, ""))
 
 
 def _check_head(
     source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any], thread: str, namespace: str
 ) -> None:
     """Make sure that a run goes on from the same checkpoint in both."""
-    with errors_at(f"Thread {thread!r}: its newest checkpoint"):
-        right = head_of(source, thread, namespace)
-    copied = head_of(target, thread, namespace)
-    if right != copied:
+    with reading_source(f"Thread {thread!r}: its newest checkpoint"):
+        expected = head_of(source, thread, namespace)
+    actual = head_of(target, thread, namespace)
+    if actual != expected:
         raise StoreError(
             f"Thread {thread!r}, namespace {namespace!r}: all checkpoints were copied, but a run "
-            f"would go on from {copied} there and from {right} in the source. Name the checkpoint "
-            f"in the config of the next run; please report it."
+            f"would go on from {actual} there and from {expected} in the source. Name the "
+            f"checkpoint in the config of the next run; please report it."
         )

@@ -24,20 +24,18 @@ def copy_transcripts(
         ScopeError: When a session belongs to another user there.
         CorruptStoreError: When a transcript of the source is damaged.
     """
+    # What the savers themselves read and write with.
+    reads, writes = source._checkpoints, target._checkpoints  # noqa: SLF001
     for session_id in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
-        _copy_session(source, target, session_id)
-
-
-def _copy_session(source: ThreadSaver, target: ThreadSaver, session_id: str) -> None:
-    about = f"Session {session_id!r}"
-    there, here = source._checkpoints, target._checkpoints  # noqa: SLF001  # what savers read with
-    with there.database.reading(about) as connection:
-        session = find(connection, session_id, None)
-        if session is None:
-            return
-        said = read_from(connection, session, session.first_seq) if here.codec.is_plain else []
-    here.index.make_ready()
-    with here.database.writing(about) as connection:
-        copy = find_or_make(connection, session_id, session.user_id)
-        append_rows(connection, here.index, copy, said)
-    here.index.tell(Change("added"))
+        about = f"Session {session_id!r}"
+        with reads.database.reading(about) as connection:
+            session = find(connection, session_id, None)
+            if session is None:
+                continue
+            is_plain = writes.codec.is_plain
+            rows = read_from(connection, session, session.first_seq) if is_plain else []
+        writes.index.make_ready()
+        with writes.database.writing(about) as connection:
+            copy = find_or_make(connection, session_id, session.user_id)
+            append_rows(connection, writes.index, copy, rows)
+        writes.index.tell(Change("added"))

@@ -1,0 +1,40 @@
+"""Options, progress bar and error line that the commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+AllowedTypes = Annotated[
+    list[str] | None,
+    typer.Option("--allow", help="Type that the state may hold, as module:Class."),
+]
+
+
+@contextmanager
+def exit_on_error(command: str, *errors: type[Exception]) -> Iterator[None]:
+    """Print an error of these types in one line, and leave with 2."""
+    try:
+        yield
+    except errors as error:
+        text = f"tokenmem {command}: {error}"
+        Console(stderr=True).print(text, style="red", markup=False)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar; what it gives is called with a description, steps done, and steps in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), transient=True) as progress:
+        task = progress.add_task("")
+
+        def show(description: str, done: int, total: int) -> None:
+            progress.update(task, description=description[:40], completed=done, total=total)
+
+        yield show
