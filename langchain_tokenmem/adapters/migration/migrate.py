@@ -142,7 +142,9 @@ def _migrated(
             copy = _already_there(target, found, thread, key, has_more=key.namespace in more)
         digests = _digests(found)
         if copy is None:
-            _write(target, found, _paths(source, found, thread, key), there, digests)
+            with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
+                paths = task_paths(source, found)
+            _write(target, found, paths, there, digests)
             copy = _verified(target, found, thread, key)
             copied += 1
             writes += len(found.pending_writes or ())
@@ -157,13 +159,6 @@ def _migrated(
 def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
     """Return what names the values of the channels, which may change under one version."""
     return {name: digest_of(value) for name, value in found.checkpoint["channel_values"].items()}
-
-
-def _paths(
-    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
-) -> dict[str, str]:
-    with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
-        return task_paths(source, found)
 
 
 def _write(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-_AT_ONCE = 250
-"""Messages copied before other threads get their turn: less than a millisecond."""
+_AT_ONCE = 500
+"""Messages copied before other threads get their turn: about a millisecond."""
 
 _IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes})
 _EMPTY: dict[type, Any] = {list: [], dict: {}}
