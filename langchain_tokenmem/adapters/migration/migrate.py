@@ -58,6 +58,16 @@ class MigrationReport:
     writes: int
     skipped: tuple[str, ...] = ()
 
+    def plus(self, other: MigrationReport) -> MigrationReport:
+        """Return the sum of two."""
+        return MigrationReport(
+            self.threads + other.threads,
+            self.copied + other.copied,
+            self.known + other.known,
+            self.writes + other.writes,
+            self.skipped + other.skipped,
+        )
+
 
 class _Copied(NamedTuple):
     config: RunnableConfig
@@ -110,13 +120,7 @@ def migrate_checkpoints(
             raise ConfigurationError(
                 f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
             )
-        report = MigrationReport(
-            report.threads + done.threads,
-            report.copied + done.copied,
-            report.known + done.known,
-            report.writes + done.writes,
-            report.skipped,
-        )
+        report = report.plus(done)
     return report
 
 
