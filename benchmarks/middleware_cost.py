@@ -14,11 +14,18 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
-from langchain.agents.middleware import ModelRequest, ModelResponse, SummarizationMiddleware
+from langchain.agents.middleware import (
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+    SummarizationMiddleware,
+)
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
+from langgraph.runtime import Runtime
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
 
@@ -26,7 +33,7 @@ WINDOW = 8_000
 WORDS = "the order number is noted and the customer asks about the delivery on friday morning "
 
 
-def conversation(size: int) -> list[BaseMessage]:
+def conversation(size: int) -> list[AnyMessage]:
     """Return `size` messages of about 0.6 kB."""
     kinds = (HumanMessage, AIMessage)
     return [kinds[n % 2](f"{n}: {WORDS * (4 + 6 * (n % 2))}", id=f"m{n}") for n in range(size)]
@@ -44,14 +51,14 @@ def median(run: Callable[[], object], times: int) -> float:
 
 
 def middleware_call(
-    messages: list[BaseMessage], model: FakeListChatModel, window: int = WINDOW
+    messages: list[AnyMessage], model: FakeListChatModel, window: int = WINDOW
 ) -> Callable[[], object]:
     """Return one call of our middleware, over a state that is compacted as far as is due."""
     memory = TokenMemory(TokenBudget(context_window=window))
     middleware = TokenMemoryMiddleware(memory)
     answer = ModelResponse([AIMessage("ok")])
     state = memory.compact(messages[:-6])
-    held = {"messages": messages, "token_memory": {middleware.name: state}}
+    held: Any = {"messages": messages, "token_memory": {middleware.name: state}}
 
     def call() -> object:
         request = ModelRequest(model=model, messages=messages, state=held)
@@ -60,11 +67,12 @@ def middleware_call(
     return call
 
 
-def peers(messages: list[BaseMessage], model: FakeListChatModel) -> dict[str, Callable[[], object]]:
+def peers(messages: list[AnyMessage], model: FakeListChatModel) -> dict[str, Callable[[], object]]:
     """Return one call of each peer that is installed, its summarization not triggered."""
     own = SummarizationMiddleware(model, trigger=("tokens", 10**9))
+    held: AgentState[Any] = {"messages": messages}
     rows: dict[str, Callable[[], object]] = {
-        "LangChain SummarizationMiddleware": lambda: own.before_model({"messages": messages}, None)
+        "LangChain SummarizationMiddleware": lambda: own.before_model(held, Runtime())
     }
     if importlib.util.find_spec("langmem"):
         from langmem.short_term import SummarizationNode  # noqa: PLC0415
@@ -80,7 +88,7 @@ def peers(messages: list[BaseMessage], model: FakeListChatModel) -> dict[str, Ca
         deep = DeepAgentsMiddleware(
             model, backend=StateBackend(), trigger=("tokens", 10**9), keep=("messages", 20)
         )
-        request = ModelRequest(model=model, messages=messages, state={"messages": messages})
+        request = ModelRequest(model=model, messages=messages, state=held)
         answer = ModelResponse([AIMessage("ok")])
         rows["deepagents SummarizationMiddleware"] = lambda: deep.wrap_model_call(
             request, lambda _: answer

@@ -1,8 +1,8 @@
-"""What recall costs as a history grows: a question by words, and a turn at the history door.
+"""What recall costs as a history grows: a question by words, and a turn of the chat history.
 
 One user talks in sessions of 1,000 messages (Zipf's law, 30,000 words). At two sizes it prints the
-median of a question over everything of the user, and in one long session the median cost of a
-turn at the door: the question is stored, the view read, recall searched for the view, the answer
+median of a question over everything of the user, and in one long session the median cost of a turn
+of the chat history: the question is stored, the view read, recall searched for the view, the answer
 stored. Beside them, in the same run: plain FTS5 over the same messages, insert and question.
 
 Run: python benchmarks/recall_scale.py [--small 1000] [--large 3000]; promised for --large 100000
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from _talk import Talk
@@ -122,7 +123,7 @@ class Bench:
         return TokenMemoryChatHistory("long", memory=self._memory, store=self._long, user_id="u")
 
     def turn(self, number: int) -> None:
-        """Take one turn at the door."""
+        """Take one turn of the chat history."""
         question = HumanMessage(self._talk.question(), id=f"q{self.size}-{number}")
         history = self._history()
         history.add_messages([question])
@@ -136,19 +137,24 @@ class Bench:
         """Measure at the size that it has."""
         questions = [self._talk.question() for _ in range(QUESTIONS)]
         ask = [
-            lambda q=q: self._recall.search(
-                q, session_id="s0", user_id="u", scope="user", max_tokens=1_000
+            partial(
+                self._recall.search,
+                q,
+                session_id="s0",
+                user_id="u",
+                scope="user",
+                max_tokens=1_000,
             )
             for q in questions
         ]
         median_of(ask[:5])  # warms up
-        turns = [lambda number=number: self.turn(number) for number in range(TURNS)]
+        turns = [partial(self.turn, number) for number in range(TURNS)]
         inserts = [
             lambda: self._peer.add([str(self._talk.message(0).content)]) for _ in range(TURNS)
         ]
         return Cost(
             question=median_of(ask),
-            peer_question=median_of([lambda q=q: self._peer.search(q) for q in questions]),
+            peer_question=median_of([partial(self._peer.search, q) for q in questions]),
             turn=median_of(turns),
             peer_insert=median_of(inserts),
         )
@@ -175,7 +181,7 @@ def main() -> None:
             cost = costs[size] = bench.cost()
             print(f"  question over all of a user   {cost.question}")
             print(f"  the same by plain FTS5        {cost.peer_question}")
-            print(f"  turn at the door with recall  {cost.turn}")
+            print(f"  turn of the chat history with recall  {cost.turn}")
             print(f"  a message into plain FTS5     {cost.peer_insert}", flush=True)
         bench.close()
     small, large = costs[options.small], costs[options.large]

@@ -1,4 +1,4 @@
-"""Whether the evidence stands in what the model is sent: LoCoMo through the history door.
+"""Whether the evidence stands in what the model is sent: LoCoMo through the chat history.
 
 Each dialogue is played through `TokenMemoryChatHistory` turn by turn, at a window of 8,000 tokens,
 with recall and the extractive summarizer. Then each question is asked by `with_token_memory`, as
@@ -58,7 +58,7 @@ def dated(dialogue: Dialogue) -> list[BaseMessage]:
 
 
 def play(dialogue: Dialogue, memory: TokenMemory, store: TranscriptStore) -> None:
-    """Let a dialogue happen at the history door: a view after each thing that the human says."""
+    """Let a dialogue happen in the chat history: a view after each thing that the human says."""
     history = TokenMemoryChatHistory(dialogue.name, memory=memory, store=store)
     for message in dated(dialogue):
         history.add_messages([message])
@@ -164,7 +164,7 @@ def main() -> None:
                 kept = trimmed(dialogue, question, budget.limit)
                 theirs.append((question.kind, share_in(question, dialogue, kept)))
             print(line_of(f"  {dialogue.name}", ours[-len(dialogue.questions) :]), flush=True)
-    print(line_of(f"history door, {options.embeddings}", ours))
+    print(line_of(f"chat history, {options.embeddings}", ours))
     print(line_of("trim_messages", theirs))
     print(
         f"promised: {PROMISED[isinstance(model, MiniLM)]} %; requests of "

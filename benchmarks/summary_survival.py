@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=3_000, help="of the pinned conversation")
     parser.add_argument("--writer-window", type=int, default=4_096, help="of the scripted model")
     options = parser.parse_args()
-    writers = {
+    writers: dict[str, Summarizer] = {
         "faithful scripted model": faithful_writer(options.writer_window),
         "extractive": ExtractiveSummarizer(),
     }

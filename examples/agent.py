@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -56,7 +56,8 @@ def main() -> None:
         checkpointer=InMemorySaver(),
     )
     config: Any = {"configurable": {"thread_id": "logs"}, "recursion_limit": 100}
-    for event in agent.stream({"messages": "Is all well?"}, config, stream_mode="custom"):
+    question = HumanMessage("Is all well?")
+    for event in agent.stream({"messages": [question]}, config, stream_mode="custom"):
         print(event["event"], {k: v for k, v in event.items() if k in {"covered", "reason"}})
     held = agent.get_state(config).values
     state = held["token_memory"]["TokenMemoryMiddleware"]

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
-from langchain_tokenmem.cli.conversations import Conversation, load_conversations
-from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.cli.outside import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
 from langchain_tokenmem.cli.report import summary_table, totals
 
@@ -66,9 +66,9 @@ def main() -> int:
     return int(failed)
 
 
-def show_replay(console: Console, conversation: Conversation, memory: TokenMemory) -> bool:
+def show_replay(console: Console, conversation: RecordedConversation, memory: TokenMemory) -> bool:
     """Play the recording and print the numbers; true if a promise was broken."""
-    counter = outside_counter()
+    counter = reference_counter()
     console.rule("[bold]1. A real agent's conversation in a small window")
     everything = counter.messages(conversation.messages)
     turns = sum(isinstance(message, HumanMessage) for message in conversation.messages)
@@ -89,7 +89,7 @@ def show_replay(console: Console, conversation: Conversation, memory: TokenMemor
     return found.failed
 
 
-def remembered(conversation: Conversation, memory: TokenMemory) -> MemoryState | None:
+def remembered(conversation: RecordedConversation, memory: TokenMemory) -> MemoryState | None:
     """Return what the memory holds at the end; this loop is all that an agent has to do."""
     state = None
     for place, message in enumerate(conversation.messages):
@@ -100,7 +100,10 @@ def remembered(conversation: Conversation, memory: TokenMemory) -> MemoryState |
 
 
 def show_questions(
-    console: Console, conversation: Conversation, memory: TokenMemory, state: MemoryState | None
+    console: Console,
+    conversation: RecordedConversation,
+    memory: TokenMemory,
+    state: MemoryState | None,
 ) -> None:
     """Ask for early facts and print where the view, or else the transcript, holds them."""
     console.rule("[bold]2. What was said early is still there")
@@ -162,7 +165,10 @@ def marked(line: str, literal: str) -> Text:
 
 
 def show_view(
-    console: Console, conversation: Conversation, memory: TokenMemory, state: MemoryState | None
+    console: Console,
+    conversation: RecordedConversation,
+    memory: TokenMemory,
+    state: MemoryState | None,
 ) -> None:
     """Print the request of the recording's last call, part by part."""
     newest = max(

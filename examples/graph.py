@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
@@ -40,13 +41,15 @@ def main() -> None:
     config: Any = {"configurable": {"thread_id": "t"}}
     early: Any = None
     for turn in range(TURNS):
-        graph.invoke({"messages": f"Please note order {4_000 + turn}. " * 8}, config)
+        graph.invoke(
+            {"messages": [HumanMessage(f"Please note order {4_000 + turn}. " * 8)]}, config
+        )
         early = graph.get_state(config).config if turn == 1 else early
     state = graph.get_state(config).values
     print(f"{len(state['messages'])} messages in the state, none removed")
     print(f"largest request: {max(sizes):,} tokens, limit {memory.budget.limit:,}")
     print(f"the summary covers {state['memory']['summary']['covered']} messages")
-    fork = graph.invoke({"messages": "What did I order?"}, early)
+    fork = graph.invoke({"messages": [HumanMessage("What did I order?")]}, early)
     print(f"a fork from turn 2 has {len(fork['messages'])} messages and no summary yet")
 
 

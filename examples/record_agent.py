@@ -20,6 +20,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
+    AnyMessage,
     BaseMessage,
     HumanMessage,
     ToolMessage,
@@ -47,7 +48,7 @@ class ScriptedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> ScriptedModel:  # type: ignore[override]
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> ScriptedModel:
         """Return the same model: the script knows the tools already."""
         del tools
         return self
@@ -67,7 +68,9 @@ class ScriptedModel(BaseChatModel):
                 ],
             )
         else:
-            results = [message.text for message in said if isinstance(message, ToolMessage)]
+            results: list[str] = [
+                message.text for message in said if isinstance(message, ToolMessage)
+            ]
             answer = AIMessage(turn.answer(results))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
@@ -148,10 +151,10 @@ def record() -> list[BaseMessage]:
     for one in TOOLS:
         one.handle_tool_error = True
     agent = create_agent(ScriptedModel(turns=TURNS), TOOLS, system_prompt=SYSTEM)
-    said: list[BaseMessage] = []
+    said: list[AnyMessage] = []
     for turn in TURNS:
         said = agent.invoke({"messages": [*said, HumanMessage(turn.ask)]})["messages"]
-    return said
+    return list[BaseMessage](said)
 
 
 def main() -> None:

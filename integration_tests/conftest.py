@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 from postgres import database, server, server_binaries
 
+from tests.golden.options import add_options, golden
+
+__all__ = ["golden"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:

@@ -40,7 +40,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.cli.conversations import Conversation, load_conversations
+from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from tests.providers import CHECKS, RefusedError, StrictModel
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -53,7 +53,7 @@ Requests = list[list[BaseMessage]]
 
 
 @functools.cache
-def conversations() -> list[Conversation]:
+def conversations() -> list[RecordedConversation]:
     return load_conversations(FILE)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.outside import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
-from langchain_tokenmem.cli.report import jobs_failed, totals
-from langchain_tokenmem.cli.scripted import WatchedSummarizer
+from langchain_tokenmem.cli.report import totals
+from tests.summarize.watched import WatchedSummarizer
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FILE = DATA / "transcripts_dev.jsonl.gz"
@@ -39,7 +39,7 @@ def conversations():
 
 @functools.cache
 def counter():
-    return outside_counter()
+    return reference_counter()
 
 
 def played(window, tools=None):
@@ -93,6 +93,6 @@ def test_every_evicted_character_reaches_the_summarizer_and_every_prompt_fits():
     assert (found.over_limit, found.illegal, found.over_allowance) == (0, 0, 0)
     assert len(watched.jobs) > 100
     assert len(watched.jobs) == found.summaries
-    assert not jobs_failed(watched)
+    assert not watched.failed
     assert sum(job.covered for job in watched.jobs) == sum(job.evicted for job in watched.jobs)
     assert max(job.largest for job in watched.jobs) <= 4_000

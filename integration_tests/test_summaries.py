@@ -75,7 +75,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
         while not writer.asked and time.monotonic() < asked_at + 10 * LEASE_S:
             view = history(memory, store).view()
             assert view.left_out == 0
-            memory.jobs.wait()
+            memory.background_summaries.wait()
             refused += not writer.asked
             time.sleep(0.05)
         assert refused > 0

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     )
     from langchain_tokenmem.adapters.retriever import TranscriptRetriever
     from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
-    from langchain_tokenmem.core.explanation import Explanation
     from langchain_tokenmem.core.profiles import LegalityProfile
     from langchain_tokenmem.core.trigger import Trigger
-    from langchain_tokenmem.core.view import View
+    from langchain_tokenmem.core.view import Explanation, View
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -82,7 +81,7 @@ _HOMES = {
     "CompactCallbacks": "events",
     "CompactEvent": "events",
     "CompactNode": "adapters.graphs.nodes",
-    "Explanation": "core.explanation",
+    "Explanation": "core.view",
     "HashingEmbeddings": "recall.vectors.embeddings",
     "LegalityProfile": "core.profiles",
     "LexicalIndex": "recall.lexical.index",

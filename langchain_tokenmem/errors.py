@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""Exception classes of this package, as one tree.
 
 ```
 TokenMemoryError (LangChainException)

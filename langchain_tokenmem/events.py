@@ -1,4 +1,4 @@
-"""What an application can watch: the beginning, the end and the failure of each compaction."""
+"""Callbacks that report the start, the end and the failure of each compaction."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class CompactCallbacks:
         """Called for a summarizer that failed; where a fallback wrote, `on_compact_end` follows."""
 
 
-def tell(
+def notify(
     callbacks: Iterable[CompactCallbacks],
     moment: Literal["start", "end", "error"],
     event: CompactEvent,
 ) -> None:
     """Call every callback; one that raises is logged."""
     for callback in callbacks:
-        _tell(callback, moment, event)
+        _notify_one(callback, moment, event)
 
 
-def _tell(callback: CompactCallbacks, moment: str, event: CompactEvent) -> None:
+def _notify_one(callback: CompactCallbacks, moment: str, event: CompactEvent) -> None:
     try:
         getattr(callback, f"on_compact_{moment}")(event)
     except Exception:  # the application's own code must not break its run

@@ -1,4 +1,4 @@
-"""What the memory remembers between two model calls: plain JSON, with a schema version.
+"""Memory state between two model calls: plain JSON, with a schema version.
 
 A `MemoryState` never holds a message, only ids and numbers over an append-only transcript (and
 the texts that the memory itself inserts: the running summary and live memory blocks), so it can
@@ -43,7 +43,7 @@ class RunningSummary(TypedDict):
 
 
 class Totals(TypedDict):
-    """What compaction has done and used for one conversation so far.
+    """Counts and costs of all compactions of one conversation so far.
 
     Attributes:
         compactions: Changes that shortened tool results without a summary.
@@ -63,7 +63,7 @@ class Totals(TypedDict):
 
 
 class Cut(TypedDict):
-    """How one message is shortened in the view: fixed once, so its bytes never change again.
+    """Shortened form of one message: fixed once, so its bytes in the view never change again.
 
     Attributes:
         head: Characters of the message's text kept at its beginning.
@@ -93,7 +93,7 @@ class Block(TypedDict):
 
 
 class MemoryState(TypedDict):
-    """What was decided so far for one conversation.
+    """Decisions of the memory so far for one conversation.
 
     Attributes:
         version: Schema version of this state.
@@ -101,7 +101,7 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
-        blocks: Memory blocks, by the id of the human message in which they ride.
+        blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
             as ranges from the first to the last one.

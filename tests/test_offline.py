@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import logging, socket, sys, importlib.util
 
@@ -49,6 +51,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 def test_C8_without_network_and_vocabulary_everything_works_on_estimates(tmp_path):
     environment = {
         **os.environ,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +95,15 @@ def test_every_error_is_in_the_tree_and_is_documented(name):
     assert issubclass(error, errors.TokenMemoryError)
     assert error.__doc__
     assert name in (errors.__doc__ or "")
+
+
+def test_every_public_name_is_used_in_the_typed_examples():
+    files = sorted((Path(__file__).parent / "typing").glob("*.py"))
+    used = {
+        alias.name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "langchain_tokenmem"
+        for alias in node.names
+    }
+    assert used == EXPECTED

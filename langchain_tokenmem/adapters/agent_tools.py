@@ -1,4 +1,4 @@
-"""Tools by which an agent uses its memory on its own."""
+"""Tools for agents: `compact_conversation` and `read_message`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from langgraph.types import Command
 
 from langchain_tokenmem.core.messages import text_of
 
-ORDERS = "token_memory_orders"
+COMPACT_REQUESTS = "token_memory_orders"
 """State key of the compactions that an agent asked for, by the memory's name."""
 
-_DEFAULT_ORDER = "Keep what the next steps need."
+REQUEST_DONE = ""
+"""Stands for a request that was carried out; None would be taken for an update left out."""
+
+_DEFAULT_INSTRUCTION = "Keep what the next steps need."
 _LONGEST_READ = 20_000
 """Most characters that one reading returns: about 5,000 tokens of English."""
 
@@ -22,7 +25,7 @@ _LONGEST_READ = 20_000
 def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
     """Return the tool `compact_conversation`, by which an agent folds its old messages itself.
 
-    The tool only notes the order, in the graph's private state; the next model call carries it
+    The tool only notes the request, in the graph's private state; the next model call carries it
     out, by the same code as any other compaction. At that moment no tool call is open.
 
     Args:
@@ -45,7 +48,7 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
         done = "Before your next step older messages become a summary; the latest ones stay."
         return Command(
             update={
-                ORDERS: {name: instruction.strip() or _DEFAULT_ORDER},
+                COMPACT_REQUESTS: {name: instruction.strip() or _DEFAULT_INSTRUCTION},
                 "messages": [ToolMessage(done, tool_call_id=tool_call_id)],
             }
         )

@@ -1,4 +1,4 @@
-"""Tokens of a response format, which travels with a request beside its messages and tools."""
+"""Tokens of a response format, which is sent with a request beside its messages and tools."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from pydantic import TypeAdapter
 
 from langchain_tokenmem.tokens.base import TokenCounter
 
+_WIRE_TYPES = frozenset({"text", "json_object", "json_schema"})
+"""Values of `type` by which OpenAI's `response_format` is told from a JSON schema."""
+
 
 def format_tokens(response_format: Any, counter: TokenCounter) -> int:
-    """Return the tokens of a response format of `create_agent`; 0 for none.
+    """Return the tokens of a response format, of `create_agent` or bound to a model; 0 for none.
 
-    A schema that is offered as a tool is counted like one, any other as the JSON that is sent.
-    Where it is not known yet which it will be, it is counted as a tool: that is more.
+    A format in OpenAI's own form is counted as the JSON that is sent, and a schema that is offered
+    as a tool like a tool. Where it is not known yet which it will be, it is counted as a tool:
+    that is more.
     """
     if response_format is None:
         return 0
+    if isinstance(response_format, dict) and response_format.get("type") in _WIRE_TYPES:
+        return counter.text(_as_json(response_format))
     spec = getattr(response_format, "schema_spec", None)
     if spec is not None:
         return counter.text(_as_json(response_format.to_model_kwargs()))

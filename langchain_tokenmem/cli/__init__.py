@@ -1,1 +1,1 @@
-"""The command `tokenmem`: replay recorded conversations through the memory."""
+"""The command `tokenmem`: replays recordings, migrates and checks stored threads."""

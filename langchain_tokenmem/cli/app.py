@@ -1,10 +1,9 @@
-"""The command line itself: options, progress, what is printed and where it is written."""
+"""Command-line application: options, progress bar, printed tables, written files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,28 +12,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import Conversation, load_conversations
+from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
 from langchain_tokenmem.cli.report import (
     as_json,
     conversation_table,
-    jobs_failed,
-    jobs_table,
     summary_table,
     totals,
 )
-from langchain_tokenmem.cli.scripted import WatchedSummarizer
-
-
-class Writer(StrEnum):
-    """Who writes summaries in a replay."""
-
-    extractive = "extractive"
-    scripted = "scripted"
-
 
 app = typer.Typer(
     name="tokenmem",
@@ -66,12 +54,6 @@ def replay(
     out: Annotated[
         Path | None, typer.Option(help="Folder for replay.jsonl, one line per conversation.")
     ] = None,
-    summarizer: Annotated[
-        Writer, typer.Option(help="Who writes summaries; `scripted` shows what a model is sent.")
-    ] = Writer.extractive,
-    summarizer_window: Annotated[
-        int, typer.Option(help="Context window of the scripted summarizer, in tokens.")
-    ] = 4_000,
     *,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
@@ -85,11 +67,8 @@ def replay(
     try:
         conversations = load_conversations(file)
         budget = TokenBudget(context_window=window, model=model)
-        counter = outside_counter(budget.model)
-        watched = WatchedSummarizer(summarizer_window, counter)
-        scripted = watched if summarizer is Writer.scripted else None
-        memory = TokenMemory(budget, summarizer=scripted)
-        reports = _play(conversations, memory, counter, console)
+        counter = reference_counter(budget.model)
+        reports = _play(conversations, TokenMemory(budget), counter, console)
     except (OSError, ValueError) as error:
         Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
@@ -99,9 +78,6 @@ def replay(
     found = totals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
-    if scripted is not None:
-        console.print()
-        console.print(jobs_table(scripted))
     _print_faults(reports, console, every=verbose)
     if out is not None:
         try:
@@ -109,14 +85,13 @@ def replay(
         except OSError as error:
             Console(stderr=True).print(f"tokenmem replay: {error}", style="red", markup=False)
             raise typer.Exit(2) from None
-    broken = found.failed or (scripted is not None and jobs_failed(scripted))
-    raise typer.Exit(int(broken))
+    raise typer.Exit(int(found.failed))
 
 
 def _play(
-    conversations: Sequence[Conversation],
+    conversations: Sequence[RecordedConversation],
     memory: TokenMemory,
-    counter: OutsideCounter,
+    counter: ReferenceCounter,
     console: Console,
 ) -> list[ConversationReport]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -1,13 +1,13 @@
-"""Looks at a request as a strict provider would, and asks whether it still holds what it must.
+"""Audit of one request: legality for strict providers, and presence of required messages.
 
-Written apart from `core.legality`: a fault there shall show here.
+It shares no code with `core.repair` and `core.provider_format`, so that a fault there shows here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import (
     BaseMessage,
@@ -23,32 +23,32 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
     """Return what is wrong with a request; nothing when all is well.
 
     Args:
-        history: Everything that was said so far, with ids.
+        history: All messages so far, with ids.
         request: What the model would be sent.
 
     Example:
-        >>> said = [HumanMessage("hi", id="m0")]
-        >>> audit(said, said)
+        >>> history = [HumanMessage("hi", id="m0")]
+        >>> audit(history, history)
         []
     """
     return [
         *order_faults(request),
         *pairing_faults(request),
         *duplicate_faults(request),
-        *newest_human_faults(history, request),
+        *human_faults("the newest human message", reversed(history), history, request),
         *newest_group_faults(history, request),
-        *first_request_faults(history, request),
+        *human_faults("the first request", history, history, request),
     ]
 
 
 def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
-    said = [message for message in request if not isinstance(message, SystemMessage)]
-    if not said:
+    body = [message for message in request if not isinstance(message, SystemMessage)]
+    if not body:
         return ["the request holds no message but system ones"]
     faults = []
-    if not isinstance(said[0], HumanMessage):
-        faults.append(f"the first message after the system ones is of type {said[0].type}")
+    if not isinstance(body[0], HumanMessage):
+        faults.append(f"the first message after the system ones is of type {body[0].type}")
     leading = next(
         (place for place, one in enumerate(request) if not isinstance(one, SystemMessage)), 0
     )
@@ -86,24 +86,17 @@ def duplicate_faults(request: Sequence[BaseMessage]) -> list[str]:
     ]
 
 
-def newest_human_faults(
-    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+def human_faults(
+    what: str,
+    order: Iterable[BaseMessage],
+    history: Sequence[BaseMessage],
+    request: Sequence[BaseMessage],
 ) -> list[str]:
-    """Return a fault when the newest human message is neither there nor there capped."""
-    newest = next((one for one in reversed(history) if isinstance(one, HumanMessage)), None)
-    if newest is None:
+    """Return a fault when the first human message in `order` is not there, not even capped."""
+    human = next((message for message in order if isinstance(message, HumanMessage)), None)
+    if human is None:
         return []
-    return _absence("the newest human message", newest, _standing_for(newest, request, history))
-
-
-def first_request_faults(
-    history: Sequence[BaseMessage], request: Sequence[BaseMessage]
-) -> list[str]:
-    """Return a fault when the user's first request is neither there nor there capped."""
-    first = next((one for one in history if isinstance(one, HumanMessage)), None)
-    if first is None:
-        return []
-    return _absence("the first request", first, _standing_for(first, request, history))
+    return _missing(what, human, _candidates(human, request, history))
 
 
 def newest_group_faults(
@@ -114,12 +107,12 @@ def newest_group_faults(
     if newest is None or isinstance(newest, SystemMessage):
         return []
     if not results:
-        return _absence("the newest message", newest, _standing_for(newest, request, history))
+        return _missing("the newest message", newest, _candidates(newest, request, history))
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
     callers = [message for message in request if _calls(message) & wanted]
     # A call that was left out takes its result along; the message that made it has to say so.
     made = {call_id for message in callers for call_id in _calls(message)} & wanted
-    faults = _absence("the message of the newest calls", newest, callers)
+    faults = _missing("the message of the newest calls", newest, callers)
     for result in results:
         if result.tool_call_id in made:
             shown = [
@@ -129,7 +122,7 @@ def newest_group_faults(
                 and _original(message.tool_call_id) == result.tool_call_id
                 and message.id in {result.id, None}
             ]
-            faults += _absence("the newest result", result, shown)
+            faults += _missing("the newest result", result, shown)
     return faults
 
 
@@ -160,7 +153,7 @@ def newest_group(
     return caller, results
 
 
-def _standing_for(
+def _candidates(
     message: BaseMessage, request: Sequence[BaseMessage], history: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return the messages of its kind with its id; without one, those that no other id claims."""
@@ -170,7 +163,7 @@ def _standing_for(
     return same or [one for one in alike if one.id not in known]
 
 
-def _absence(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
+def _missing(what: str, message: BaseMessage, candidates: Sequence[BaseMessage]) -> list[str]:
     """Return a fault unless one of the candidates is the message, whole or capped with a marker."""
     if any(_is_whole(message, one) or _is_capped(message, one) for one in candidates):
         return []

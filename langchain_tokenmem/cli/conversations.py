@@ -1,4 +1,4 @@
-"""Reads recorded conversations: JSON Lines or a JSON list, OpenAI chat format, `.gz` too."""
+"""Reader of recorded conversations: JSON Lines or a JSON list, OpenAI chat format, `.gz` too."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
-class Conversation:
+class RecordedConversation:
     """One recorded conversation.
 
     Attributes:
         name: The recording's own id, or its place in the file.
-        messages: What was said, oldest first; ids `m0`, `m1`, ... by place.
+        messages: The messages, oldest first; ids `m0`, `m1`, ... by place.
         tools: Tool schemas that stood in every request, in OpenAI's format.
     """
 
@@ -38,7 +38,7 @@ class Conversation:
     tools: tuple[dict[str, Any], ...] = ()
 
 
-def load_conversations(path: Path) -> list[Conversation]:
+def load_conversations(path: Path) -> list[RecordedConversation]:
     """Read every conversation of a file.
 
     Args:
@@ -58,14 +58,14 @@ def load_conversations(path: Path) -> list[Conversation]:
     """
     data = path.read_bytes()
     if data.startswith(_GZIP_MAGIC):
-        data = _unpacked(data, path)
+        data = _decompress(data, path)
     rows = _rows(data.decode("utf-8-sig"))
     if not rows:
         raise ValueError(f"{path} holds no conversation.")
     return [_conversation(row, number) for number, row in enumerate(rows, 1)]
 
 
-def _unpacked(data: bytes, path: Path) -> bytes:
+def _decompress(data: bytes, path: Path) -> bytes:
     try:
         return gzip.decompress(data)
     except (EOFError, OSError, zlib.error) as error:
@@ -102,56 +102,56 @@ def _has(value: Any, key: str) -> bool:
     return isinstance(value, dict) and key in value
 
 
-def _conversation(row: Any, number: int) -> Conversation:
+def _conversation(row: Any, number: int) -> RecordedConversation:
     if _has(row, "messages"):
-        said, name, tools = row["messages"], row.get("id"), row.get("tools")
+        recorded, name, tools = row["messages"], row.get("id"), row.get("tools")
     else:
-        said, name, tools = row, None, None
+        recorded, name, tools = row, None, None
     label = str(name) if name else f"conversation {number}"
-    if not _is_messages(said):
+    if not _is_messages(recorded):
         raise ValueError(f"{label} (number {number}) is no list of messages with roles.")
     try:
-        messages = tuple(to_messages(said, label=label))
+        messages = tuple(to_messages(recorded, label=label))
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{label} is not in OpenAI's chat format: {error}") from None
     given = tools if isinstance(tools, list) else []
-    return Conversation(
+    return RecordedConversation(
         name=label,
         messages=messages,
         tools=tuple(tool for tool in given if isinstance(tool, dict)),
     )
 
 
-def to_messages(said: Sequence[Any], *, label: str = "conversation") -> list[BaseMessage]:
+def to_messages(recorded: Sequence[Any], *, label: str = "conversation") -> list[BaseMessage]:
     """Return messages in OpenAI's chat format as LangChain's, with ids `m0`, `m1`, ... by place.
 
     Args:
-        said: The messages as plain dicts.
+        recorded: The messages as plain dicts.
         label: Names the conversation in an error.
 
     Raises:
         ValueError: On a message without a known role.
     """
-    return [_message(one, f"m{place}", label) for place, one in enumerate(said)]
+    return [_message(one, f"m{place}", label) for place, one in enumerate(recorded)]
 
 
-def _message(said: Any, key: str, label: str) -> BaseMessage:
-    role = said.get("role") if isinstance(said, dict) else None
+def _message(recorded: Any, key: str, label: str) -> BaseMessage:
+    role = recorded.get("role") if isinstance(recorded, dict) else None
     if role not in {"system", "developer", "user", "assistant", "tool"}:
         raise ValueError(f"Message {key} of {label} has the role {role!r}, which is not known.")
-    content = said.get("content")
+    content = recorded.get("content")
     fields: dict[str, Any] = {
         "content": content if isinstance(content, (str, list)) else "",
         "id": key,
-        "name": said.get("name") or None,
+        "name": recorded.get("name") or None,
     }
     if role in {"system", "developer"}:
         return SystemMessage(**fields)
     if role == "user":
         return HumanMessage(**fields)
     if role == "tool":
-        return ToolMessage(**fields, tool_call_id=str(said.get("tool_call_id") or ""))
-    valid, invalid = _calls(said.get("tool_calls"), key)
+        return ToolMessage(**fields, tool_call_id=str(recorded.get("tool_call_id") or ""))
+    valid, invalid = _calls(recorded.get("tool_calls"), key)
     return AIMessage(**fields, tool_calls=valid, invalid_tool_calls=invalid)
 
 

@@ -1,4 +1,4 @@
-"""The command `tokenmem doctor`."""
+"""Command `tokenmem doctor`: finds and repairs damaged rows."""
 
 from __future__ import annotations
 

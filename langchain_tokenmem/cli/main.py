@@ -1,4 +1,4 @@
-"""The way in: finds out whether the command's libraries are there, then hands over."""
+"""Entry point: checks for the optional libraries, then starts the command-line application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `tokenmem migrate-checkpoints`."""
+"""Command `tokenmem migrate-checkpoints`: copies threads of another checkpointer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A count of requests made outside the memory: its own formula, nothing of the package's counter.
+"""Token counter for audits: its own formula, nothing of the package's counters.
 
 A check that asks the checked counter proves nothing, so replay counts once more. Only the
 vocabulary (o200k_base, or the one that `--model` names) is shared.
@@ -27,7 +27,7 @@ _DEFAULT = "o200k_base"
 _FUNCTION, _PROPERTIES, _PROPERTY, _ENUM, _ENUM_ITEM, _FUNCTIONS_END = 7, 3, 3, -3, 3, 12
 
 
-class OutsideCounter:
+class ReferenceCounter:
     """Counts what a request holds, text by text.
 
     Args:
@@ -114,7 +114,7 @@ def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
     return valid + invalid
 
 
-def wire(message: BaseMessage) -> str:
+def wire_text(message: BaseMessage) -> str:
     """Return all of a message that a provider is sent, as one text that can be compared."""
     answers = message.tool_call_id if isinstance(message, ToolMessage) else None
     content = message.content if isinstance(message.content, str) else json.dumps(message.content)
@@ -122,7 +122,7 @@ def wire(message: BaseMessage) -> str:
     return f"{frame}\n{content}\n{json.dumps(calls_of(message))}"
 
 
-def outside_counter(model: str | None = None) -> OutsideCounter:
+def reference_counter(model: str | None = None) -> ReferenceCounter:
     """Return an exact counter for a model, or for o200k_base where its name is not known.
 
     Raises:
@@ -134,7 +134,7 @@ def outside_counter(model: str | None = None) -> OutsideCounter:
             "Replay counts every request exactly and finds no token ranks here: "
             "pip install 'langchain-tokenmem[offline]'"
         )
-    return OutsideCounter(lambda text: len(encoding.encode_ordinary(text)))
+    return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))
 
 
 def _vocabulary_of(model: str | None) -> str:

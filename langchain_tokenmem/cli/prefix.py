@@ -1,4 +1,4 @@
-"""What of a request was in the one before it: the part that a provider's prompt cache can give."""
+"""Comparison of two successive requests: the prefix that a provider's cache can reuse."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.cli.outside import PER_MESSAGE, OutsideCounter, wire
+from langchain_tokenmem.cli.outside import PER_MESSAGE, ReferenceCounter, wire_text
 
 
 def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
     """Return whether `after` begins, byte for byte, with all of `before`."""
     return len(before) <= len(after) and all(
-        wire(old) == wire(new) for old, new in zip(before, after, strict=False)
+        wire_text(old) == wire_text(new) for old, new in zip(before, after, strict=False)
     )
 
 
 def shared_tokens(
-    before: Sequence[BaseMessage], after: Sequence[BaseMessage], counter: OutsideCounter
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], counter: ReferenceCounter
 ) -> int:
     """Return the tokens at the beginning of `after` that `before` began with, too.
 
@@ -26,19 +26,19 @@ def shared_tokens(
 
     Example:
         >>> from langchain_core.messages import HumanMessage
-        >>> letters = OutsideCounter(len)
+        >>> letters = ReferenceCounter(len)
         >>> shared_tokens([HumanMessage("abc")], [HumanMessage("abd")], letters)
         6
     """
     shared = 0
     for old, new in zip(before, after, strict=False):
-        if wire(old) != wire(new):
+        if wire_text(old) != wire_text(new):
             return shared + _shared_in(old, new, counter)
         shared += counter.message(new)
     return shared
 
 
-def _shared_in(old: BaseMessage, new: BaseMessage, counter: OutsideCounter) -> int:
+def _shared_in(old: BaseMessage, new: BaseMessage, counter: ReferenceCounter) -> int:
     if old.type != new.type or not (isinstance(old.content, str) and isinstance(new.content, str)):
         return 0
     # Characters are wanted here, not folders.

@@ -1,4 +1,4 @@
-"""Plays a recorded conversation through the memory, as an agent would, and measures every call.
+"""Replay of a recorded conversation through the memory, with a measurement of every call.
 
 Before every recorded answer of the model there was one model call, with everything before it;
 replay asks the memory for the request of that call and looks at it from outside.
@@ -9,44 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter, wire
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
-from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
-from langchain_tokenmem.core.shortening import shortened
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-
-class _View(Protocol):
-    @property
-    def messages(self) -> Sequence[BaseMessage]: ...
-    @property
-    def usage(self) -> TokenUsage: ...
-    @property
-    def warnings(self) -> Sequence[str]: ...
-
-
-class Memory(Protocol):
-    """What replay needs of a `TokenMemory`."""
-
-    @property
-    def budget(self) -> TokenBudget:
-        """The budget that is played against."""
-
-    def compact(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, *, tools: Any = None
-    ) -> MemoryState:
-        """Do what is due; return the same state when nothing was."""
-
-    def view(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, *, tools: Any = None
-    ) -> _View:
-        """Return the request."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +91,14 @@ class ConversationReport:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong, with the place in the recording."""
+        """Faults of all calls, each with its place in the recording."""
         return [
             f"before m{call.place}: {fault}" for call in self.calls for fault in _faults_of(call)
         ]
 
     @property
     def prefix_changes(self) -> int:
-        """How often a request did not begin with all of the former one."""
+        """Number of requests that did not begin with all of the former one."""
         return sum(not call.keeps_prefix for call in self.calls)
 
 
@@ -133,17 +108,17 @@ def _faults_of(call: CallReport) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """What stays the same through one conversation."""
+class _ReplaySetup:
+    """Parts that stay the same through one conversation."""
 
-    memory: Memory
-    counter: OutsideCounter
+    memory: TokenMemory
+    counter: ReferenceCounter
     tools: Sequence[Mapping[str, Any]]
 
 
 @dataclass
-class _Played:
-    """What is carried from one call to the next."""
+class _ReplayState:
+    """Values that are carried from one call to the next."""
 
     state: MemoryState | None = None
     request: Sequence[BaseMessage] = ()
@@ -154,8 +129,8 @@ class _Played:
 def replay_conversation(
     messages: Sequence[BaseMessage],
     *,
-    memory: Memory,
-    counter: OutsideCounter | None = None,
+    memory: TokenMemory,
+    counter: ReferenceCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     name: str = "conversation",
 ) -> ConversationReport:
@@ -173,26 +148,26 @@ def replay_conversation(
         Every call, measured. Of a conversation whose fixed parts exceed the limit, the calls
         before that and what the memory said.
     """
-    counter = counter or outside_counter(memory.budget.model)
-    measured = _Measured(memory, counter, tuple(tools or ()))
-    played = _Played()
+    counter = counter or reference_counter(memory.budget.model)
+    measured = _ReplaySetup(memory, counter, tuple(tools or ()))
+    played = _ReplayState()
     refused: str | None = None
     try:
         for place, message in enumerate(messages):
-            if isinstance(message, AIMessage) and _has_said(messages[:place]):
+            if isinstance(message, AIMessage) and _has_conversation(messages[:place]):
                 _play_call(played, messages[:place], measured)
     except BudgetExceededError as error:
         refused = str(error)
     budget = memory.budget
     new = counter.messages(played.history)
-    verbatim = {wire(message) for message in played.request}
+    verbatim = {wire_text(message) for message in played.request}
     system = (message for message in messages if isinstance(message, SystemMessage))
     return ConversationReport(
         name=name,
         messages=len(messages),
         window=budget.context_window,
         calls=tuple(played.calls),
-        verbatim=sum(wire(message) in verbatim for message in played.history),
+        verbatim=sum(wire_text(message) in verbatim for message in played.history),
         shown=len(played.history),
         new_tokens=new,
         allowance=allowance(new, budget),
@@ -211,14 +186,16 @@ def allowance(new_tokens: int, budget: TokenBudget) -> float:
     return 1 + new_tokens / (0.5 * room)
 
 
-def _has_said(history: Sequence[BaseMessage]) -> bool:
+def _has_conversation(history: Sequence[BaseMessage]) -> bool:
     return any(not isinstance(message, SystemMessage) for message in history)
 
 
-def _play_call(played: _Played, history: Sequence[BaseMessage], measured: _Measured) -> None:
+def _play_call(
+    played: _ReplayState, history: Sequence[BaseMessage], measured: _ReplaySetup
+) -> None:
     memory, counter, tools = measured.memory, measured.counter, measured.tools
     former = played.state
-    given = {"tools": list(tools)} if tools else {}
+    given: RequestOptions = {"tools": list(tools)} if tools else {}
     started = time.perf_counter()
     state = memory.compact(history, former, **given)
     view = memory.view(history, state, **given)
@@ -234,7 +211,7 @@ def _play_call(played: _Played, history: Sequence[BaseMessage], measured: _Measu
         cached=_with_tools(shared_tokens(played.request, request, counter), outside),
         cacheable=_with_tools(counter.messages(played.history), outside),
         keeps_prefix=is_prefix(played.request, request),
-        declared=state is not former and _declares(former, state, played.history),
+        declared=state is not former and _changes_sent_bytes(former, state, played.history),
         compacted=any(_cuts(former).get(key) != cut for key, cut in _cuts(state).items()),
         summarized=summarized,
         fill=_fill(history, former, state, measured) if summarized else None,
@@ -259,7 +236,9 @@ def _cuts(state: MemoryState | None) -> Mapping[str, Cut]:
     return state["cuts"] if state else {}
 
 
-def _declares(former: MemoryState | None, state: MemoryState, shown: Sequence[BaseMessage]) -> bool:
+def _changes_sent_bytes(
+    former: MemoryState | None, state: MemoryState, shown: Sequence[BaseMessage]
+) -> bool:
     """Return whether a change of the state changes bytes that were already sent."""
     if _summary_of(former) != _summary_of(state):
         return True
@@ -271,7 +250,7 @@ def _fill(
     history: Sequence[BaseMessage],
     former: MemoryState | None,
     state: MemoryState,
-    measured: _Measured,
+    measured: _ReplaySetup,
 ) -> float | None:
     """Return how full the window would have been without the conversation's first summary.
 
@@ -281,6 +260,6 @@ def _fill(
     if _summary_of(former) is not None:
         return None
     cuts = {**_cuts(former), **_cuts(state)}
-    shown = [shortened(one, cuts[one.id]) if one.id in cuts else one for one in history]
+    shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
     tokens = measured.counter.request(shown, measured.tools)
     return tokens / measured.memory.budget.context_window

@@ -1,4 +1,4 @@
-"""What a replay found: added up, as tables for a terminal, as JSON lines for a program."""
+"""Report of a replay: totals, tables for a terminal, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any
 from rich.table import Table
 
 from langchain_tokenmem.cli.replay import CallReport, ConversationReport
-from langchain_tokenmem.cli.scripted import WatchedSummarizer
 from langchain_tokenmem.core.budget import TokenBudget
 
 
 @dataclass(frozen=True)
-class Totals:
+class ReplayTotals:
     """The numbers of many calls: of one conversation, or of all.
 
     Attributes:
@@ -71,11 +70,11 @@ class Totals:
 
     @property
     def failed(self) -> bool:
-        """Whether a promise was broken: a request over its limit, or illegal."""
+        """True where a promise was broken: a request was over its limit, or illegal."""
         return bool(self.over_window or self.over_limit or self.illegal)
 
 
-def totals(reports: Iterable[ConversationReport]) -> Totals:
+def totals(reports: Iterable[ConversationReport]) -> ReplayTotals:
     """Add up conversations."""
     every = list(reports)
     calls = [call for report in every for call in report.calls]
@@ -83,7 +82,7 @@ def totals(reports: Iterable[ConversationReport]) -> Totals:
     pairs = [call for call in followed if not call.declared]
     fills = [call.fill for call in calls if call.fill is not None]
     seconds = [call.seconds for call in calls]
-    return Totals(
+    return ReplayTotals(
         conversations=sum(report.budget_exceeded is None for report in every),
         refused=sum(report.budget_exceeded is not None for report in every),
         calls=len(calls),
@@ -110,7 +109,7 @@ def totals(reports: Iterable[ConversationReport]) -> Totals:
     )
 
 
-def summary_table(found: Totals, budget: TokenBudget, *, limit: int) -> Table:
+def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Table:
     """Return the totals as a table for a terminal.
 
     Args:
@@ -127,7 +126,7 @@ def summary_table(found: Totals, budget: TokenBudget, *, limit: int) -> Table:
     return table
 
 
-def _rows(found: Totals, budget: TokenBudget) -> list[tuple[str, str, str]]:
+def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]]:
     window = budget.context_window
     refused = f"{found.refused} more: fixed parts over the limit" if found.refused else ""
     return [
@@ -167,38 +166,6 @@ def _rows(found: Totals, budget: TokenBudget) -> list[tuple[str, str, str]]:
         ("time a call", f"{found.microseconds:,.0f} µs", "the memory's own, on average"),
         ("warnings", f"{found.warnings:,}", "given by the memory with its views"),
     ]
-
-
-def jobs_failed(watched: WatchedSummarizer) -> bool:
-    """Return whether a character was not read, read twice, or a prompt was too large."""
-    return any(
-        job.covered < job.evicted or job.surplus or job.largest > watched.window or job.fell_back
-        for job in watched.jobs
-    )
-
-
-def jobs_table(watched: WatchedSummarizer) -> Table:
-    """Return what the scripted summarizer was sent, as a table for a terminal."""
-    jobs = watched.jobs
-    evicted, covered = sum(job.evicted for job in jobs), sum(job.covered for job in jobs)
-    calls = sum(job.calls for job in jobs)
-    table = Table(title=f"Summarizer window {watched.window:,} tokens", box=None)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right")
-    table.add_column()
-    most = max((job.calls for job in jobs), default=0)
-    surplus = sum(job.surplus for job in jobs)
-    rows = [
-        ("summaries written", f"{len(jobs):,}", f"{sum(job.fell_back for job in jobs)} fell back"),
-        ("model calls", f"{calls:,}", f"{calls / max(1, len(jobs)):.2f} a summary, {most} at most"),
-        ("merges, retries", f"{sum(j.merges for j in jobs)}, {sum(j.retries for j in jobs)}", ""),
-        ("largest prompt", f"{max((j.largest for j in jobs), default=0):,}", "counted outside"),
-        ("evicted and read", _share(covered, evicted), f"{covered:,} of {evicted:,} characters"),
-        ("read twice", _zero(surplus), "characters beyond what was evicted"),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def conversation_table(reports: Sequence[ConversationReport]) -> Table:
@@ -253,7 +220,7 @@ def _zero(count: int) -> str:
     return f"[red]{count:,}[/red]" if count else "[green]0[/green]"
 
 
-def _fill_remark(found: Totals, budget: TokenBudget) -> str:
+def _fill_remark(found: ReplayTotals, budget: TokenBudget) -> str:
     if found.fill is None:
         return ""
     asked = 100 * budget.summarize_at

@@ -1,4 +1,4 @@
-"""Opens the checkpointers that a command names by URL."""
+"""Checkpointers opened by the URL that a command names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room a request has, and what of it is used."""
+"""Token budget of a request: the window, its shares and thresholds, and the usage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from langchain_tokenmem.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT_WINDOW = 16_384
-"""Window, in tokens, of a model that does not tell its own: small enough for every current one."""
+"""Window, in tokens, of a model without a profile: small enough for every current one."""
 
 MIN_CONTEXT_WINDOW = 256
 """Below this many tokens a question, an answer and a summary have no room beside each other."""
+
+REPLY_TOKENS = 3
+"""Tokens that every request adds for the start of the reply: `<|start|>assistant<|message|>` in the
+OpenAI cookbook, "How to count tokens with tiktoken"."""
 
 EXACT_MARGIN = 0.02
 ESTIMATE_MARGIN = 0.10
@@ -209,7 +213,7 @@ class TokenBudget:
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """What a request holds.
+    """Token usage of one request.
 
     Attributes:
         input_tokens: Tokens of the whole request.

@@ -1,12 +1,12 @@
-"""Things that are closed at the end of a `with`."""
+"""Base class of context managers that call `close` or `aclose` on exit."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 
-class Closing:
-    """A context manager, sync and async, for what has `close` and `aclose`."""
+class Closeable:
+    """Context manager, sync and async, of an object with `close` and `aclose`."""
 
     close: Any
     aclose: Any

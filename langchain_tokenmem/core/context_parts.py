@@ -1,4 +1,4 @@
-"""A conversation taken apart under a state: what is covered, what stays visible, what is tail."""
+"""Parts of a request: system text, running summary, kept groups and tail, with their tokens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.inserted_text import (
     left_out_text,
     merged_system,
@@ -18,55 +19,56 @@ from langchain_tokenmem.core.inserted_text import (
 )
 from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.parse_cache import (
-    Memo,
-    Passage,
-    Terms,
-    Weights,
-    passage_of,
-    weights_of,
+    GroupSizes,
+    ParseCache,
+    ParsedMessages,
+    ParseRules,
+    group_sizes,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
-from langchain_tokenmem.core.provider_format import BRIDGE, CLOSING, shaped
-from langchain_tokenmem.core.repair import OPENING, Dangling, Mended
-from langchain_tokenmem.core.shortening import shown_messages
+from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
+from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-REPLY_PRIMING = 3
-"""Tokens that every request adds for the start of the reply (OpenAI's published formula)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
-    """How a request is counted.
+class RequestCounter:
+    """Token counts of one request.
 
     Attributes:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
-        known: What was weighed already, with the groups and cuts by whose identity it is found.
+        known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
+            them.
     """
 
     message: Callable[[BaseMessage], int]
     tools: int = 0
     overhead: int = 0
-    known: dict[tuple[int, int], tuple[Any, Any, Weights]] = field(default_factory=dict)
+    known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
-    def weights(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut]) -> Weights:
-        """Return what groups weigh under `cuts`."""
-        known = self.known.get((id(found), id(cuts)))
-        return known[2] if known else self.note(found, cuts, weights_of(found, cuts, self.message))
+    def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
+        """Return the sizes of groups under `cuts`."""
+        known = self.known_sizes.get((id(groups), id(cuts)))
+        if known:
+            return known[2]
+        return self.remember(groups, cuts, group_sizes(groups, cuts, self.message))
 
-    def note(self, found: tuple[Mended, ...], cuts: Mapping[str, Cut], weights: Weights) -> Weights:
-        """Take what groups weigh under `cuts`, and return it."""
-        self.known[id(found), id(cuts)] = (found, cuts, weights)
-        return weights
+    def remember(
+        self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], sizes: GroupSizes
+    ) -> GroupSizes:
+        """Keep the sizes of groups under `cuts`, and return them."""
+        self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
+        return sizes
 
 
-def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
-    """Return a count that knows each message object after the first time.
+def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
+    """Return `count` with a cache by message identity.
 
-    For one call, in which nobody changes a message and each is counted several times. The message
-    is kept beside its count, so that its identity belongs to no other meanwhile.
+    It serves one call, in which messages do not change and each is counted several times. The
+    cache keeps the message, so that no other object can get its identity meanwhile.
     """
     known: dict[int, tuple[BaseMessage, int]] = {}
 
@@ -80,10 +82,11 @@ def remembered(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], i
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A conversation as the next request would show it.
+class ContextParts:
+    """The parts of the next request, with the functions that count and join them.
 
     Attributes:
+        counter: How the request is counted.
         system: The application's own system text, as one message.
         summary: The running summary.
         kept: Covered groups that stay visible, oldest first.
@@ -92,16 +95,17 @@ class Scene:
         first_request: Id of the pinned first human message.
         newest_human: Id of the newest human message.
         left_out: Messages that a marker stands for, because they did not fit.
-        notes: What was repaired.
-        profile: What the provider asks of the list.
+        notes: Repairs that were made.
+        profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
-        blocks: Texts of live memory blocks, by the id of the human message in which they ride.
+        blocks: Texts of live memory blocks, by the id of the human message that holds them.
     """
 
+    counter: RequestCounter
     system: BaseMessage | None
     summary: RunningSummary | None
-    kept: tuple[Mended, ...]
-    tail: tuple[Mended, ...]
+    kept: tuple[RepairedGroup, ...]
+    tail: tuple[RepairedGroup, ...]
     cuts: Mapping[str, Cut]
     first_request: str | None
     newest_human: str | None
@@ -111,12 +115,12 @@ class Scene:
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self, group: Mended) -> tuple[BaseMessage, ...]:
-        """Return a group as this scene shows it, memory blocks aside."""
-        return shown_messages(group.messages, self.cuts)
+    def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
+        """Return the messages of a group as this context shows them, without memory blocks."""
+        return apply_cuts(group.messages, self.cuts)
 
-    def front(self) -> BaseMessage | None:
-        """Return the system message with everything that rides in it."""
+    def system_message(self) -> BaseMessage | None:
+        """Return the system message: system text, running summary and the left-out marker."""
         system = self.system
         if self.summary is not None and self.summary["text"]:
             system = with_text(system, summary_text(self.summary))
@@ -124,64 +128,71 @@ class Scene:
             system = with_text(system, left_out_text(self.left_out))
         return system
 
-    def body(self, meter: Meter) -> list[BaseMessage]:
+    def request_messages(self) -> list[BaseMessage]:
+        """Return the whole request: the system message, then the conversation."""
+        system = self.system_message()
+        return [*([system] if system is not None else []), *self.body()]
+
+    def body(self) -> list[BaseMessage]:
         """Return the messages after the system text."""
-        parts = (meter.weights(found, self.cuts).shown for found in (self.kept, self.tail))
+        parts = (
+            self.counter.group_sizes(groups, self.cuts).shown for groups in (self.kept, self.tail)
+        )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
         if self.blocks:
             shown = [self._with_block(message) for message in shown]
         if shown and role_of(shown[0]) != "human":
-            shown.insert(0, OPENING)
-        return shaped(shown, self.profile)
+            shown.insert(0, FIRST_HUMAN_MESSAGE)
+        return fit_list(shown, self.profile)
 
-    def sizes(self, found: Sequence[Mended], meter: Meter) -> Sequence[int]:
-        """Return the tokens of groups as this scene shows them, memory blocks included."""
-        sizes = meter.weights(tuple(found), self.cuts).sizes
+    def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
+        """Return the tokens of each group as it is shown, memory blocks included."""
+        sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not self.blocks:
             return sizes
-        added = (self._block_tokens(group, meter) for group in found)
+        added = (self._block_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
-    def _block_tokens(self, group: Mended, meter: Meter) -> int:
-        """Return the tokens of the memory blocks that ride in a group."""
+    def _block_tokens(self, group: RepairedGroup) -> int:
+        """Return the tokens of the memory blocks inside a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
-        shown = self.shown(group)
-        return sum(meter.message(self._with_block(m)) - meter.message(m) for m in shown)
+        shown = self.shown_messages(group)
+        return sum(
+            self.counter.message(self._with_block(m)) - self.counter.message(m) for m in shown
+        )
 
     def _with_block(self, message: BaseMessage) -> BaseMessage:
         text = self.blocks.get(message.id or "")
         return with_block(message, text) if text else message
 
-    def parts(self, meter: Meter) -> dict[str, int]:
+    def part_tokens(self) -> dict[str, int]:
         """Return the tokens of each part of the request."""
-        own = meter.message(self.system) if self.system is not None else 0
-        front = self.front()
-        kept, tail = sum(self.sizes(self.kept, meter)), sum(self.sizes(self.tail, meter))
-        blocks = [
-            sum(self._block_tokens(group, meter) for group in found) if self.blocks else 0
-            for found in (self.kept, self.tail)
-        ]
+        own = self.counter.message(self.system) if self.system is not None else 0
+        system = self.system_message()
+        pinned = sum(self.counter.group_sizes(self.kept, self.cuts).tokens)
+        tail = sum(self.counter.group_sizes(self.tail, self.cuts).tokens)
+        blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
-            added = sum(map(meter.message, self.body(meter))) - kept - tail
+            added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
         else:
-            added = 0 if self._opens_itself() else meter.message(OPENING)
+            added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
-            "system": own + meter.overhead + REPLY_PRIMING,
-            "tools": meter.tools,
-            "pinned": kept - blocks[0],
-            "summary": (meter.message(front) if front is not None else 0) - own,
-            "memory_block": sum(blocks),
-            "tail": tail - blocks[1] + added,
+            "system": own + self.counter.overhead + REPLY_TOKENS,
+            "tools": self.counter.tools,
+            "pinned": pinned,
+            "summary": (self.counter.message(system) if system is not None else 0) - own,
+            "memory_block": blocks,
+            "tail": tail + added,
         }
 
-    def _opens_itself(self) -> bool:
+    def _starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""
-        shown = chain.from_iterable(map(self.shown, chain(self.kept, self.tail)))
+        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
         return first is None or role_of(first) == "human"
 
-    def most_added(self, meter: Meter) -> int:
+    def max_added_tokens(self) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.
 
         Every bridge that stands now may stay, and every group that is kept when its neighbours
@@ -189,20 +200,23 @@ class Scene:
         """
         if not self.profile.shapes:
             return 0
-        standing = sum(str(message.id).endswith("~bridge") for message in self.body(meter))
+        standing = sum(str(message.id).endswith("~bridge") for message in self.body())
         seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
-        bridge = max(meter.message(AIMessage(BRIDGE)), meter.message(HumanMessage(BRIDGE)))
-        return (standing + seams) * bridge + meter.message(CLOSING)
+        bridge = max(
+            self.counter.message(AIMessage(BRIDGE_TEXT)),
+            self.counter.message(HumanMessage(BRIDGE_TEXT)),
+        )
+        return (standing + seams) * bridge + self.counter.message(CONTINUE_MESSAGE)
 
-    def is_required(self, group: Mended) -> bool:
+    def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""
         return any(
             message.id in {self.first_request, self.newest_human} or is_pinned(message)
             for message in group.source.messages
         )
 
-    def folded(self, count: int) -> Scene:
-        """Return the scene after its oldest `count` tail groups were covered."""
+    def with_folded(self, count: int) -> ContextParts:
+        """Return the context after its oldest `count` tail groups were covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
         rest = replace(self, kept=tuple(required), tail=self.tail[count:])
         if not (count and self.blocks):
@@ -212,24 +226,24 @@ class Scene:
         live.add(self.newest_human)
         return replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
 
-    def with_newest_block(self) -> Scene:
-        """Return the scene with the memory block of the newest question only."""
+    def with_newest_block(self) -> ContextParts:
+        """Return the context with the memory block of the newest question only."""
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
 
 
-def scene_of(
+def split_context(
     messages: Sequence[BaseMessage],
     state: MemoryState,
-    meter: Meter,
+    counter: RequestCounter,
     *,
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
-    memo: Memo | None = None,
-) -> Scene:
+    cache: ParseCache | None = None,
+) -> ContextParts:
     """Return the conversation under `state`.
 
     Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
@@ -241,19 +255,20 @@ def scene_of(
         own.append(SystemMessage(system))
     unique = with_ids(messages)
     summary = state["summary"]
-    start = _after(unique, summary["covers_to"]) if summary else 0
+    start = _index_after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    terms = Terms(state["cuts"], meter.message, dangling, profile)
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    kept = Passage().followed_by(visible, terms)
-    tail = passage_of(unique[start:], kept.taken, terms, memo or Memo())
-    for passage in (kept, tail):
-        meter.note(passage.groups, state["cuts"], passage.weights)
+    kept = ParsedMessages().extended(visible, rules)
+    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
+    for parsed in (kept, tail):
+        counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
-    return Scene(
+    return ContextParts(
+        counter=counter,
         system=merged_system([*own, *inside]),
         summary=summary,
         kept=kept.groups,
@@ -268,7 +283,7 @@ def scene_of(
     )
 
 
-def _after(messages: Sequence[BaseMessage], pointer: str) -> int:
+def _index_after(messages: Sequence[BaseMessage], pointer: str) -> int:
     """Return the index behind the message with the id `pointer`; 0 where it is missing."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].id == pointer:

@@ -1,4 +1,4 @@
-"""Text that the memory adds to a request: fenced as data, never as instructions."""
+"""Texts that the memory inserts into a request, fenced as data, never as instructions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}))", re.IGNORECAS
 
 
 def fenced(text: str, fence: str, about: str) -> str:
-    """Return `text` between fences that say that it is history and give no orders.
+    """Return `text` between fences that mark it as history, not instructions.
 
     A fence inside the text is escaped, so that nothing in it can end the block early.
     """

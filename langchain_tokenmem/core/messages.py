@@ -1,4 +1,4 @@
-"""Messages as the memory sees them: ids, roles, texts, time stamps, groups.
+"""Helpers for messages: ids, roles, texts, metadata and groups.
 
 Nothing here changes a message that it is given; what differs is a copy.
 """
@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMes
 Role = Literal["system", "human", "ai", "tool", "remove"]
 
 MARKS = "tokenmem"
-"""Key in `response_metadata` under which everything lives that the memory adds to a message."""
+"""Key in `response_metadata` for everything that the memory adds to a message."""
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -40,12 +40,10 @@ SPOKEN_TYPES = frozenset({"human", "ai", "tool"})
 """Types of messages that are spoken whatever else they hold."""
 
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "text-plain"})
+_REASONING_BLOCKS = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 _HIDDEN_BLOCKS = frozenset(
     {
-        "reasoning",
-        "reasoning_content",
-        "thinking",
-        "redacted_thinking",
+        *_REASONING_BLOCKS,
         "tool_use",
         "tool_call",
         "tool_call_chunk",
@@ -55,7 +53,7 @@ _HIDDEN_BLOCKS = frozenset(
 
 
 def role_of(message: BaseMessage) -> Role:
-    """Return who speaks; a `ChatMessage` by its role, any unknown role as human."""
+    """Return the role of a message; of a `ChatMessage` its own, any unknown role as human."""
     if isinstance(message, ChatMessage):
         return _ROLES.get(message.role, "human")
     return _ROLES.get(message.type, "human")
@@ -64,7 +62,7 @@ def role_of(message: BaseMessage) -> Role:
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message; media stand in it as handles such as `[image]`.
 
-    Reasoning blocks and tool calls have no text here: they are not what was said.
+    Reasoning blocks and tool calls have no text here: they are no part of the conversation.
     """
     if isinstance(message.content, str):
         return message.content
@@ -85,42 +83,54 @@ def _block_text(block: Any) -> str:
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
 
 
+def is_reasoning_block(block: Any) -> bool:
+    """Return whether a content block holds a model's reasoning."""
+    return isinstance(block, dict) and block.get("type") in _REASONING_BLOCKS
+
+
+def is_blank_block(block: Any) -> bool:
+    """Return whether a content block is a text without a visible character."""
+    if isinstance(block, str):
+        return not block.strip()
+    return isinstance(block, dict) and "text" in block and not str(block["text"] or "").strip()
+
+
 def digest_of(message: BaseMessage) -> str:
-    """Return 32 hex digits that name what a message says, whatever its id and metadata."""
-    said = [
+    """Return a digest of 32 hex digits of a message's content, without its id and metadata."""
+    fields = [
         role_of(message),
         message.name,
         message.content,
         getattr(message, "tool_calls", None),
         getattr(message, "tool_call_id", None),
     ]
-    plain = json.dumps(said, default=repr, skipkeys=True).encode()
+    plain = json.dumps(fields, default=repr, skipkeys=True).encode()
     return hashlib.blake2b(plain, digest_size=16).hexdigest()
 
 
 def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return the messages, each with an id of its own.
 
-    A message without one gets an id from what it says and how often it was said before, so that
-    the same list always gets the same ids. Of two messages with the same id and the same words
-    the first stays; one with the same id and other words gets the id with a suffix.
+    A message without an id gets one from its content and from how often that content came before,
+    so that the same list always gets the same ids. Of two messages with the same id and content the
+    first stays; a message with the same id and other content gets the id with a suffix.
     """
     given = [message.id for message in messages]
     if all(given) and len(set(given)) == len(given):
         return list(messages)  # as a graph or a store gives them: ten times as fast
     seen: dict[str, BaseMessage] = {}
-    said: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
     unique: list[BaseMessage] = []
     for message in messages:
         key = message.id
         if not key:
             digest = digest_of(message)
-            said[digest] += 1
-            key = f"tm-{digest}-{said[digest]}"
+            repeats[digest] += 1
+            key = f"tm-{digest}-{repeats[digest]}"
         if key in seen:
             if digest_of(seen[key]) == digest_of(message):
                 continue
-            key = _free(key, seen)
+            key = _unused_id(key, seen)
         if key != message.id:
             message = message.model_copy(update={"id": key})  # noqa: PLW2901
         seen[key] = message
@@ -128,7 +138,7 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return unique
 
 
-def _free(key: str, taken: dict[str, BaseMessage]) -> str:
+def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:
     number = 2
     while f"{key}~{number}" in taken:
         number += 1
@@ -136,14 +146,14 @@ def _free(key: str, taken: dict[str, BaseMessage]) -> str:
 
 
 def marks_of(message: BaseMessage) -> dict[str, Any]:
-    """Return what the memory noted on a message: `created_at`, `pinned`, `cut`."""
+    """Return the memory's metadata of a message: `created_at`, `pinned`, `cut`."""
     metadata = message.response_metadata  # a node may have set it to anything
     marks = metadata.get(MARKS) if isinstance(metadata, dict) else None
     return marks if isinstance(marks, dict) else {}
 
 
 def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
-    """Return a copy of `message` with `marks` added to what the memory noted on it."""
+    """Return a copy of `message` with `marks` added to the memory's metadata."""
     metadata = {**message.response_metadata, MARKS: {**marks_of(message), **marks}}
     return message.model_copy(update={"response_metadata": metadata})
 
@@ -168,7 +178,7 @@ def result_id(message: BaseMessage) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The atom of every cut: one message, or an AI message with calls and all of their results.
+    """The unit of every cut: one message, or an AI message with calls and all of their results.
 
     A message that stands between a call and its late result belongs to the group, so a group is
     always a run of neighbours in the transcript.

@@ -1,4 +1,4 @@
-"""The decision what to shorten and what to fold into the running summary.
+"""Planning of compaction: which tool results to shorten, which groups to summarize.
 
 One idea keeps prompt caches warm: a change of the prefix must pay for itself. It is made only if
 it frees at least half of what lies between `summarize_at` and `target`, or if the limit forces
@@ -13,24 +13,24 @@ from itertools import accumulate
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene
-from langchain_tokenmem.core.folding import SUMMARY_FRAME, Folding
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.folding import SUMMARY_FRAME, FoldForecast
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.shortening import old_result_cut, shortened
+from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
 from langchain_tokenmem.core.size_caps import (
-    capped,
-    recapped,
-    room_of,
-    tokens_of,
-    with_required_fitted,
+    available_tokens,
+    cap_messages,
+    fit_required,
+    renew_caps,
+    request_tokens,
 )
-from langchain_tokenmem.core.trigger import TAIL_BATCH, Policy
+from langchain_tokenmem.core.trigger import TAIL_BATCH, SummaryPolicy
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
 
-DEFAULT_POLICY = Policy()
+DEFAULT_POLICY = SummaryPolicy()
 
 Steps = Literal["all", "shorten", "shorten_if_enough"]
 """Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
@@ -42,17 +42,17 @@ MARKER_COUNT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do before the next model call.
+    """Plan of a compaction, made before a model call.
 
     Attributes:
-        reason: Why the prefix changes; None when it does not.
+        reason: Reason for a change of the prefix; None without a change.
         cuts: All cuts of visible messages from now on.
         fold: How many of the oldest tail groups go into the running summary.
         before: Tokens of the request as it stands.
         after: Tokens of the request once the plan is carried out, at most.
         kept: Ids of the covered messages that stay visible; None where that does not change.
         summary_tokens: Most tokens that the next running summary may have.
-        warnings: What the caller should know.
+        warnings: Warnings for the caller.
     """
 
     reason: Reason | None
@@ -66,8 +66,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    """Why groups are to be folded.
+class _FoldReason:
+    """Reason for folding groups.
 
     Attributes:
         reason: Its name.
@@ -83,20 +83,18 @@ class _Due:
 
 
 def plan(
-    scene: Scene,
+    context: ContextParts,
     budget: TokenBudget,
-    meter: Meter,
     *,
     force: bool = False,
-    policy: Policy = DEFAULT_POLICY,
+    policy: SummaryPolicy = DEFAULT_POLICY,
     steps: Steps = "all",
 ) -> Plan:
-    """Return what to do before the next model call.
+    """Return the plan for the next model call.
 
     Args:
-        scene: The conversation under its state.
+        context: The conversation under its state.
         budget: The thresholds.
-        meter: How requests are counted.
         force: Fold whatever the recent share leaves, below the thresholds too.
         policy: When a summary is due.
         steps: Which steps may be taken.
@@ -107,85 +105,82 @@ def plan(
     Raises:
         BudgetExceededError: When the fixed parts leave no room for a conversation.
     """
-    scene = capped(scene, budget, meter)
-    before = tokens_of(scene, meter)
-    idle = Plan(None, scene.cuts, 0, before, before)
-    messages = meter.weights(scene.tail, scene.cuts).messages
-    due = _due(messages, before, budget, policy, force=force)
+    context = cap_messages(context, budget)
+    before = request_tokens(context)
+    idle = Plan(None, context.cuts, 0, before, before)
+    messages = context.counter.group_sizes(context.tail, context.cuts).message_count
+    due = _fold_reason(messages, before, budget, policy, force=force)
     if due is None and before <= budget.compact_tokens:
         return idle
-    if steps != "all":
-        return _shortening(scene, budget, meter, idle, steps)
-    return _change(scene, budget, meter, idle, due)
+    recent = _recent_start(context, budget)
+    shorter = _shorten_old_results(context, budget, recent)
+    after = request_tokens(shorter)
+    pays = before - after >= _least_gain(budget)
+    enough = steps == "shorten" or after <= budget.summarize_tokens
+    may_suffice = steps != "all" or due is None or not (due.to_recent or due.messages)
+    if pays and enough and may_suffice:
+        return Plan("compact_at", shorter.cuts, 0, before, after)
+    if due is None or steps != "all":
+        return idle
+    return _plan_change(shorter, budget, idle, recent=recent, due=due)
 
 
-def _due(
-    messages: int, before: int, budget: TokenBudget, policy: Policy, *, force: bool
-) -> _Due | None:
-    """Return why groups are to be folded; None if no reason holds."""
+def _least_gain(budget: TokenBudget) -> int:
+    """Return the fewest tokens that an unforced change of the prefix has to free."""
+    return max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+
+
+def _fold_reason(
+    messages: int, before: int, budget: TokenBudget, policy: SummaryPolicy, *, force: bool
+) -> _FoldReason | None:
+    """Return the reason for folding groups; None where there is none."""
     over = messages - (policy.max_tail_messages or messages)
     trigger = policy.trigger
     if force:
-        return _Due("manual", forced=True, to_recent=True)
+        return _FoldReason("manual", forced=True, to_recent=True)
     if trigger is None:
         return None
     if before > budget.limit:
-        return _Due("limit", forced=True)
+        return _FoldReason("limit", forced=True)
     if over > 0:
-        return _Due("tail", forced=True, messages=over + TAIL_BATCH)
+        return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
     if trigger.is_due(before, messages, budget):
-        return _Due("summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default)
+        return _FoldReason(
+            "summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default
+        )
     return None
 
 
-def _shortening(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, steps: Steps) -> Plan:
-    """Return the plan that shortens old results and folds nothing."""
-    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    compacted = _compact(scene, budget, meter, _recent_start(scene, budget, meter))
-    after = tokens_of(compacted, meter)
-    enough = after <= budget.summarize_tokens or steps == "shorten"
-    if idle.before - after < gain or not enough:
-        return idle
-    return Plan("compact_at", compacted.cuts, 0, idle.before, after)
-
-
-def _change(scene: Scene, budget: TokenBudget, meter: Meter, idle: Plan, due: _Due | None) -> Plan:
-    """Return the plan that changes the prefix, or the idle one if no change pays for itself."""
-    before = idle.before
-    gain = max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
-    recent = _recent_start(scene, budget, meter)
-    compacted = _compact(scene, budget, meter, recent)
-    after = tokens_of(compacted, meter)
-    pays = before - after >= gain and after <= budget.summarize_tokens
-    if pays and (due is None or not (due.to_recent or due.messages)):
-        return Plan("compact_at", compacted.cuts, 0, before, after)
-    if due is None:
-        return idle
+def _plan_change(
+    shorter: ContextParts, budget: TokenBudget, idle: Plan, *, recent: int, due: _FoldReason
+) -> Plan:
+    """Return the plan that folds groups, or the idle one if no change pays for itself."""
+    before, gain = idle.before, _least_gain(budget)
     ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _fold(compacted, budget, meter, recent=recent, ceiling=ceiling, due=due)
+    folded = _plan_fold(shorter, budget, recent=recent, ceiling=ceiling, due=due)
     if folded.fold and (due.forced or before - folded.after >= gain):
         return replace(folded, reason=due.reason, before=before)
-    if due.reason == "limit" and folded.cuts != scene.cuts:
+    if due.reason == "limit" and folded.cuts != idle.cuts:
         return replace(folded, reason="compact_at", before=before)
     warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
     return idle if due.forced else replace(idle, warnings=(warning,))
 
 
-def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
-    """Return the scene within the limit: the oldest groups left out, with one marker for them.
+def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    """Return the context within the limit: the oldest groups left out, with one marker for them.
 
     Raises:
         BudgetExceededError: When not even the capped newest messages fit.
     """
-    scene = capped(scene, budget, meter)
-    if tokens_of(scene, meter) <= budget.limit:
-        return scene
-    whole = recapped(scene.with_newest_block(), budget, meter)
+    context = cap_messages(context, budget)
+    if request_tokens(context) <= budget.limit:
+        return context
+    whole = renew_caps(context.with_newest_block(), budget)
     bare = replace(whole, blocks={})
     # What was recalled goes first, then the summary, before a message that must be present does.
     for candidate in (whole, bare, replace(bare, summary=None)):
-        rest = _fitted_once(candidate, budget, meter)
-        parts = rest.parts(meter)
+        rest = _drop_oldest(candidate, budget)
+        parts = rest.part_tokens()
         if sum(parts.values()) <= budget.limit:
             return rest
     raise BudgetExceededError(
@@ -193,81 +188,87 @@ def fitted(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
     )
 
 
-def _fitted_once(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
-    marked = replace(scene, left_out=MARKER_COUNT)
+def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    marked = replace(context, left_out=MARKER_COUNT)
     newest = max(len(marked.tail) - 1, 0)
-    fold = Folding.of(marked, meter).fewest(budget.limit, within=newest)
+    fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
-    rest = with_required_fitted(marked.folded(fold), budget, meter)
-    gone = [group for group in scene.tail[:fold] if not scene.is_required(group)]
+    rest = fit_required(marked.with_folded(fold), budget)
+    gone = [group for group in context.tail[:fold] if not context.is_required(group)]
     return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
 
 
-def _recent_start(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
+def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     """Return the index of the first tail group of the recent share; the newest is always in it."""
-    sizes = scene.sizes(scene.tail, meter)
+    sizes = context.sizes(context.tail)
     newest = max(len(sizes) - 1, 0)
     used = accumulate(reversed(sizes))
     within = sum(1 for total in used if total <= budget.recent_tokens)
     return min(len(sizes) - within, newest)
 
 
-def _holding(scene: Scene, messages: int) -> int:
-    """Return how many of the oldest groups hold so many messages; the newest group stays."""
-    held = list(accumulate(len(group.source.messages) for group in scene.tail))
+def _groups_with(context: ContextParts, messages: int) -> int:
+    """Return the number of oldest groups that hold so many messages; the newest group stays."""
+    held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, max(len(held) - 1, 0)) if messages else 0
 
 
-def _compact(scene: Scene, budget: TokenBudget, meter: Meter, recent: int) -> Scene:
-    """Return the scene with old tool results shortened, oldest first, down to the target."""
-    excess = tokens_of(scene, meter) - budget.target_tokens
-    cuts = dict(scene.cuts)
-    for group in scene.tail[:recent]:
+def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
+    """Return the context with old tool results shortened, oldest first, down to the target."""
+    excess = request_tokens(context) - budget.target_tokens
+    cuts = dict(context.cuts)
+    for group in context.tail[:recent]:
         for message in group.messages:
             key = message.id or ""
             if excess <= 0 or role_of(message) != "tool" or key in cuts:
                 continue
-            cut = old_result_cut(message, budget, meter.message)
+            cut = old_result_cut(message, budget, context.counter.message)
             if cut is not None:
                 cuts[key] = cut
-                excess -= meter.message(message) - meter.message(shortened(message, cut))
-    return replace(scene, cuts=cuts) if len(cuts) > len(scene.cuts) else scene
+                excess -= context.counter.message(message) - context.counter.message(
+                    apply_cut(message, cut)
+                )
+    return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
 
 
-def _fold(
-    scene: Scene, budget: TokenBudget, meter: Meter, *, recent: int, ceiling: int, due: _Due
+def _plan_fold(
+    context: ContextParts,
+    budget: TokenBudget,
+    *,
+    recent: int,
+    ceiling: int,
+    due: _FoldReason,
 ) -> Plan:
     """Return the plan that folds the fewest groups to reach the target.
 
     The recent share is left alone unless the ceiling cannot be reached beside it.
     """
-    scene = recapped(scene, budget, meter)
-    room = room_of(scene, budget, meter)
+    context = renew_caps(context, budget)
+    room = available_tokens(context, budget)
     spare = room - int(budget.message_share * room) - SUMMARY_FRAME
-    folding = Folding.of(
-        replace(scene, summary=None),
-        meter,
-        prior=scene.summary["tokens"] if scene.summary else 0,
-        most=max(0, min(budget.summary_tokens, spare)),
+    forecast = FoldForecast.of(
+        replace(context, summary=None),
+        prior_tokens=context.summary["tokens"] if context.summary else 0,
+        max_tokens=max(0, min(budget.summary_tokens, spare)),
     )
-    newest = max(len(scene.tail) - 1, 0)
-    fold = folding.fewest(budget.target_tokens, within=recent)
-    if fold is None and folding.after(recent) > ceiling:
-        fold = folding.fewest(ceiling, within=newest)
+    newest = max(len(context.tail) - 1, 0)
+    fold = forecast.fewest(budget.target_tokens, within=recent)
+    if fold is None and forecast.after(recent) > ceiling:
+        fold = forecast.fewest(ceiling, within=newest)
         fold = newest if fold is None else fold
     fold = recent if fold is None or due.to_recent else fold
-    fold = max(fold, _holding(scene, due.messages))
-    aside = folding.summary(fold)
-    rest = replace(scene.folded(fold), summary=None)
-    rest = with_required_fitted(rest, budget, meter, aside=aside)
+    fold = max(fold, _groups_with(context, due.messages))
+    aside = forecast.summary(fold)
+    rest = replace(context.with_folded(fold), summary=None)
+    rest = fit_required(rest, budget, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
         reason=None,
         cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
         fold=fold,
         before=0,
-        after=tokens_of(rest, meter) + aside,
-        summary_tokens=folding.allowance(fold),
+        after=request_tokens(rest) + aside,
+        summary_tokens=forecast.allowance(fold),
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )

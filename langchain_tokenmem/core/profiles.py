@@ -1,4 +1,4 @@
-"""What each provider refuses beyond the common ground of `legality`, and whose model it is.
+"""Legality profiles: what each provider refuses, and the profile that fits a model.
 
 Sources: the providers' API references (OpenAI chat and responses, Anthropic messages, Gemini
 generateContent, Bedrock Converse) and the chat templates of Mistral, as of November 2026.
@@ -16,7 +16,7 @@ from langchain_tokenmem.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class LegalityProfile:
-    """What a provider asks of a list of messages.
+    """Requirements of one provider on a list of messages.
 
     The common ground holds under every profile: system text in front, a human message first,
     each tool call directly followed by its results, no empty assistant message.
@@ -33,8 +33,8 @@ class LegalityProfile:
         refuses_blank: A human message without content is refused; it says so in brackets.
         pairs_reasoning: A reasoning item goes with the item that follows it: one at the end of an
             assistant message, left by an aborted call, is left out.
-        drops_foreign_reasoning: Reasoning of another provider's model, whose signatures this one
-            refuses, is left out of the view.
+        drops_foreign_reasoning: Reasoning of another provider's model is left out of the view: this
+            one refuses its signatures.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
             out, with the reasoning that is nothing but such an id: for `store=False`.
 
@@ -55,7 +55,7 @@ class LegalityProfile:
 
     @property
     def fits(self) -> bool:
-        """Whether single messages are looked at."""
+        """True where the profile changes single messages."""
         return (
             self.refuses_blank
             or self.pairs_reasoning
@@ -65,7 +65,7 @@ class LegalityProfile:
 
     @property
     def shapes(self) -> bool:
-        """Whether neighbours in a list are looked at."""
+        """True where the profile changes neighbours in a list."""
         return self.alternates or self.answers_results or self.ends_with_input
 
 

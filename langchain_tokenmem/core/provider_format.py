@@ -1,7 +1,7 @@
-"""A legal list in the shape that one provider asks for.
+"""Conversion of messages into the form that one provider accepts.
 
-Two kinds of steps. What concerns a single message (foreign reasoning, server ids) is done once,
-when a conversation is taken apart. What concerns neighbours is done to the list that is shown,
+There are two steps. `fit_message` changes single messages (reasoning of another provider, server
+ids) once, when a conversation is parsed. `fit_list` changes neighbours in the list that is shown,
 because folding makes new neighbours.
 """
 
@@ -12,25 +12,30 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.core.messages import Role, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    Role,
+    is_blank_block,
+    is_reasoning_block,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.core.profiles import LegalityProfile
 
-BRIDGE = "[No message was recorded here.]"
-"""What stands between two messages that a provider does not accept as neighbours."""
+BRIDGE_TEXT = "[No message was recorded here.]"
+"""Text between two messages that a provider does not accept as neighbours."""
 
-CLOSING = HumanMessage("[Please go on.]", id="tm-closing")
-"""Stands last where the assistant spoke last and the provider asks for an input."""
+CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
+"""Last message where the assistant spoke last and the provider asks for an input."""
 
-BLANK = "[empty message]"
-"""What a human message without content says where a provider refuses it."""
+BLANK_TEXT = "[empty message]"
+"""Text of a human message without content where a provider refuses it."""
 
-_REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 _REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
-def fitting(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
-    """Return a message without what the profile's provider refuses in it; itself if all is well.
+def fit_message(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
+    """Return a message without the parts that the provider refuses; the same object if none.
 
     Reasoning goes whole or stays whole: never a part of it.
     """
@@ -52,18 +57,12 @@ def _without_blanks(message: BaseMessage) -> BaseMessage:
     """Return the message without blank text blocks; a human one never without any text."""
     content: Any = message.content
     if isinstance(content, list):
-        content = [block for block in content if not _is_blank(block)]
+        content = [block for block in content if not is_blank_block(block)]
     if role_of(message) == "human" and not text_of(message).strip():
-        content = BLANK
+        content = BLANK_TEXT
     elif content == message.content:
         return message
     return message.model_copy(update={"content": content or ""})
-
-
-def _is_blank(block: Any) -> bool:
-    if isinstance(block, str):
-        return not block.strip()
-    return isinstance(block, dict) and "text" in block and not str(block["text"] or "").strip()
 
 
 def _is_foreign(message: AIMessage, profile: LegalityProfile) -> bool:
@@ -80,7 +79,7 @@ def _without_reasoning(message: AIMessage) -> AIMessage:
     kept = {key: value for key, value in extras.items() if key not in _REASONING_KWARGS}
     content: Any = message.content
     if isinstance(content, list):
-        content = [block for block in content if not _is_reasoning(block)] or ""
+        content = [block for block in content if not is_reasoning_block(block)] or ""
     if content == message.content and len(kept) == len(extras):
         return message
     return message.model_copy(update={"content": content, "additional_kwargs": kept})
@@ -91,13 +90,9 @@ def _without_last_reasoning(message: AIMessage) -> AIMessage:
     if isinstance(content, str) or message.tool_calls or message.invalid_tool_calls:
         return message
     end = len(content)
-    while end and _is_reasoning(content[end - 1]):
+    while end and is_reasoning_block(content[end - 1]):
         end -= 1
     return message if end == len(content) else message.model_copy(update={"content": content[:end]})
-
-
-def _is_reasoning(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") in _REASONING
 
 
 def _without_server_ids(message: AIMessage) -> AIMessage:
@@ -115,18 +110,18 @@ def _without_id(block: Any) -> Any:
     """Return a block without its server id; None for reasoning that is nothing else."""
     if not isinstance(block, dict) or not str(block.get("id") or "").startswith(_SERVER_IDS):
         return block
-    if _is_reasoning(block) and not block.get("encrypted_content"):
+    if is_reasoning_block(block) and not block.get("encrypted_content"):
         return None
     return {key: value for key, value in block.items() if key != "id"}
 
 
-def shaped(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
-    r"""Return the messages after the system text in the shape that the profile asks for.
+def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
+    r"""Return the messages after the system text in the form that the profile asks for.
 
     Example:
         >>> from langchain_tokenmem.core.profiles import profile_named
         >>> two = [HumanMessage("One.", id="a"), HumanMessage("Two.", id="b")]
-        >>> [message.content for message in shaped(two, profile_named("strict"))]
+        >>> [message.content for message in fit_list(two, profile_named("strict"))]
         ['One.\n\nTwo.']
     """
     if not profile.shapes:
@@ -144,13 +139,13 @@ def shaped(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[Ba
             body.append(_bridge("ai", message))
         body.append(message)
     if profile.ends_with_input and body and role_of(body[-1]) == "ai":
-        body.append(CLOSING)
+        body.append(CONTINUE_MESSAGE)
     return body
 
 
 def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
     kind = AIMessage if role == "ai" else HumanMessage
-    return kind(BRIDGE, id=f"{before.id}~bridge")
+    return kind(BRIDGE_TEXT, id=f"{before.id}~bridge")
 
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:

@@ -1,6 +1,6 @@
-"""How a broken history is mended, so that providers accept it.
+"""Repair of broken histories: unanswered calls, orphaned results, repeated ids.
 
-The transcript stays as it is; what is mended is the view.
+The transcript stays as it is; only the view is repaired.
 """
 
 from __future__ import annotations
@@ -18,56 +18,63 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langchain_tokenmem.core.messages import Group, call_ids, result_id, role_of
+from langchain_tokenmem.core.messages import (
+    Group,
+    call_ids,
+    is_blank_block,
+    is_reasoning_block,
+    result_id,
+    role_of,
+)
 
 Dangling = Literal["answer", "drop"]
-"""What becomes of a tool call without a result: it is answered as interrupted, or its whole group
-is left out of the view."""
+"""Treatment of a tool call without a result: it is answered as interrupted, or its whole group is
+left out of the view."""
 
 INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
-OPENING = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
-"""Stands first where no human message does: Gemini, Anthropic and strict templates refuse a list
-that begins with the assistant."""
-
-_REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
+FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
+"""First message where no human message comes first: Gemini, Anthropic and strict templates refuse
+a list that begins with the assistant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairedGroup:
     """A group as a provider accepts it.
 
     Attributes:
         source: The group as it stands in the transcript.
-        messages: What is shown of it; empty when nothing of it may be shown.
+        messages: The messages that are shown; empty when none of them may be shown.
     """
 
     source: Group
     messages: tuple[BaseMessage, ...]
 
 
-def mend(
-    found: Iterable[Group], *, dangling: Dangling = "answer", taken: set[str] | None = None
-) -> tuple[list[Mended], list[str]]:
+def repair_groups(
+    found: Iterable[Group], *, dangling: Dangling = "answer", used: set[str] | None = None
+) -> tuple[list[RepairedGroup], list[str]]:
     """Return the groups in the form that providers accept, and a note for each repair.
 
     A group without fault comes back with the very same messages.
 
     Args:
         found: Groups in order, from `groups`.
-        dangling: What becomes of calls without a result.
-        taken: Ids of earlier tool calls; those of `found` are added to it.
+        dangling: Treatment of calls without a result.
+        used: Ids of earlier tool calls; those of `found` are added to it.
 
     Returns:
-        The mended groups, one for each group, and the notes.
+        The repaired groups, one for each group, and the notes.
     """
-    taken = set() if taken is None else taken
+    used = set() if used is None else used
     notes: list[str] = []
-    mended = [Mended(group, _mend_group(group, taken, notes, dangling)) for group in found]
-    return mended, notes
+    repaired = [
+        RepairedGroup(group, _repair_group(group, used, notes, dangling)) for group in found
+    ]
+    return repaired, notes
 
 
-def _mend_group(
-    group: Group, taken: set[str], notes: list[str], dangling: Dangling
+def _repair_group(
+    group: Group, used: set[str], notes: list[str], dangling: Dangling
 ) -> tuple[BaseMessage, ...]:
     first = group.messages[0]
     if len(group.messages) == 1 and role_of(first) == "human":
@@ -78,7 +85,7 @@ def _mend_group(
     for message in group.messages:
         role = role_of(message)
         if role == "ai":
-            shown += _mend_call(message, results, taken, notes, dangling)
+            shown += _repair_call(message, results, used, notes, dangling)
         elif role == "tool" and result_id(message) is None and shown:
             shown.append(message)  # a legacy function result; `groups` put it behind its call
         elif role == "human":
@@ -89,10 +96,10 @@ def _mend_group(
         f"Tool result {message.id} has no call; left out of the view."
         for message in results.values()
     ]
-    return _unless_same(group, (*shown, *others))
+    return _unchanged_or(group, (*shown, *others))
 
 
-def _unless_same(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
+def _unchanged_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
     same = len(shown) == len(group.messages) and all(
         one is other for one, other in zip(shown, group.messages, strict=True)
     )
@@ -112,64 +119,62 @@ def _first_results(group: Group, notes: list[str]) -> dict[str, BaseMessage]:
     return results
 
 
-def _mend_call(
+def _repair_call(
     message: BaseMessage,
     results: dict[str, BaseMessage],
-    taken: set[str],
+    used: set[str],
     notes: list[str],
     dangling: Dangling,
 ) -> list[BaseMessage]:
     """Return an AI message followed by the results of its calls, taking them from `results`."""
     if not isinstance(message, AIMessage) or not _has_calls(message):
-        if says_nothing(message):
+        if has_no_content(message):
             notes.append(f"Assistant message {message.id} says nothing; left out of the view.")
             return []
         return [message]
-    mended = _without_repeated_calls(message, notes)
-    if not _has_calls(mended) and says_nothing(mended):
+    repaired = _without_repeated_calls(message, notes)
+    if not _has_calls(repaired) and has_no_content(repaired):
         return []
-    keys = call_ids(mended)
+    keys = call_ids(repaired)
     answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
     if dangling == "drop" and None in answers:
         notes.append(f"Assistant message {message.id} has open tool calls; left out of the view.")
         return []
     if None in answers:
         notes.append(f"Tool calls of {message.id} have no result; answered as interrupted.")
-    full = [answer or _interrupted(mended, key) for key, answer in zip(keys, answers, strict=True)]
-    reused = {key: _fresh(key, taken) for key in keys if key in taken}
-    taken.update(reused.get(key, key) for key in keys)
+    full = [
+        answer or _interrupted_result(repaired, key)
+        for key, answer in zip(keys, answers, strict=True)
+    ]
+    reused = {key: _unused_call_id(key, used) for key in keys if key in used}
+    used.update(reused.get(key, key) for key in keys)
     if not reused:
-        return [mended, *full]
+        return [repaired, *full]
     notes.append(f"Tool call ids of {message.id} were used before; renamed in the view.")
     renamed = [
         answer.model_copy(update={"tool_call_id": reused.get(key, key)})
         for key, answer in zip(keys, full, strict=True)
     ]
-    return [_with_call_ids(mended, reused), *renamed]
+    return [_with_call_ids(repaired, reused), *renamed]
 
 
 def _has_calls(message: AIMessage) -> bool:
     return bool(message.tool_calls or message.invalid_tool_calls)
 
 
-def says_nothing(message: BaseMessage) -> bool:
-    """Return whether a message has neither words nor anything else to show."""
+def has_no_content(message: BaseMessage) -> bool:
+    """Return whether a message has neither text nor another visible part."""
     if message.additional_kwargs.get("function_call"):
         return False
     if isinstance(message.content, str):
         return not message.content.strip()
-    return all(_is_empty(block) for block in message.content)
+    return all(
+        is_blank_block(block) or is_reasoning_block(block) or not isinstance(block, (str, dict))
+        for block in message.content
+    )
 
 
-def _is_empty(block: Any) -> bool:
-    if isinstance(block, str):
-        return not block.strip()
-    if not isinstance(block, dict) or block.get("type") in _REASONING:
-        return True
-    return "text" in block and not str(block["text"] or "").strip()
-
-
-def _interrupted(message: AIMessage, key: str) -> ToolMessage:
+def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     names = {call["id"]: call["name"] for call in message.tool_calls}
     return ToolMessage(
         INTERRUPTED,
@@ -241,8 +246,8 @@ def _with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
     )
 
 
-def _fresh(key: str, taken: set[str]) -> str:
+def _unused_call_id(key: str, used: set[str]) -> str:
     number = 2
-    while f"{key}~{number}" in taken:
+    while f"{key}~{number}" in used:
         number += 1
     return f"{key}~{number}"

@@ -1,4 +1,4 @@
-"""Keywords of a memory's methods: what surrounds a conversation, and how it is compacted."""
+"""Keyword arguments of the methods that build or compact a request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.planning import Steps
 
 
-class Around(TypedDict, total=False):
-    """Keywords of every method that looks at a whole request; each may be left out.
+class RequestOptions(TypedDict, total=False):
+    """Options of every method that builds or counts a whole request; each may be left out.
 
     Attributes:
         system: System text of the application; system messages may stand in the messages, too.
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
-        budget: Beats the memory's own for this call.
+        budget: Budget of this call, instead of the memory's own.
     """
 
     system: str | BaseMessage | None
@@ -28,12 +28,12 @@ class Around(TypedDict, total=False):
     budget: TokenBudget | None
 
 
-class Asked(Around, total=False):
-    """Keywords of every method that compacts; each may be left out.
+class CompactionOptions(RequestOptions, total=False):
+    """Options of every method that compacts; each may be left out.
 
     Attributes:
         force: Fold everything but the recent share, also below the thresholds.
-        instruction: What this one summary should pay attention to.
+        instruction: Instruction for this one summary.
         steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough` does so
             only where that is enough; by default both steps are taken.
     """

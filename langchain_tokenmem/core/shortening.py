@@ -1,4 +1,4 @@
-"""Shortening one message: old tool results, and any message too large for its share.
+"""Shortening of one message: old tool results, and any message too large for its share.
 
 A `Cut` says how many characters stay at the beginning and at the end. It is chosen once, with a
 token count at hand, and kept in the state; applying it needs no counter and no choice, so the
@@ -43,7 +43,7 @@ _LEFT_OUT_KWARGS = frozenset(
 )
 
 
-def shortened(message: BaseMessage, cut: Cut) -> BaseMessage:
+def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     """Return the message as the cut shows it: beginning, marker, end; the id stays.
 
     The marker says how much was left out and names the message id under which the full text can
@@ -152,7 +152,7 @@ def old_result_cut(message: BaseMessage, budget: TokenBudget, count: CountMessag
             return None
     else:
         cut = cut_to(message, budget.result_tokens, count)
-    return cut if count(shortened(message, cut)) < size else None
+    return cut if count(apply_cut(message, cut)) < size else None
 
 
 def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
@@ -165,7 +165,7 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
     longest = max((_longest(call["args"]) for call in _calls(message)), default=0)
     share = 1.0
     for _ in range(_ROUNDS):
-        size = count(shortened(message, _cut_by(share, length, longest)))
+        size = count(apply_cut(message, _cut_by(share, length, longest)))
         if size <= most:
             break
         share *= min(0.9, 0.95 * most / size)
@@ -217,7 +217,7 @@ def _level_cuts(
     first = messages[0]
     if calls < len(call_ids(first)):
         base[first.id or ""] = {"head": 1 << 60, "tail": 0, "calls": calls}
-    visible = shown_messages(messages, base)
+    visible = apply_cuts(messages, base)
     sizes = [count(message) for message in visible]
     level = _level(sizes, most)
     cuts = dict(base)
@@ -241,7 +241,7 @@ def _level(sizes: list[int], most: int) -> int:
     return max(sizes, default=0)
 
 
-def shown_messages(
+def apply_cuts(
     messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut]
 ) -> tuple[BaseMessage, ...]:
     """Return the messages of one group as the cuts show them."""
@@ -254,7 +254,7 @@ def shown_messages(
         if result_id(message) in dropped:
             continue
         if cut is not None:
-            form = shortened(message, cut)
+            form = apply_cut(message, cut)
             if role_of(message) == "ai" and "calls" in cut:
                 dropped.update(set(call_ids(message)) - set(call_ids(form)))
             shown.append(form)
@@ -267,4 +267,4 @@ def group_tokens(
     messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut], count: CountMessage
 ) -> int:
     """Return the tokens of a group's messages as the cuts show them."""
-    return sum(map(count, shown_messages(messages, cuts)))
+    return sum(map(count, apply_cuts(messages, cuts)))

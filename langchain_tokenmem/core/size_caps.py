@@ -1,4 +1,4 @@
-"""Caps: the room of a request, and messages cut to their share of it."""
+"""Size caps: every message is cut to its share of the available tokens."""
 
 from __future__ import annotations
 
@@ -6,107 +6,104 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
 
 FLOOR_SHARE = 0.125
-"""Share of the room for required messages that older ones are sure of, however large newer ones
-are: a short first request then stays verbatim beside a giant tool result."""
+"""Share of the available tokens that every required message gets, however large the others are: a
+short first request then stays verbatim beside a giant tool result."""
 
 
 _ROUNDS = 4
-"""Most tries to divide the room between required messages."""
+"""Most tries to divide the available tokens between required messages."""
 
 
-def tokens_of(scene: Scene, meter: Meter) -> int:
-    """Return the tokens of the request that a scene shows."""
-    return sum(scene.parts(meter).values())
+def request_tokens(context: ContextParts) -> int:
+    """Return the tokens of the request that a context shows."""
+    return sum(context.part_tokens().values())
 
 
-def room_of(scene: Scene, budget: TokenBudget, meter: Meter) -> int:
+def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
     """Return the tokens that the fixed parts leave for summary and conversation.
 
     Raises:
         BudgetExceededError: When they leave none.
     """
-    parts = replace(scene, summary=None, kept=(), tail=(), left_out=0).parts(meter)
+    parts = replace(context, summary=None, kept=(), tail=(), left_out=0).part_tokens()
     room = budget.limit - sum(parts.values())
     if room <= 0:
         raise BudgetExceededError(parts, budget.limit)
     return room
 
 
-def capped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
-    """Return the scene with every single message cut to its share of the room.
+def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    """Return the context with every single message cut to its share of the available tokens.
 
     Whether a message is cut depends only on itself and on the fixed parts, so it is cut before
     it is first sent, and never later.
     """
-    share = int(budget.message_share * room_of(scene, budget, meter))
+    share = int(budget.message_share * available_tokens(context, budget))
     cuts = {
-        message.id or "": cut_to(message, share, meter.message)
-        for found in (scene.kept, scene.tail)
-        if meter.weights(found, scene.cuts).heaviest > share
+        message.id or "": cut_to(message, share, context.counter.message)
+        for found in (context.kept, context.tail)
+        if context.counter.group_sizes(found, context.cuts).largest > share
         for group in found
         for message in group.messages
-        if (message.id or "") not in scene.cuts and meter.message(message) > share
+        if (message.id or "") not in context.cuts and context.counter.message(message) > share
     }
-    return replace(scene, cuts={**scene.cuts, **cuts}) if cuts else scene
+    return replace(context, cuts={**context.cuts, **cuts}) if cuts else context
 
 
-def recapped(scene: Scene, budget: TokenBudget, meter: Meter) -> Scene:
-    """Return the scene with pinned and human messages as whole as they may be.
+def renew_caps(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    """Return the context with new cuts for pinned and human messages, as long as they may be.
 
-    Their cuts are chosen anew whenever the prefix changes anyway; those of tool results stay.
+    It is called when the prefix changes anyway; the cuts of tool results stay.
     """
     loose = {
         message.id
-        for group in (*scene.kept, *scene.tail)
-        if scene.is_required(group)
+        for group in (*context.kept, *context.tail)
+        if context.is_required(group)
         for message in group.messages
         if role_of(message) != "tool"
     }
-    kept = {key: cut for key, cut in scene.cuts.items() if key not in loose}
-    return capped(replace(scene, cuts=kept), budget, meter)
+    kept = {key: cut for key, cut in context.cuts.items() if key not in loose}
+    return cap_messages(replace(context, cuts=kept), budget)
 
 
-def with_required_fitted(
-    scene: Scene, budget: TokenBudget, meter: Meter, *, aside: int = 0
-) -> Scene:
-    """Return the scene with the messages that must be present cut to the room there is.
+def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:
+    """Return the context with its required messages cut to the available tokens.
 
-    Newest group, newest human message and pinned ones share `message_share` of the room, divided
-    newest first; each is sure of a small part.
+    Newest group, newest human message and pinned messages share `message_share` of the available
+    tokens. The newest comes first; each gets a small part at least.
 
     Args:
-        scene: Everything else is folded or left out already.
+        context: A context in which everything else is folded or left out already.
         budget: Gives the limit and `message_share`.
-        meter: How requests are counted.
         aside: Tokens kept free for a summary that is still to be written.
     """
-    excess = tokens_of(scene, meter) + aside - budget.limit
+    excess = request_tokens(context) + aside - budget.limit
     if excess <= 0:
-        return scene
-    required = [*reversed(scene.tail[-1:]), *reversed(scene.kept)]
-    sizes = meter.weights(tuple(required), scene.cuts).sizes
-    most = min(int(budget.message_share * room_of(scene, budget, meter)), sum(sizes) - excess)
+        return context
+    required = [*reversed(context.tail[-1:]), *reversed(context.kept)]
+    sizes = context.counter.group_sizes(tuple(required), context.cuts).tokens
+    most = min(int(budget.message_share * available_tokens(context, budget)), sum(sizes) - excess)
     for _ in range(_ROUNDS):
-        cuts = dict(scene.cuts)
-        for group, size, own in zip(required, sizes, _divided(sizes, most), strict=True):
+        cuts = dict(context.cuts)
+        for group, size, own in zip(required, sizes, _divide(sizes, most), strict=True):
             if size > own:
-                cuts.update(cut_group(group.messages, own, meter.message))
-        fitted = replace(scene, cuts=cuts)
-        excess = tokens_of(fitted, meter) + aside - budget.limit
+                cuts.update(cut_group(group.messages, own, context.counter.message))
+        fitted = replace(context, cuts=cuts)
+        excess = request_tokens(fitted) + aside - budget.limit
         if excess <= 0:
             break
         most -= excess  # a marker alone may be more than a small share
     return fitted
 
 
-def _divided(sizes: Sequence[int], most: int) -> list[int]:
-    """Return how much of `most` each size gets, the first ones first, each sure of its floor."""
+def _divide(sizes: Sequence[int], most: int) -> list[int]:
+    """Return the part of `most` for each size: the first ones first, a floor for each."""
     floor = int(FLOOR_SHARE * max(most, 0))
     sure = [min(size, floor) for size in sizes]
     left = max(0, most - sum(sure))

@@ -1,4 +1,4 @@
-"""Names of threads: which session of the transcript store is a thread's, or a sub-graph's."""
+"""Session ids of LangGraph threads and of their sub-graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_tokenmem.errors import ScopeError
 
-BETWEEN = "\x1f"
+NAMESPACE_SEPARATOR = "\x1f"
 """Stands between a thread's id and the names of a sub-graph; no id holds it."""
 
 
@@ -32,21 +32,21 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
         >>> thread_session("t1", "child:1f0-22")
         't1\x1fchild'
     """
-    thread = checked_thread(thread_id)
+    thread = check_thread_id(thread_id)
     if not isinstance(checkpoint_ns, str):
         raise ScopeError(f"checkpoint_ns is {checkpoint_ns!r}; it is a text.")
     if not checkpoint_ns:
         return thread
     names = [part.split(":", 1)[0] for part in checkpoint_ns.split("|")]
-    return f"{thread}{BETWEEN}{'|'.join(names)}"
+    return f"{thread}{NAMESPACE_SEPARATOR}{'|'.join(names)}"
 
 
-def is_part(session_id: str) -> bool:
+def is_subgraph_session(session_id: str) -> bool:
     """Return whether a session is a sub-graph's of a thread."""
-    return BETWEEN in session_id
+    return NAMESPACE_SEPARATOR in session_id
 
 
-def checked_thread(thread_id: Any) -> str:
+def check_thread_id(thread_id: Any) -> str:
     """Return the id of a thread.
 
     Raises:
@@ -58,6 +58,6 @@ def checked_thread(thread_id: Any) -> str:
             f"thread_id is {thread_id!r}; every thread needs a text that names it, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
         )
-    if BETWEEN in thread_id:
+    if NAMESPACE_SEPARATOR in thread_id:
         raise ScopeError(f"thread_id {thread_id!r} holds \\x1f, which names sub-graphs; leave it.")
     return thread_id

@@ -1,4 +1,4 @@
-"""When the oldest messages are summarized without being asked."""
+"""Trigger and policy of automatic summaries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
 
 TAIL_BATCH = 10
-"""Messages by which a cap on the tail moves at once: one by one would change every request."""
+"""Number of messages that a full tail drops at once: one by one would change every request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Trigger:
 
     @property
     def is_default(self) -> bool:
-        """Whether the budget decides."""
+        """True where no condition is set, so that the budget decides."""
         return self.tokens is None and self.fraction is None and self.messages is None
 
     def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
@@ -73,8 +73,8 @@ class Trigger:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
-    """What a plan may do by itself.
+class SummaryPolicy:
+    """Policy of automatic summaries.
 
     Attributes:
         trigger: When a summary is due; None for never.

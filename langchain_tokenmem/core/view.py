@@ -1,4 +1,4 @@
-"""The exact list of messages for one model call, and what it holds."""
+"""View: the exact list of messages for one model call, with its token usage."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
-from langchain_tokenmem.core.context_parts import Meter, Scene
-from langchain_tokenmem.core.planning import fitted
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.planning import Plan, fit_to_limit
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class View:
     """The request for one model call.
 
     Attributes:
-        messages: What is sent, in order; legal for strict providers and within the limit.
+        messages: The request, in order; legal for strict providers and within the limit.
         usage: Tokens in all and for each part.
-        warnings: What was repaired or left out; empty when nothing was.
+        warnings: Repairs and omissions; empty when there are none.
         left_out: How many messages a marker stands for, because they did not fit.
     """
 
@@ -28,29 +28,44 @@ class View:
     left_out: int = 0
 
 
-def view_of(scene: Scene, budget: TokenBudget, meter: Meter, *, exact: bool) -> View:
-    """Return the view of a scene: a pure function, which fits whatever the scene holds.
+@dataclass(frozen=True)
+class Explanation:
+    """The exact list of a model call and the plan before it.
+
+    Attributes:
+        view: The list as it would be sent now, with tokens by part and warnings.
+        plan: What `compact` would do first: the reason, the cuts, how many groups it would fold,
+            tokens before and after.
+        profile: Name of the legality profile that the list fits.
+    """
+
+    view: View
+    plan: Plan
+    profile: str
+
+
+def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:
+    """Return the view of a context; it always fits the limit.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
-    whole, scene = scene, fitted(scene, budget, meter)
-    front = scene.front()
-    warnings = scene.notes
-    if scene.summary is not None and scene.summary["failures"]:
-        why = "; ".join(scene.summary["failures"])
-        said = f"The running summary was written by {scene.summary['model']}"
-        warnings += (f"{said} after refused attempts: {why}.",)
-    if whole.summary is not scene.summary:
+    whole, context = context, fit_to_limit(context, budget)
+    warnings = context.notes
+    if context.summary is not None and context.summary["failures"]:
+        why = "; ".join(context.summary["failures"])
+        written = f"The running summary was written by {context.summary['model']}"
+        warnings += (f"{written} after refused attempts: {why}.",)
+    if whole.summary is not context.summary:
         warnings += ("The running summary did not fit beside the newest messages.",)
-    if whole.with_newest_block().blocks and not scene.blocks:
+    if whole.with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
-    if scene.left_out:
-        said = f"{scene.left_out:,} messages did not fit and are left out"
-        warnings += (f"{said}; compact() folds them into a summary.",)
+    if context.left_out:
+        omitted = f"{context.left_out:,} messages did not fit and are left out"
+        warnings += (f"{omitted}; compact() folds them into a summary.",)
     return View(
-        messages=[*([front] if front is not None else []), *scene.body(meter)],
-        usage=usage_of(scene.parts(meter), budget, exact=exact),
+        messages=context.request_messages(),
+        usage=usage_of(context.part_tokens(), budget, exact=exact),
         warnings=warnings,
-        left_out=scene.left_out,
+        left_out=context.left_out,
     )

@@ -1,9 +1,8 @@
-"""Summaries behind the reply: threads of our own, one job a session, awaited at the end."""
+"""Background summaries: threads of our own, one job for each conversation, awaited at exit."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import contextvars
 import logging
 import threading
@@ -36,7 +35,7 @@ def checked_seconds(name: str, value: float) -> float:
     return value
 
 
-class SummaryJobs:
+class BackgroundSummarizer:
     """Runs jobs in threads of its own, never on an event loop; of each key one at a time.
 
     Daemon threads, because a provider that never answers must not keep a process alive; at the
@@ -123,13 +122,7 @@ class SummaryJobs:
         return all_ended
 
 
-def wait_for(job: Future[None], seconds: float) -> None:
-    """Wait for a job, but not for ever."""
-    with contextlib.suppress(FutureTimeoutError):
-        job.result(seconds)
-
-
-def _at_exit(jobs: SummaryJobs) -> None:
+def _at_exit(jobs: BackgroundSummarizer) -> None:
     reference = weakref.ref(jobs)
 
     def wait() -> None:

@@ -1,33 +1,24 @@
-"""Carrying out a plan: the steps between a state and the next one.
-
-One generator holds the logic; `driven` and `adriven` are its two drivers.
-"""
+"""Compaction: the generator that carries out a plan, from a memory state to the next one."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene
+from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.planning import Plan, Steps, plan
-from langchain_tokenmem.core.size_caps import capped, tokens_of
-from langchain_tokenmem.core.trigger import Policy
+from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
+from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent, tell
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
+from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
-
-T = TypeVar("T")
-
-Work = Generator[SummaryRequest, Summary | SummaryError, T]
-"""Yields what the summarizer is asked, takes its answers, and returns what comes of it."""
 
 _MOST_SUMMARIES = 3
 """Summaries of one compaction; the second and third only where the request is still over the
@@ -35,8 +26,8 @@ limit after the one before, which planning rules out as far as counts add up."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """How a compaction is to be done.
+class CompactionSettings:
+    """Settings of one compaction.
 
     Attributes:
         policy: When a summary is due.
@@ -50,7 +41,7 @@ class Order:
         instruction: What this one summary should pay attention to.
     """
 
-    policy: Policy
+    policy: SummaryPolicy
     summarizer: Summarizer
     callbacks: Sequence[CompactCallbacks]
     now: Callable[[], datetime]
@@ -62,99 +53,72 @@ class Order:
 
 
 def compaction(
-    scene: Scene, budget: TokenBudget, meter: Meter, state: MemoryState, order: Order
+    context: ContextParts,
+    budget: TokenBudget,
+    state: MemoryState,
+    settings: CompactionSettings,
 ) -> Work[MemoryState]:
     """Do what the plan asks for, and return the new state; as it is where nothing was due."""
     for _ in range(_MOST_SUMMARIES):
-        scene, planned = decided(scene, budget, meter, order)
+        context, planned = make_plan(context, budget, settings)
         for warning in planned.warnings:
-            order.warn(warning)
+            settings.warn(warning)
         if not planned.fold:
-            return _shortened(scene, state, planned, order)
-        state = yield from _summarized(scene, meter, state, planned, order)
-        scene = replace(scene.folded(planned.fold), summary=state["summary"], cuts=state["cuts"])
-        if tokens_of(scene, meter) <= budget.limit:
+            return _with_cuts_applied(context, state, planned, settings)
+        state = yield from _with_summary(context, state, planned, settings)
+        context = replace(
+            context.with_folded(planned.fold), summary=state["summary"], cuts=state["cuts"]
+        )
+        if request_tokens(context) <= budget.limit:
             return state
-        order = replace(order, force=False)
+        settings = replace(settings, force=False)
     return state
 
 
-def decided(scene: Scene, budget: TokenBudget, meter: Meter, order: Order) -> tuple[Scene, Plan]:
-    """Return the scene with nothing in it over its share, and the plan for it."""
-    scene = capped(scene, budget, meter)
-    planned = plan(scene, budget, meter, force=order.force, policy=order.policy, steps=order.steps)
-    return scene, _gated(scene, planned, order.summarizer)
+def make_plan(
+    context: ContextParts,
+    budget: TokenBudget,
+    settings: CompactionSettings,
+) -> tuple[ContextParts, Plan]:
+    """Return the context with nothing in it over its share, and the plan for it."""
+    context = cap_messages(context, budget)
+    planned = plan(
+        context, budget, force=settings.force, policy=settings.policy, steps=settings.steps
+    )
+    return context, _without_small_summary(context, planned, settings.summarizer)
 
 
-def _gated(scene: Scene, planned: Plan, summarizer: Summarizer) -> Plan:
+def _without_small_summary(context: ContextParts, planned: Plan, summarizer: Summarizer) -> Plan:
     """Return the plan, without its summary where the summarizer waits for more to say."""
-    if planned.reason != "summarize_at" or summarizer.wants(_batch(scene, planned)):
+    if planned.reason != "summarize_at" or summarizer.wants(_messages_to_fold(context, planned)):
         return planned
-    return replace(planned, reason=None, fold=0, cuts=scene.cuts, after=planned.before)
+    return replace(planned, reason=None, fold=0, cuts=context.cuts, after=planned.before)
 
 
-def driven(work: Work[T], summarizer: Summarizer) -> T:
-    """Carry a compaction out, and return what comes of it."""
-    step = _advance(work, None)
-    while isinstance(step, SummaryRequest):
-        try:
-            answer: Summary | SummaryError = summarizer.summarize(step)
-        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-            answer = _as_summary_error(error)
-        step = _advance(work, answer)
-    return step
-
-
-async def adriven(work: Work[T], summarizer: Summarizer) -> T:
-    """Do the same as `driven` without blocking the event loop.
-
-    Everything but the summarizer's own calls runs in a thread: counting, where a vocabulary may be
-    loaded, planning, and the view.
-    """
-    step = await asyncio.to_thread(_advance, work, None)
-    while isinstance(step, SummaryRequest):
-        try:
-            answer: Summary | SummaryError = await summarizer.asummarize(step)
-        except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
-            answer = _as_summary_error(error)
-        step = await asyncio.to_thread(_advance, work, answer)
-    return step
-
-
-def _advance(work: Work[T], answer: Summary | SummaryError | None) -> SummaryRequest | T:
-    """Hand an answer to a compaction; return its next request, or what comes of it."""
-    try:
-        return next(work) if answer is None else work.send(answer)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
-def _as_summary_error(error: Exception) -> SummaryError:
-    if isinstance(error, SummaryError):
-        return error
-    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _kept(scene: Scene, planned: Plan) -> list[str]:
+def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
     """Return the covered messages that stay visible; a store reads nothing else of them."""
-    groups = scene.kept
+    groups = context.kept
     same = [message.id or "" for group in groups for message in group.source.messages]
-    return [*scene.system_ids, *(same if planned.kept is None else planned.kept)]
+    return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
-def _shortened(scene: Scene, state: MemoryState, planned: Plan, order: Order) -> MemoryState:
+def _with_cuts_applied(
+    context: ContextParts, state: MemoryState, planned: Plan, settings: CompactionSettings
+) -> MemoryState:
     """Return the state with the plan's cuts; only a change of what was sent is an event."""
     if planned.reason is None:
         return _with_cuts(state, planned.cuts)
     ids = tuple(key for key in planned.cuts if key not in state["cuts"])
     event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
-    tell(order.callbacks, "start", event)
-    tell(order.callbacks, "end", event)
+    notify(settings.callbacks, "start", event)
+    notify(settings.callbacks, "end", event)
     totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-    return {**state, "cuts": dict(planned.cuts), "kept": _kept(scene, planned), "totals": totals}
+    return {
+        **state,
+        "cuts": dict(planned.cuts),
+        "kept": _kept_ids(context, planned),
+        "totals": totals,
+    }
 
 
 def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
@@ -163,56 +127,71 @@ def _with_cuts(state: MemoryState, cuts: object) -> MemoryState:
     return {**state, "cuts": dict(cuts)}
 
 
-def _batch(scene: Scene, planned: Plan) -> list[BaseMessage]:
+def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:
     """Return what leaves the tail as the view has shown it; what no view shows, as it was said."""
     return [
         message
-        for group in scene.tail[: planned.fold]
-        for message in scene.shown(group) or group.source.messages
+        for group in context.tail[: planned.fold]
+        for message in context.shown_messages(group) or group.source.messages
     ]
 
 
-def _summarized(
-    scene: Scene, meter: Meter, state: MemoryState, planned: Plan, order: Order
+def _with_summary(
+    context: ContextParts,
+    state: MemoryState,
+    planned: Plan,
+    settings: CompactionSettings,
 ) -> Work[MemoryState]:
     reason = planned.reason or "manual"
-    batch = _batch(scene, planned)
+    batch = _messages_to_fold(context, planned)
     ids = tuple(message.id or "" for message in batch)
     event = CompactEvent("summary", reason, planned.before, planned.after, ids)
-    tell(order.callbacks, "start", event)
+    notify(settings.callbacks, "start", event)
     started = time.perf_counter()
-    answer: Summary | SummaryError = Summary("", "none", "none")
+    summary = Summary("", "none", "none")
     if planned.summary_tokens:
-        front = scene.front()
-        answer = yield SummaryRequest(
-            messages=batch,
-            max_tokens=planned.summary_tokens,
-            count_text=order.count_text,
-            prior=scene.summary["text"] if scene.summary else None,
-            instruction=order.instruction,
-            sent=[*([front] if front is not None else []), *scene.body(meter)],
-        )
+        try:
+            summary = (yield _summary_request(context, batch, planned, settings)) or summary
+        except SummaryError as error:
+            took = time.perf_counter() - started
+            notify(settings.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            raise
     event = replace(event, duration_s=time.perf_counter() - started)
-    if isinstance(answer, SummaryError):
-        tell(order.callbacks, "error", replace(event, error=str(answer)))
-        raise answer
-    event = _finished(event, planned, answer, order)
+    event = _finished_event(event, planned, summary, settings)
     if event.error:
-        tell(order.callbacks, "error", event)
-    tell(order.callbacks, "end", event)
-    live = scene.folded(planned.fold).blocks
+        notify(settings.callbacks, "error", event)
+    notify(settings.callbacks, "end", event)
+    live = context.with_folded(planned.fold).blocks
     return {
         **state,
-        "summary": _running(scene, planned, answer, order),
-        "kept": _kept(scene, planned),
+        "summary": _running_summary(context, planned, summary, settings),
+        "kept": _kept_ids(context, planned),
         "cuts": dict(planned.cuts),
         "blocks": {key: block for key, block in state["blocks"].items() if key in live},
-        "totals": _added(state["totals"], answer),
+        "totals": _add_usage(state["totals"], summary),
     }
 
 
-def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order) -> CompactEvent:
-    unused = planned.summary_tokens - order.count_text(summary.text)
+def _summary_request(
+    context: ContextParts,
+    batch: list[BaseMessage],
+    planned: Plan,
+    settings: CompactionSettings,
+) -> SummaryRequest:
+    return SummaryRequest(
+        messages=batch,
+        max_tokens=planned.summary_tokens,
+        count_text=settings.count_text,
+        prior=context.summary["text"] if context.summary else None,
+        instruction=settings.instruction,
+        sent=context.request_messages(),
+    )
+
+
+def _finished_event(
+    event: CompactEvent, planned: Plan, summary: Summary, settings: CompactionSettings
+) -> CompactEvent:
+    unused = planned.summary_tokens - settings.count_text(summary.text)
     return replace(
         event,
         tokens_after=planned.after - max(0, unused),
@@ -225,23 +204,25 @@ def _finished(event: CompactEvent, planned: Plan, summary: Summary, order: Order
     )
 
 
-def _running(scene: Scene, planned: Plan, summary: Summary, order: Order) -> RunningSummary:
-    folded = scene.tail[: planned.fold]
+def _running_summary(
+    context: ContextParts, planned: Plan, summary: Summary, settings: CompactionSettings
+) -> RunningSummary:
+    folded = context.tail[: planned.fold]
     covered = sum(len(group.source.messages) for group in folded)
     return {
         "text": summary.text,
         "covers_to": folded[-1].source.last_id,
-        "covered": covered + (scene.summary["covered"] if scene.summary else 0),
-        "tokens": order.count_text(summary.text),
+        "covered": covered + (context.summary["covered"] if context.summary else 0),
+        "tokens": settings.count_text(summary.text),
         "model": summary.model,
         "prompt_version": summary.prompt_version,
         "reason": planned.reason or "manual",
-        "created_at": order.now().isoformat(),
+        "created_at": settings.now().isoformat(),
         "failures": list(summary.failures),
     }
 
 
-def _added(totals: Totals, summary: Summary) -> Totals:
+def _add_usage(totals: Totals, summary: Summary) -> Totals:
     return {
         **totals,
         "summaries": totals["summaries"] + 1,

@@ -1,7 +1,6 @@
-"""What a memory does with a conversation: take it apart, plan, compact.
+"""The engine of a memory: its settings, and its decisions for one conversation.
 
-A compaction is a generator from the messages to what the caller gets; `driven` and `adriven` make
-the calls that it asks for.
+A compaction is a generator; the drivers of `memory.drivers` make the calls that it asks for.
 """
 
 from __future__ import annotations
@@ -15,26 +14,31 @@ from typing import Any, Unpack, get_args
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import Meter, Scene, remembered, scene_of
-from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.context_parts import (
+    ContextParts,
+    RequestCounter,
+    cached_count,
+    split_context,
+)
 from langchain_tokenmem.core.memory_block import recalled_ids
-from langchain_tokenmem.core.parse_cache import Memo
+from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import Around, Asked
-from langchain_tokenmem.core.trigger import Policy
-from langchain_tokenmem.core.view import View, view_of
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.compaction import Order, Work, compaction, decided
+from langchain_tokenmem.memory.compaction import CompactionSettings, compaction, make_plan
+from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
-_MEMOS = 16
-"""Conversations of which a memory keeps what is settled, while others come and go."""
+_MAX_PARSE_CACHES = 16
+"""Conversations of which a memory keeps the parsed messages, the most recently used ones."""
 
 
 def utc_now() -> datetime:
@@ -42,34 +46,32 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _memos() -> Callable[..., Memo]:
-    """Return what gives a conversation's memo: one for each key, the newest ones."""
-    return lru_cache(maxsize=_MEMOS)(lambda *_key: Memo())
+def _parse_caches() -> Callable[..., ParseCache]:
+    """Return a function from a conversation's key to its parse cache."""
+    return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A conversation taken apart for one call, with what it takes to decide about it.
+class PreparedCall:
+    """A conversation split into the parts of one request, with what it takes to decide about it.
 
     Attributes:
-        scene: Its parts under the state.
+        context: The parts of the request under the state.
         budget: The budget of the call, for counts as exact as these.
-        meter: Weighs the parts.
         state: What was decided so far.
         exact: Whether the counts are exact.
     """
 
-    scene: Scene
+    context: ContextParts
     budget: TokenBudget
-    meter: Meter
     state: MemoryState
     exact: bool
 
     def view(self) -> View:
         """Return the request for the call."""
-        return view_of(self.scene, self.budget, self.meter, exact=self.exact)
+        return build_view(self.context, self.budget, exact=self.exact)
 
-    def shown(self) -> set[str]:
+    def shown_ids(self) -> set[str]:
         """Return the ids of the messages that the request shows, recalled ones too."""
         sent = {message.id or "" for message in self.view().messages}
         return sent | recalled_ids(self.state, sent)
@@ -90,13 +92,13 @@ class Engine:
         pin_first: Whether the first human message stays in every view.
         dangling: What becomes of a tool call without a result.
         legality: What the provider asks of a list; None to go by the budget's model.
-        memos: What is settled of a conversation, found by who counts, for whom, and the first
-            message: two conversations that share one cost each other time and nothing else.
+        parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
+            conversations that share a key cost each other time and nothing else.
     """
 
     budget: TokenBudget
     summarizer: Summarizer
-    policy: Policy
+    policy: SummaryPolicy
     callbacks: Sequence[CompactCallbacks]
     warn: Callable[[str], None]
     now: Callable[[], datetime]
@@ -104,7 +106,7 @@ class Engine:
     pin_first: bool
     dangling: Dangling
     legality: LegalityProfile | None
-    memos: Callable[..., Memo] = field(default_factory=_memos)
+    parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, TokenBudget):
@@ -130,12 +132,12 @@ class Engine:
         """Return the counter that is used under a budget."""
         return self.counter or counter_for(budget.model)
 
-    def limit_of(self, around: Around) -> int:
+    def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
-        budget = around.get("budget") or self.budget
+        budget = options.get("budget") or self.budget
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
-    def taken(
+    def prepare(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
@@ -144,59 +146,64 @@ class Engine:
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
-    ) -> Taken:
-        """Return a conversation taken apart; keywords as in `Around`."""
+    ) -> PreparedCall:
+        """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         budget = budget or self.budget
-        counter = self.counter_of(budget)
+        tokens = self.counter_of(budget)
         profile = self._profile(budget)
         known = load_state(state)
-        meter = Meter(
-            remembered(counter.message), tools=counter.tools(tools), overhead=overhead_tokens
+        counter = RequestCounter(
+            cached_count(tokens.message), tools=tokens.tools(tools), overhead=overhead_tokens
         )
-        scene = scene_of(
+        context = split_context(
             messages,
             known,
-            meter,
+            counter,
             system=system,
             pin_first=self.pin_first,
             dangling=self.dangling,
             profile=profile,
-            memo=self.memos(id(messages[0]), id(counter), profile) if messages else None,
+            cache=self.parse_caches(id(messages[0]), id(tokens), profile) if messages else None,
         )
-        exact = counter.method == "exact"
-        return Taken(scene, budget.for_counts(exact=exact), meter, known, exact=exact)
+        exact = tokens.method == "exact"
+        return PreparedCall(context, budget.for_counts(exact=exact), known, exact=exact)
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if self.legality is not None:
             return self.legality
         return profile_for(None, budget.model) if budget.model else COMMON
 
-    def plan(self, taken: Taken) -> Plan:
+    def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        _, planned = decided(taken.scene, taken.budget, taken.meter, self._order(taken))
+        _, planned = make_plan(call.context, call.budget, self._settings(call))
         return planned
 
-    def explanation(self, taken: Taken) -> Explanation:
+    def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of the call, and what a compaction would do first."""
-        return Explanation(taken.view(), self.plan(taken), taken.scene.profile.name)
+        return Explanation(call.view(), self.plan(call), call.context.profile.name)
 
     def compaction(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[CompactionOptions],
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state."""
-        taken, order, _ = self._begun(messages, state, **asked)
-        return (yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order))
+        _, new, _ = yield from self._compacted(messages, state, **options)
+        return new
 
     def compaction_and_view(
-        self, messages: Sequence[BaseMessage], state: MemoryState | None, **asked: Unpack[Asked]
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[CompactionOptions],
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
-        taken, order, around = self._begun(messages, state, **asked)
-        new = yield from compaction(taken.scene, taken.budget, taken.meter, taken.state, order)
-        seen = taken if new is taken.state else self.taken(messages, new, **around)
+        call, new, around = yield from self._compacted(messages, state, **options)
+        seen = call if new is call.state else self.prepare(messages, new, **around)
         return new, seen.view()
 
-    def _begun(
+    def _compacted(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
@@ -204,19 +211,20 @@ class Engine:
         force: bool = False,
         instruction: str | None = None,
         steps: Steps = "all",
-        **around: Unpack[Around],
-    ) -> tuple[Taken, Order, Around]:
-        """Return a conversation taken apart, how it is to be compacted, and what surrounds it."""
-        taken = self.taken(messages, state, **around)
-        order = replace(self._order(taken), force=force, instruction=instruction, steps=steps)
-        return taken, order, around
+        **options: Unpack[RequestOptions],
+    ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
+        """Return the prepared call, the state after its compaction, and the request's options."""
+        call = self.prepare(messages, state, **options)
+        settings = replace(self._settings(call), force=force, instruction=instruction, steps=steps)
+        new = yield from compaction(call.context, call.budget, call.state, settings)
+        return call, new, options
 
-    def _order(self, taken: Taken) -> Order:
-        return Order(
+    def _settings(self, call: PreparedCall) -> CompactionSettings:
+        return CompactionSettings(
             policy=self.policy,
             summarizer=self.summarizer,
             callbacks=self.callbacks,
             now=self.now,
-            count_text=self.counter_of(taken.budget).text,
+            count_text=self.counter_of(call.budget).text,
             warn=self.warn,
         )

@@ -1,4 +1,4 @@
-"""Summaries made beside a model call, in the state as it stands when they are done.
+"""Finished background summaries, applied to the state as it stands by then.
 
 A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
 or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
@@ -17,12 +17,12 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.messages import digest_of, with_ids
 from langchain_tokenmem.state import MemoryState, new_state
 
-_MOST = 1_024
+_MAX_WAITING = 1_024
 """Conversations for which a summary may wait at the same time; the oldest one goes first."""
 
 
 @dataclass(frozen=True)
-class _Offer:
+class _FinishedSummary:
     """A finished summary.
 
     Attributes:
@@ -38,28 +38,28 @@ class _Offer:
     @classmethod
     def of(
         cls, messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState
-    ) -> _Offer | None:
-        """Return what a compaction of `messages` offers; None if it made no summary of them."""
+    ) -> _FinishedSummary | None:
+        """Return the summary that a compaction of `messages` made; None for none."""
         summary = after["summary"]
         if summary is None or summary == before["summary"]:
             return None
         pointer = _pointer(before)
-        tail = _after(messages, pointer)
+        tail = _messages_after(messages, pointer)
         ids = [message.id for message in tail]
         if summary["covers_to"] not in ids:
             return None
-        return cls(pointer, _said(tail[: ids.index(summary["covers_to"]) + 1]), after)
+        return cls(pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
 
-    def taken(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
-        """Return the state with the summary and what was decided meanwhile; None if it is off.
+    def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
+        """Return the state with the summary and later decisions; None where it no longer fits.
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
         if self.pointer != _pointer(now):
             return None
-        tail = _after(messages, self.pointer)
+        tail = _messages_after(messages, self.pointer)
         size = len(self.covered)
-        if _said(tail[:size]) != self.covered:
+        if _digests(tail[:size]) != self.covered:
             return None
         newer = {message.id for message in tail[size:]}
         cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
@@ -75,10 +75,10 @@ class _Offer:
         }
 
 
-def carried_over(
+def rebase_summary(
     messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState, now: MemoryState
 ) -> MemoryState | None:
-    """Return the summary of a compaction in a state that has changed since; None if it is off.
+    """Apply a compaction's summary to a state that has changed since; None where it does not fit.
 
     Args:
         messages: The conversation as it stands now.
@@ -86,15 +86,15 @@ def carried_over(
         after: The state that it gave.
         now: The state as it stands now.
     """
-    offer = _Offer.of(messages, before, after)
-    return offer.taken(messages, now) if offer else None
+    finished = _FinishedSummary.of(messages, before, after)
+    return finished.applied_to(messages, now) if finished else None
 
 
-class Handover:
+class FinishedSummaries:
     """Keeps one finished summary for each conversation until a call takes it."""
 
     def __init__(self) -> None:
-        self._offers: OrderedDict[Hashable, _Offer] = OrderedDict()
+        self._finished: OrderedDict[Hashable, _FinishedSummary] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(
@@ -104,26 +104,26 @@ class Handover:
         before: MemoryState | None,
         after: MemoryState,
     ) -> None:
-        """Offer the state that a compaction of `messages` under `before` has given."""
-        offer = _Offer.of(messages, before or new_state(), after)
-        if offer is None:
+        """Keep the state that a compaction of `messages` under `before` has given."""
+        finished = _FinishedSummary.of(messages, before or new_state(), after)
+        if finished is None:
             return
         with self._lock:
-            self._offers.pop(key, None)
-            self._offers[key] = offer
-            while len(self._offers) > _MOST:
-                self._offers.popitem(last=False)
+            self._finished.pop(key, None)
+            self._finished[key] = finished
+            while len(self._finished) > _MAX_WAITING:
+                self._finished.popitem(last=False)
 
     def take(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
     ) -> MemoryState | None:
         """Return the state that waits for a conversation, if it fits; the given one else."""
         with self._lock:
-            offer = self._offers.get(key)
-            taken = offer.taken(messages, state or new_state()) if offer else None
+            finished = self._finished.get(key)
+            taken = finished.applied_to(messages, state or new_state()) if finished else None
             if taken is None:
                 return state
-            del self._offers[key]
+            del self._finished[key]
         return taken
 
 
@@ -131,7 +131,7 @@ def _pointer(state: MemoryState) -> str | None:
     return state["summary"]["covers_to"] if state["summary"] else None
 
 
-def _after(messages: Sequence[BaseMessage], pointer: str | None) -> Sequence[BaseMessage]:
+def _messages_after(messages: Sequence[BaseMessage], pointer: str | None) -> Sequence[BaseMessage]:
     named = with_ids(messages)
     for index in range(len(named) - 1, -1, -1):
         if named[index].id == pointer:
@@ -139,5 +139,5 @@ def _after(messages: Sequence[BaseMessage], pointer: str | None) -> Sequence[Bas
     return named
 
 
-def _said(messages: Sequence[BaseMessage]) -> tuple[tuple[str, str], ...]:
+def _digests(messages: Sequence[BaseMessage]) -> tuple[tuple[str, str], ...]:
     return tuple((message.id or "", digest_of(message)) for message in messages)

@@ -1,4 +1,4 @@
-"""Bringing old messages back: from the newest question to the memory block that rides with it."""
+"""Recall for a turn: the search for the newest question, and its memory block in the state."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.memory_block import Found
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
-from langchain_tokenmem.core.thread_names import is_part
+from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import Block, MemoryState
 
 RecallScope = Literal["session", "user"]
 
-_MOST_HITS = 50
+_MAX_HITS = 50
 """Hits that are asked for; the recall share of the budget decides how many are shown."""
 
-_LONGEST_QUERY = 4_000
+_MAX_QUERY_CHARS = 4_000
 """Characters of the newest human message that are searched for, from its beginning."""
 
 
@@ -34,7 +34,7 @@ def checked_scope(scope: RecallScope) -> RecallScope:
     return scope
 
 
-class Hit(Found, Protocol):
+class RecalledHit(Found, Protocol):
     """A hit of a search."""
 
     @property
@@ -49,10 +49,10 @@ class Hit(Found, Protocol):
 
 
 class Recaller(Protocol):
-    """What the memory asks of a recall; `langchain_tokenmem.Recall` is one."""
+    """The part of a recall that the memory uses; `langchain_tokenmem.Recall` is one."""
 
     @property
-    def search(self) -> Callable[..., Sequence[Hit]]:
+    def search(self) -> Callable[..., Sequence[RecalledHit]]:
         """Find messages: `search(query, session_id=, user_id=, scope=, k=, exclude=)`."""
         ...
 
@@ -63,8 +63,8 @@ class Recaller(Protocol):
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Whose conversation it is, and which messages are its own.
+class ConversationScope:
+    """ConversationScope conversation it is, and which messages are its own.
 
     Attributes:
         session_id: Names the conversation.
@@ -80,7 +80,9 @@ class Whose:
     pruned: Sequence[Sequence[int]] = ()
 
 
-def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMessage | None:
+def question_without_block(
+    messages: Sequence[BaseMessage], state: MemoryState
+) -> BaseMessage | None:
     """Return the human message that asks for a memory block; None if none does.
 
     A block is made once for each human message, before the model's first word on it.
@@ -89,23 +91,23 @@ def question_of(messages: Sequence[BaseMessage], state: MemoryState) -> BaseMess
     if not named or role_of(named[0]) != "human":
         return None
     known = state["blocks"].get(named[0].id or "")
-    is_asked = known is not None and known.get("question") in {None, _words_of(named[0])}
+    is_asked = known is not None and known.get("question") in {None, _question_digest(named[0])}
     return None if is_asked else named[0]
 
 
-def _words_of(question: BaseMessage) -> str:
+def _question_digest(question: BaseMessage) -> str:
     """Return what tells a question from an edited one, in short."""
     return digest_of(question)[:16]
 
 
-def found_by(
+def search_for_question(
     recall: Recaller,
     question: BaseMessage,
-    whose: Whose,
+    conversation: ConversationScope,
     scope: RecallScope,
     shown: Collection[str],
     warn: Callable[[str], None],
-) -> Sequence[Hit] | None:
+) -> Sequence[RecalledHit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
     Where the search fails it is None, and a warning says why: the call goes on without.
@@ -114,39 +116,39 @@ def found_by(
         ScopeError: When other sessions are asked for and the user is not known.
     """
     try:
-        return _search(recall, question, whose, scope, shown)
+        return _search(recall, question, conversation, scope, shown)
     except ScopeError:
         raise
     except Exception as error:  # noqa: BLE001  # an application's own recall may raise
-        warn(f"Session {whose.session_id!r}: nothing is recalled, {error}")
+        warn(f"Session {conversation.session_id!r}: nothing is recalled, {error}")
         return None
 
 
 def _search(
     recall: Recaller,
     question: BaseMessage,
-    whose: Whose,
+    conversation: ConversationScope,
     scope: RecallScope,
     shown: Collection[str],
-) -> Sequence[Hit]:
-    if scope == "user" and whose.user_id is None:
+) -> Sequence[RecalledHit]:
+    if scope == "user" and conversation.user_id is None:
         raise ScopeError(
-            f"Session {whose.session_id!r}: recall_scope='user' searches all sessions of a user; "
-            f"name the user with user_id."
+            f"Session {conversation.session_id!r}: recall_scope='user' searches all sessions of a "
+            f"user; name the user with user_id."
         )
     query = _query_of(question)
     if not query:
         return []
     found = recall.search(
         query,
-        session_id=whose.session_id,
-        user_id=whose.user_id,
+        session_id=conversation.session_id,
+        user_id=conversation.user_id,
         scope=scope,
-        k=_MOST_HITS,
+        k=_MAX_HITS,
         exclude=frozenset({*shown, question.id or ""}),
     )
     # A document is left out here: a search brings it back whatever it is told to exclude.
-    return [hit for hit in found if hit.message_id not in shown and _is_ours(hit, whose)]
+    return [hit for hit in found if hit.message_id not in shown and _is_in_scope(hit, conversation)]
 
 
 def _query_of(question: BaseMessage) -> str:
@@ -154,23 +156,23 @@ def _query_of(question: BaseMessage) -> str:
     content = question.content
     blocks = [content] if isinstance(content, str) else content
     texts = [b if isinstance(b, str) else str(b.get("text") or "") for b in blocks]
-    return "\n".join(texts)[:_LONGEST_QUERY].strip()
+    return "\n".join(texts)[:_MAX_QUERY_CHARS].strip()
 
 
-def _is_ours(hit: Hit, whose: Whose) -> bool:
-    if hit.session_id != whose.session_id:
+def _is_in_scope(hit: RecalledHit, conversation: ConversationScope) -> bool:
+    if hit.session_id != conversation.session_id:
         # What a sub-agent has said is nobody else's memory.
-        return hit.session_id is None or not is_part(hit.session_id)
-    if whose.branch is None or hit.document_id is not None:
+        return hit.session_id is None or not is_subgraph_session(hit.session_id)
+    if conversation.branch is None or hit.document_id is not None:
         return True
-    held = whose.branch.get(hit.message_id)
+    held = conversation.branch.get(hit.message_id)
     if held is not None:
         # What was edited since is not brought back in its old words.
         return hit.text.strip() in text_of(held)
-    return any(first <= hit.seq <= last for first, last in whose.pruned)
+    return any(first <= hit.seq <= last for first, last in conversation.pruned)
 
 
-def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
+def add_to_ranges(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
     """Return ranges (first and last number) that hold some numbers, too."""
     joined: list[list[int]] = []
     for first, last in sorted([*map(tuple, ranges), *((number, number) for number in numbers)]):
@@ -181,7 +183,7 @@ def with_numbers(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> lis
     return joined
 
 
-def with_recalled(
+def add_memory_block(
     state: MemoryState, messages: Sequence[BaseMessage], question: BaseMessage, block: Block
 ) -> MemoryState:
     """Return the state with the memory block of a question.
@@ -190,5 +192,5 @@ def with_recalled(
     """
     there = {message.id for message in with_ids(messages)}
     blocks = {key: known for key, known in state["blocks"].items() if key in there}
-    asked: Block = {**block, "question": _words_of(question)}
+    asked: Block = {**block, "question": _question_digest(question)}
     return {**state, "blocks": {**blocks, question.id or "": asked}}

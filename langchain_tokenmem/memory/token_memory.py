@@ -1,4 +1,4 @@
-"""`TokenMemory`, which stands behind every door."""
+"""`TokenMemory`: a token budget, a summarizer and a recall, used by every integration."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.closeable import Closing
-from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import Around, Asked
-from langchain_tokenmem.core.trigger import Policy, Trigger
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.background import SummaryJobs, checked_seconds
-from langchain_tokenmem.memory.compaction import adriven, driven
+from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
+from langchain_tokenmem.memory.drivers import arun, run
 from langchain_tokenmem.memory.engine import Engine, utc_now
-from langchain_tokenmem.memory.finished_summaries import Handover
+from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.recalled_blocks import (
+    ConversationScope,
     Recaller,
     RecallScope,
-    Whose,
+    add_memory_block,
     checked_scope,
-    found_by,
-    question_of,
-    with_recalled,
+    question_without_block,
+    search_for_question,
 )
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
@@ -42,7 +41,7 @@ from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 
 
-class TokenMemory(Closing):
+class TokenMemory(Closeable):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
@@ -104,10 +103,10 @@ class TokenMemory(Closing):
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         """Log a warning; the same one is logged once."""
-        self._engine = Engine(
+        self.engine = Engine(
             budget=budget or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
-            policy=Policy(trigger=trigger, max_tail_messages=max_tail_messages),
+            policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
             callbacks=tuple(callbacks),
             warn=self.warn_once,
             now=now,
@@ -120,27 +119,27 @@ class TokenMemory(Closing):
         self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
-        self.jobs = SummaryJobs(summary_timeout_s, self._engine.gave_up)
-        self.handover = Handover()
+        self.background_summaries = BackgroundSummarizer(summary_timeout_s, self.engine.gave_up)
+        self.finished_summaries = FinishedSummaries()
 
     @property
     def budget(self) -> TokenBudget:
         """The window and its thresholds."""
-        return self._engine.budget
+        return self.engine.budget
 
     @property
     def summarizer(self) -> Summarizer:
-        """What writes running summaries."""
-        return self._engine.summarizer
+        """Writer of running summaries."""
+        return self.engine.summarizer
 
     @property
-    def policy(self) -> Policy:
-        """When a summary is due."""
-        return self._engine.policy
+    def policy(self) -> SummaryPolicy:
+        """Conditions under which a summary is due."""
+        return self.engine.policy
 
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
-        self.jobs.wait()
+        self.background_summaries.wait()
 
     async def aclose(self) -> None:
         """Do the same as `close` without blocking the event loop."""
@@ -150,7 +149,7 @@ class TokenMemory(Closing):
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **options: Unpack[RequestOptions],
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
@@ -160,75 +159,77 @@ class TokenMemory(Closing):
         Args:
             messages: The conversation, oldest first; system messages may stand in it.
             state: What was decided so far; None for nothing.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
+            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self._engine.taken(messages, state, **around).view()
+        return self.engine.prepare(messages, state, **options).view()
 
     def plan(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **options: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self._engine.plan(self._engine.taken(messages, state, **around))
+        return self.engine.plan(self.engine.prepare(messages, state, **options))
 
     def compact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
-            asked: Keywords `force`, `instruction`, `steps` and those of `view`: see `Asked`.
+            options: Keywords `force`, `instruction`, `steps` and those of `view`: see
+                `CompactionOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        return driven(self._engine.compaction(messages, state, **asked), self.summarizer)
+        return run(self.engine.compaction(messages, state, **options), self.summarizer)
 
     async def acompact(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        return await adriven(self._engine.compaction(messages, state, **asked), self.summarizer)
+        return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
 
     def compact_and_view(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
-        """Do `compact` and `view` in one go, which takes the conversation apart only once."""
-        return driven(self._engine.compaction_and_view(messages, state, **asked), self.summarizer)
+        """Do `compact` and `view` in one go, which parses the conversation only once."""
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return run(work, self.summarizer)
 
     async def acompact_and_view(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **asked: Unpack[Asked],
+        **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        work = self._engine.compaction_and_view(messages, state, **asked)
-        return await adriven(work, self.summarizer)
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return await arun(work, self.summarizer)
 
     def recalled(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
-        whose: Whose,
-        **around: Unpack[Around],
+        conversation: ConversationScope,
+        **options: Unpack[RequestOptions],
     ) -> MemoryState | None:
         """Return the state with a memory block for the newest question; `state` if none is due.
 
@@ -239,24 +240,26 @@ class TokenMemory(Closing):
         Args:
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
-            whose: Whose conversation it is.
-            around: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `Around`.
+            conversation: Where recall looks, and which messages are the conversation's own.
+            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             ScopeError: When other sessions are asked for and the user is not known.
         """
         known = load_state(state)
-        question = question_of(messages, known)
+        question = question_without_block(messages, known)
         if self.recall is None or question is None:
             return state
-        taken = self._engine.taken(messages, known, **around)
-        scope, shown = self.recall_scope, taken.shown()
-        found = found_by(self.recall, question, whose, scope, shown, self.warn_once)
+        call = self.engine.prepare(messages, known, **options)
+        shown = call.shown_ids()
+        found = search_for_question(
+            self.recall, question, conversation, self.recall_scope, shown, self.warn_once
+        )
         if found is None:
             return state
-        block = block_of(found, taken.budget.recall_tokens, self.counter_of(taken.budget).text)
-        return with_recalled(known, messages, question, block)
+        block = block_of(found, call.budget.recall_tokens, self.counter_of(call.budget).text)
+        return add_memory_block(known, messages, question, block)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -266,23 +269,23 @@ class TokenMemory(Closing):
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""
-        return self._engine.counter_of(budget)
+        return self.engine.counter_of(budget)
 
-    def limit_of(self, around: Around) -> int:
+    def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
-        return self._engine.limit_of(around)
+        return self.engine.limit_of(options)
 
     def explain(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **around: Unpack[Around],
+        **options: Unpack[RequestOptions],
     ) -> Explanation:
         """Return the exact list of the next model call, its parts, and what `compact` would do.
 
         Nothing is called or changed. The list is that of `view`; arguments and errors as there.
         """
-        return self._engine.explanation(self._engine.taken(messages, state, **around))
+        return self.engine.explanation(self.engine.prepare(messages, state, **options))
 
     def for_model(self, model: Any) -> TokenMemory:
         """Return this memory with the provider's rules of a model; itself if `legality` was given.
@@ -290,9 +293,9 @@ class TokenMemory(Closing):
         Args:
             model: A chat model, or a runnable around one.
         """
-        engine = self._engine.for_model(model)
-        if engine is self._engine:
+        engine = self.engine.for_model(model)
+        if engine is self.engine:
             return self
         own = copy.copy(self)
-        own._engine = engine  # noqa: SLF001  # a copy of its own
+        own.engine = engine
         return own

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_tokenmem.core.closeable import Closing
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.catching_up import CatchUp
@@ -28,7 +28,7 @@ _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
 
 
-class Recall(Upkeep, Closing):
+class Recall(Upkeep, Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from langchain_tokenmem.core.thread_names import BETWEEN
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
 from langchain_tokenmem.storage.checkpoints.thread_rows import (
@@ -40,7 +40,7 @@ def erase(
         raise StoreError(
             f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
             f"thread could not be read without them. Nothing was deleted; erase the thread's own "
-            f"session, {session_id.partition(BETWEEN)[0]!r}, and this one goes with it."
+            f"session, {session_id.partition(NAMESPACE_SEPARATOR)[0]!r}, and this one goes with it."
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
 
-from langchain_tokenmem.core.closeable import Closing
+from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -37,7 +37,7 @@ from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredS
 from langchain_tokenmem.storage.transcripts.tables import messages
 
 
-class TranscriptStore(SessionStates, Closing):
+class TranscriptStore(SessionStates, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one

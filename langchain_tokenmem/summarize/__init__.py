@@ -1,4 +1,4 @@
-"""Writing running summaries."""
+"""Summarizers: extractive, by a chat model, or by a function."""
 
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer

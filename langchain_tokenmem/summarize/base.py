@@ -1,4 +1,4 @@
-"""What a summarizer is."""
+"""Interface of summarizers: request, result and protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """One order to a summarizer.
+    """Request to a summarizer.
 
     Attributes:
         messages: The messages to fold in, oldest first, never empty.
@@ -33,7 +33,7 @@ class SummaryRequest:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a summarizer gives back.
+    """Result of a summarizer.
 
     Attributes:
         text: The new running summary.
@@ -62,7 +62,7 @@ class Summarizer(Protocol):
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is cheap enough to run inside a turn."""
+        """True where a summary is cheap enough to be made inside a turn."""
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether a batch is worth a summary while the budget does not force one."""

@@ -1,4 +1,4 @@
-"""A circuit breaker: a summarizer that fails is left alone for a while."""
+"""Circuit breaker: a summarizer that keeps failing is not called for a while."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether no attempt should be made now."""
+        """True while no attempt should be made."""
         with self._lock:
             if self._opened_at is None:
                 return False

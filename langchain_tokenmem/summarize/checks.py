@@ -1,4 +1,4 @@
-"""Whether an answer is a summary: everything else is refused, and history stays as it is."""
+"""Validation of a model's answer: anything that is no summary is refused."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CHAT = re.compile(
 _LETTERS = re.compile(r"\w")
 
 
-def checked(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:
+def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:
     """Return the text of an answer that is a summary.
 
     Args:
-        answer: What the model said.
-        request: What it was asked.
+        answer: The answer of the model.
+        request: The request for the summary.
         sections: Headings of which one makes notes of any text; empty for free form.
 
     Raises:
@@ -49,8 +49,8 @@ def checked(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str
     text = text_of(answer).strip()
     if not _LETTERS.search(text):
         raise SummaryError("the answer is blank")
-    said = sum(len(text_of(message)) for message in request.messages)
-    if len(text) < MIN_CHARACTERS and said > _WORTH:
+    total = sum(len(text_of(message)) for message in request.messages)
+    if len(text) < MIN_CHARACTERS and total > _WORTH:
         raise SummaryError(f"the answer is too short: {text!r}")
     if sections and not _has_heading(text, sections) and _CHAT.match(text):
         raise SummaryError(f"the answer continues the chat: {text[:60]!r}")

@@ -1,4 +1,4 @@
-"""Whatever an application calls a summarizer, as one."""
+"""Conversion of models, runnables and functions into summarizers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FunctionSummarizer:
 
     def __init__(self, function: SummaryFunction) -> None:
         self._function = function
-        self._takes = _positions(function)
+        self._takes = _positional_parameters(function)
         if not self._takes:
             raise ConfigurationError(
                 f"{function!r} takes no messages; give a function of (messages, prior, "
@@ -88,8 +88,8 @@ class FunctionSummarizer:
                 with ThreadPoolExecutor(1) as pool:
                     text = pool.submit(asyncio.run, _awaited(text)).result()
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            return self._failed(request, f"{type(error).__name__}: {error}")
-        return self._finished(request, text)
+            return self._fall_back(request, f"{type(error).__name__}: {error}")
+        return self._checked(request, text)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
@@ -99,27 +99,27 @@ class FunctionSummarizer:
             else:
                 return await asyncio.to_thread(self.summarize, request)
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            return self._failed(request, f"{type(error).__name__}: {error}")
-        return self._finished(request, text)
+            return self._fall_back(request, f"{type(error).__name__}: {error}")
+        return self._checked(request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
-        said = list(request.messages)
+        messages = list(request.messages)
         if self._takes == 1 and request.prior:  # it must not be lost to a function of one argument
-            said.insert(0, HumanMessage(request.prior, name="earlier_notes"))
-        given = [said, request.prior, request.instruction, request.max_tokens]
+            messages.insert(0, HumanMessage(request.prior, name="earlier_notes"))
+        given = [messages, request.prior, request.instruction, request.max_tokens]
         return given[: self._takes]
 
-    def _finished(self, request: SummaryRequest, text: Any) -> Summary:
+    def _checked(self, request: SummaryRequest, text: Any) -> Summary:
         if not isinstance(text, str) or not text.strip():
-            return self._failed(request, "the answer is blank")
+            return self._fall_back(request, "the answer is blank")
         tokens = request.count_text(text)
         if tokens > request.max_tokens:
-            return self._failed(
+            return self._fall_back(
                 request, f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
             )
         return Summary(text.strip(), self.name, "function")
 
-    def _failed(self, request: SummaryRequest, why: str) -> Summary:
+    def _fall_back(self, request: SummaryRequest, why: str) -> Summary:
         backup = self._fallback.summarize(request)
         failure = str(SummaryError(f"{self.name}: {why}"))
         return Summary(backup.text, backup.model, backup.prompt_version, failures=(failure,))
@@ -129,10 +129,10 @@ async def _awaited(text: Awaitable[str]) -> str:
     return await text
 
 
-def _positions(function: SummaryFunction) -> int:
+def _positional_parameters(function: SummaryFunction) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some builtins tell nothing of themselves
+    except ValueError:  # some builtins have no signature
         return 1
     kinds = [parameter.kind for parameter in parameters]
     if inspect.Parameter.VAR_POSITIONAL in kinds:

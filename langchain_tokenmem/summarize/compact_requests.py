@@ -1,4 +1,4 @@
-"""What a summarizing model is asked: prompts that fit its window."""
+"""Requests to a summarizing model: prompts that fit its window."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.prompts import SummaryPrompts, filled
-from langchain_tokenmem.summarize.rendering import escaped, rendered
+from langchain_tokenmem.summarize.prompts import SummaryPrompts, fill_template
+from langchain_tokenmem.summarize.rendering import escape_fences, render_message
 
 USERS_LANGUAGE = "the language of the user's messages"
 
@@ -29,7 +29,7 @@ _NO_PRIOR = "none"
 
 
 @dataclass(frozen=True)
-class Orders:
+class PromptBuilder:
     """Writes the requests of a summarizer.
 
     Attributes:
@@ -54,7 +54,7 @@ class Orders:
             target: Tokens that the notes should have.
         """
         words = max(10, min(MOST_WORDS, int(target * _WORDS_PER_TOKEN)))
-        rules = filled(self.prompts.system, language=self.language, words=words)
+        rules = fill_template(self.prompts.system, language=self.language, words=words)
         values: dict[str, str | int] = {
             "prior": _NO_PRIOR,
             "transcript": transcript,
@@ -65,12 +65,12 @@ class Orders:
             last = request.messages[-1].id
             after = [message.id for message in request.sent]
             tail = len(after) - 1 - after.index(last) if last in after else 0
-            order = filled(self.prompts.reuse, **values, rules=rules, tail=tail)
+            order = fill_template(self.prompts.reuse, **values, rules=rules, tail=tail)
             return [*request.sent, HumanMessage(order)]
         if step in {"update", "merge"} and request.prior:
-            values["prior"] = escaped(request.prior)
+            values["prior"] = escape_fences(request.prior)
         template = self.prompts.merge if step in {"merge", "part"} else self.prompts.update
-        return [SystemMessage(rules), HumanMessage(filled(template, **values))]
+        return [SystemMessage(rules), HumanMessage(fill_template(template, **values))]
 
     def room(self, request: SummaryRequest, step: str) -> int:
         """Return the tokens that a transcript may have in one request."""
@@ -83,15 +83,15 @@ class Orders:
         """Return whether the main request with one instruction behind it fits the window."""
         if not request.sent:
             return False
-        said = [*request.sent, *self.prompt(request, "reuse", "", request.max_tokens)[-1:]]
-        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(rendered(m)) for m in said)
+        sent = [*request.sent, *self.prompt(request, "reuse", "", request.max_tokens)[-1:]]
+        tokens = sum(_FRAME_TOKENS // 8 + request.count_text(render_message(m)) for m in sent)
         return tokens + request.max_tokens <= self.window * (1 - _WINDOW_MARGIN)
 
     def key(self, request: SummaryRequest, author: str) -> str:
         """Return what names a summary: everything that goes into it, and who writes it."""
         digest = hashlib.blake2b(digest_size=24)
         parts = [author, self.language, request.prior or "", request.instruction or ""]
-        for part in (*parts, *map(rendered, request.messages)):
+        for part in (*parts, *map(render_message, request.messages)):
             plain = part.encode("utf-8", "backslashreplace")
             digest.update(len(plain).to_bytes(8, "big") + plain)
         return digest.hexdigest()

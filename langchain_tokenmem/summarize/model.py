@@ -1,28 +1,28 @@
-"""Summaries written by a chat model, any runnable, or a function."""
+"""Summarizer that calls a chat model, with retries, validation and an extractive fallback."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.caches import BaseCache, InMemoryCache
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import Generation
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.breaker import CircuitBreaker
-from langchain_tokenmem.summarize.checks import checked
-from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, Orders
+from langchain_tokenmem.summarize.checks import check_answer
+from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from langchain_tokenmem.summarize.model_call import quiet_config, unbound
+from langchain_tokenmem.summarize.model_call import unstreamed_config, without_bindings
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
-from langchain_tokenmem.summarize.rendering import Leaf, escaped, leaves
+from langchain_tokenmem.summarize.rendering import TranscriptPart, escape_fences, split_transcript
 
 ATTEMPTS = 3
 COOL_DOWN_S = 300.0
@@ -32,10 +32,10 @@ _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and run over."""
 
 
-_NOTES_PART = 4
+_MAX_NOTES = 4
 """Notes, old or new, take at most this part of the window: both have to stand in one request."""
 
-_LEAF_PART = 8
+_PART_NOTES = 8
 """Notes on one part of a transcript take at most this part of the window."""
 
 _MEANINGFUL_CHARACTERS = 20
@@ -43,16 +43,21 @@ _MEANINGFUL_CHARACTERS = 20
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call that a job wants made."""
+    """A model call that a summary needs."""
 
     messages: Sequence[BaseMessage]
     step: str
     attempt: int
 
+    @property
+    def config(self) -> RunnableConfig:
+        """Config that keeps the call out of every stream."""
+        return unstreamed_config(self.step, self.attempt)
+
 
 @dataclass
-class _Tally:
-    """What a job has used so far."""
+class _Usage:
+    """Usage of a job so far."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -70,7 +75,10 @@ class _Tally:
             self.cost = (self.cost or 0.0) + price
 
 
-Job = Generator[ModelCall, BaseMessage | Exception, Summary]
+_T = TypeVar("_T")
+_Answer = BaseMessage | Exception | None
+Steps = Generator[ModelCall, _Answer, _T]
+"""Yields model calls, gets their answers, and returns its result."""
 
 
 class ModelSummarizer:
@@ -121,12 +129,12 @@ class ModelSummarizer:
         cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = unbound(model)
+        self._model = without_bindings(model)
         self.name = model_name(model) or type(self._model).__name__
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
-        self._orders = Orders(self.prompts, language or USERS_LANGUAGE, self.window)
+        self._builder = PromptBuilder(self.prompts, language or USERS_LANGUAGE, self.window)
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._reuse_prefix = reuse_prefix
@@ -141,53 +149,40 @@ class ModelSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary; the fallback's where the model fails."""
-        job = self._job(request)
-        try:
-            call = next(job)
-            while True:
-                call = job.send(self._called(call))
-        except StopIteration as done:
-            summary: Summary = done.value
-        return summary
+        steps = self._summary_steps(request)
+        step = _advance(steps)
+        while isinstance(step, ModelCall):
+            try:
+                answer: _Answer = _as_message(self._model.invoke(step.messages, step.config))
+            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+                answer = error
+            step = _advance(steps, answer)
+        return step
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
-        job = self._job(request)
-        try:
-            call = next(job)
-            while True:
-                call = job.send(await self._acalled(call))
-        except StopIteration as done:
-            summary: Summary = done.value
-        return summary
+        steps = self._summary_steps(request)
+        step = _advance(steps)
+        while isinstance(step, ModelCall):
+            try:
+                reply = await self._model.ainvoke(step.messages, step.config)
+                answer: _Answer = _as_message(reply)
+            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+                answer = error
+            step = _advance(steps, answer)
+        return step
 
-    def _called(self, call: ModelCall) -> BaseMessage | Exception:
-        try:
-            return _as_message(
-                self._model.invoke(call.messages, quiet_config(call.step, call.attempt))
-            )
-        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
-            return error
-
-    async def _acalled(self, call: ModelCall) -> BaseMessage | Exception:
-        try:
-            return _as_message(
-                await self._model.ainvoke(call.messages, quiet_config(call.step, call.attempt))
-            )
-        except Exception as error:  # noqa: BLE001  # whatever a provider raises is a failed attempt
-            return error
-
-    def _job(self, request: SummaryRequest) -> Job:
-        key = self._orders.key(request, self.name)
+    def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
+        key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
             return Summary(known[0].text, self.name, self.prompts.version)
-        tally = _Tally()
+        tally = _Usage()
         text = None
         if self.breaker.is_open:
             tally.failures.append(f"{self.name} has failed {ATTEMPTS} times and is left alone")
         else:
-            text = yield from self._written(request, tally)
+            text = yield from self._notes(request, tally)
         if text is None:
             backup = self._fallback.summarize(request)
             text, author, version = backup.text, backup.model, backup.prompt_version
@@ -205,66 +200,66 @@ class ModelSummarizer:
             failures=tuple(tally.failures),
         )
 
-    def _written(
-        self, request: SummaryRequest, tally: _Tally
-    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+    def _notes(self, request: SummaryRequest, tally: _Usage) -> Steps[str | None]:
         """Yield the calls of a job; return the notes, or None when the model gave none."""
-        if self._reuse_prefix and self._orders.fits_reused(request):
-            return (yield from self._asked(request, tally, "reuse", ""))
+        if self._reuse_prefix and self._builder.fits_reused(request):
+            return (yield from self._ask(request, tally, "reuse", ""))
         request = self._within_window(request)
-        room = self._orders.room(request, "update")
-        parts = self._leaves(request, room)
+        room = self._builder.room(request, "update")
+        parts = self._parts(request, room)
         if len(parts) == 1:
-            return (yield from self._asked(request, tally, "update", parts[0].text))
+            return (yield from self._ask(request, tally, "update", parts[0].text))
         # Parts know nothing of each other; what they say is merged into the earlier notes.
-        leaf = replace(request, prior=None, max_tokens=self.window // _LEAF_PART)
-        room_of_leaf = self._orders.room(leaf, "update")
-        if room_of_leaf < leaf.max_tokens * 2 or room < leaf.max_tokens:
+        part_request = replace(request, prior=None, max_tokens=self.window // _PART_NOTES)
+        part_room = self._builder.room(part_request, "update")
+        if part_room < part_request.max_tokens * 2 or room < part_request.max_tokens:
             tally.failures.append(f"the window of {self.name} ({self.window:,}) is too small")
             return None
         notes = []
-        for part in self._leaves(request, room_of_leaf):
-            text = yield from self._asked(leaf, tally, "leaf", part.text)
+        for part in self._parts(request, part_room):
+            text = yield from self._ask(part_request, tally, "leaf", part.text)
             if text is None:
                 return None
             notes.append(text)
         while sum(map(request.count_text, notes)) + len(notes) > room:
             batch = [notes.pop(0), notes.pop(0)]
-            text = yield from self._asked(leaf, tally, "part", escaped("\n\n".join(batch)))
+            text = yield from self._ask(
+                part_request, tally, "part", escape_fences("\n\n".join(batch))
+            )
             if text is None:
                 return None
             notes.append(text)
-        return (yield from self._asked(request, tally, "merge", escaped("\n\n".join(notes))))
+        return (yield from self._ask(request, tally, "merge", escape_fences("\n\n".join(notes))))
 
     def _within_window(self, request: SummaryRequest) -> SummaryRequest:
         """Return the request with notes, old and new, that leave room in the model's own window."""
-        most = self.window // _NOTES_PART
+        most = self.window // _MAX_NOTES
         request = replace(request, max_tokens=min(request.max_tokens, most))
         if request.prior and request.count_text(request.prior) > most:
             earlier = HumanMessage(request.prior, name="earlier_notes")
             return replace(request, prior=None, messages=[earlier, *request.messages])
         return request
 
-    def _leaves(self, request: SummaryRequest, room: int) -> list[Leaf]:
-        return leaves(
+    def _parts(self, request: SummaryRequest, room: int) -> list[TranscriptPart]:
+        return split_transcript(
             request.messages,
             most_tokens=max(room, 1),
             most_messages=MOST_MESSAGES,
             count_text=request.count_text,
         )
 
-    def _asked(
-        self, request: SummaryRequest, tally: _Tally, step: str, transcript: str
-    ) -> Generator[ModelCall, BaseMessage | Exception, str | None]:
+    def _ask(
+        self, request: SummaryRequest, tally: _Usage, step: str, transcript: str
+    ) -> Steps[str | None]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
-            messages = self._orders.prompt(
+            messages = self._builder.prompt(
                 request, step, transcript, int(share * request.max_tokens)
             )
             tally.calls += 1
             answer = yield ModelCall(messages, step, attempt)
             try:
-                text = self._accepted(answer, request, tally)
+                text = self._checked(answer, request, tally)
             except SummaryError as refused:
                 tally.failures.append(f"{self.name}: {refused}")
                 self.breaker.failed()
@@ -275,13 +270,20 @@ class ModelSummarizer:
                 return text
         return None
 
-    def _accepted(
-        self, answer: BaseMessage | Exception, request: SummaryRequest, tally: _Tally
-    ) -> str:
-        if isinstance(answer, Exception):
+    def _checked(self, answer: _Answer, request: SummaryRequest, tally: _Usage) -> str:
+        if not isinstance(answer, BaseMessage):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         tally.add(answer)
-        return checked(answer, request, self.prompts.sections)
+        return check_answer(answer, request, self.prompts.sections)
+
+
+def _advance(steps: Steps[Summary], answer: _Answer = None) -> ModelCall | Summary:
+    """Send an answer to the generator; return its next call, or its result."""
+    try:
+        return steps.send(answer)
+    except StopIteration as done:
+        summary: Summary = done.value
+        return summary
 
 
 def _as_message(answer: Any) -> BaseMessage:

@@ -1,4 +1,4 @@
-"""The words by which a model is asked for a summary. They are data: replace any of them."""
+"""Prompt templates of the summarizing model; each can be replaced."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SummaryPrompts:
         merge: Merges notes on successive parts. Gets the same.
         reuse: One turn behind the main request (`reuse_prefix`). Gets `$rules`, `$tail`,
             `$instruction`.
-        sections: Headings of which at least one tells notes from chat; empty for free form.
+        sections: Headings; notes have at least one of them, chat has none; empty for free form.
     """
 
     version: str = "notes-1"
@@ -92,6 +92,6 @@ class SummaryPrompts:
     sections: tuple[str, ...] = SECTIONS
 
 
-def filled(template: str, **values: str | int) -> str:
+def fill_template(template: str, **values: str | int) -> str:
     """Return a template with its values; an unknown `$word` in it stays as it is."""
     return Template(template).safe_substitute({key: str(value) for key, value in values.items()})

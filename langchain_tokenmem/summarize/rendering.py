@@ -1,7 +1,7 @@
-"""Messages as the text that a summarizing model reads: what was said, and nothing else.
+"""Rendering of messages as the text that a summarizing model reads.
 
 No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closing fences
-in what was said are escaped, so that nothing in it can end the block that holds it.
+in the messages are escaped, so that nothing in it can end the block that holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool result", "system"
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class TranscriptPart:
     """A part of a transcript that one model call reads.
 
     Attributes:
@@ -34,13 +34,13 @@ class Leaf:
     messages: int
 
 
-def escaped(text: str) -> str:
+def escape_fences(text: str) -> str:
     """Return a text that cannot open or close a fence."""
     return _FENCES.sub("&lt;", text)
 
 
-def rendered(message: BaseMessage) -> str:
-    """Return one message as text: who speaks, what is said, which tools are called with what."""
+def render_message(message: BaseMessage) -> str:
+    """Return one message as text: speaker, content, and tool calls with their arguments."""
     lines = [text_of(message)]
     speaker = _SPEAKERS.get(role_of(message), "User")
     if isinstance(message, ToolMessage) and message.name:
@@ -50,17 +50,17 @@ def rendered(message: BaseMessage) -> str:
             f"calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
             for call in message.tool_calls
         ]
-    said = "\n".join(line for line in lines if line)
-    return escaped(f"{speaker}: {said}")
+    text = "\n".join(line for line in lines if line)
+    return escape_fences(f"{speaker}: {text}")
 
 
-def leaves(
+def split_transcript(
     messages: Sequence[BaseMessage],
     *,
     most_tokens: int,
     most_messages: int,
     count_text: Callable[[str], int],
-) -> list[Leaf]:
+) -> list[TranscriptPart]:
     """Return the transcript in parts that fit; every character is in exactly one of them.
 
     Args:
@@ -69,18 +69,18 @@ def leaves(
         most_messages: Most messages in a part.
         count_text: Counts the tokens of a text.
     """
-    found: list[Leaf] = []
+    found: list[TranscriptPart] = []
     texts: list[str] = []
     used, begun = 0, 0
     for piece, begins in _pieces(messages, most_tokens, count_text):
         size = count_text(piece) + 1  # the blank line between two messages
         if texts and (used + size > most_tokens or begun + begins > most_messages):
-            found.append(Leaf("\n\n".join(texts), begun))
+            found.append(TranscriptPart("\n\n".join(texts), begun))
             texts, used, begun = [], 0, 0
         texts.append(piece)
         used += size
         begun += begins
-    return [*found, Leaf("\n\n".join(texts), begun)] if texts else found
+    return [*found, TranscriptPart("\n\n".join(texts), begun)] if texts else found
 
 
 def _pieces(
@@ -88,11 +88,13 @@ def _pieces(
 ) -> Iterator[tuple[str, int]]:
     """Yield each message, in pieces where it is too large; 1 for the first piece, 0 for others."""
     for message in messages:
-        for number, piece in enumerate(cut_apart(rendered(message), most_tokens - 1, count_text)):
+        for number, piece in enumerate(
+            split_text(render_message(message), most_tokens - 1, count_text)
+        ):
             yield piece, int(number == 0)
 
 
-def cut_apart(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:
+def split_text(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:
     """Yield a text in pieces of at most `most_tokens` tokens, cut at line ends if it has some."""
     while text:
         size = len(text)

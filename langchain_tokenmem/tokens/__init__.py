@@ -1,1 +1,1 @@
-"""Counting tokens: exact where the vocabulary is at hand, estimated where it is not."""
+"""Token counters: exact with a vocabulary, estimated without one."""

@@ -1,4 +1,4 @@
-"""What a token counter is."""
+"""Interface of token counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Method = Literal["exact", "estimate", "provider"]
 
 @dataclass(frozen=True)
 class TokenCount:
-    """How many tokens, and how well that is known.
+    """A token count with its method and accuracy.
 
     Attributes:
         tokens: The count.
@@ -47,7 +47,7 @@ class TokenCounter(Protocol):
 
     @property
     def method(self) -> Method:
-        """How this counter counts."""
+        """Method of this counter: `exact`, `estimate` or `provider`."""
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""

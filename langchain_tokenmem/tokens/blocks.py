@@ -1,4 +1,4 @@
-"""The shapes of content blocks: which kind a block is, and where its data stands.
+"""Classification of content blocks: their kind, and the place of their data.
 
 OpenAI (chat and responses), Anthropic, Bedrock, Gemini and LangChain's own standard blocks name the
 same things differently; these functions know the names, `content` knows the rules.
@@ -133,7 +133,7 @@ def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def is_data(text: str) -> bool:
-    """Tell whether a string is encoded data rather than text."""
+    """Return whether a string is encoded data rather than text."""
     return text[:5] == "data:" or (len(text) > _SHORTEST_DATA and _BASE64.match(text) is not None)
 
 

@@ -1,4 +1,4 @@
-"""What was counted already, by content.
+"""Cache of token counts by content.
 
 Messages are mutable, so a message's identity says nothing: the key holds what is counted, and not
 the message's id. For plain text that costs one tuple (Python keeps the hash of a string with the
@@ -43,7 +43,7 @@ class CountCache:
         self._turning = threading.Lock()
 
     def get(self, key: Hashable) -> Any:
-        """Return what was put under a key, or None."""
+        """Return the value of a key, or None."""
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)
@@ -111,11 +111,11 @@ def structured_key(message: BaseMessage) -> Hashable:
     extra = fields.get("additional_kwargs")
     if isinstance(extra, dict) and extra:
         counted += [extra.get(key) for key in _COUNTED_EXTRAS]
-    written = dumped(counted)
+    written = to_json(counted)
     return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))
 
 
-def dumped(value: Any) -> bytes | str:
+def to_json(value: Any) -> bytes | str:
     """Return a value as JSON, or as its `repr` where JSON cannot hold it (surrogates, cycles)."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)

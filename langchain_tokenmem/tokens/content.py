@@ -1,4 +1,4 @@
-"""Tokens of one message, by documented rules.
+"""Token count of one message, by documented rules.
 
 ```
 3                                   frame (OpenAI cookbook)
@@ -17,7 +17,7 @@ is counted once. Signatures, encrypted reasoning and inline data are never count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.messages import BaseMessage
 
@@ -26,11 +26,9 @@ from langchain_tokenmem.tokens.blocks import as_list, as_mapping, first_of, inli
 from langchain_tokenmem.tokens.media import ImageRule
 from langchain_tokenmem.tokens.schemas import compact_json
 
-# OpenAI cookbook, "How to count tokens with tiktoken": tokens_per_message, tokens_per_name and the
-# reply's priming with <|start|>assistant<|message|>.
+# OpenAI cookbook, "How to count tokens with tiktoken": tokens_per_message, tokens_per_name.
 MESSAGE_FRAME = 3
 NAME_FRAME = 1
-REPLY_PRIMING = 3
 TOOL_CALL_FRAME = 3
 # Reasoning that only comes encrypted: 8 characters a token (base64 of a compressed text), at most
 # this many. The real number stands in `usage_metadata` where the provider reports it.
@@ -49,7 +47,7 @@ def message_tokens(
     Args:
         message: Any LangChain message.
         text: Counts the tokens of a text.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
 
     Returns:
         Tokens.
@@ -59,10 +57,10 @@ def message_tokens(
         5
     """
     fields = vars(message)
-    return _Reader(fields, text, image_rule).message()
+    return _MessageCounter(fields, text, image_rule).message()
 
 
-class _Reader:
+class _MessageCounter:
     """Walks over one message."""
 
     def __init__(
@@ -131,9 +129,8 @@ class _Reader:
         return self._unknown(block, depth)
 
     def _typed(self, block: Mapping[str, Any], depth: int) -> int:
-        kind = blocks.kind_of(block)
-        read = next((read for kinds, read in _RULES if kind in kinds), _Reader._unknown)
-        return read(self, block, depth)
+        rule: Callable[..., int] = self._RULES.get(blocks.kind_of(block), _MessageCounter._unknown)
+        return rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
         text = first_of(block, "text", "data")
@@ -246,17 +243,16 @@ class _Reader:
         known = isinstance(value, Mapping) and blocks.kind_of(value) is not None
         return self._block(value, depth) if known else self._unknown(value, depth)
 
-
-_RULES: tuple[tuple[frozenset[str], Callable[[_Reader, Mapping[str, Any], int], int]], ...] = (
-    (blocks.TEXT, _Reader._plain),  # noqa: SLF001  # the table of the class above
-    (blocks.REASONING, _Reader._reasoning),  # noqa: SLF001
-    (blocks.CALLS, _Reader._call_block),  # noqa: SLF001
-    (blocks.RESULTS, _Reader._result),  # noqa: SLF001
-    (blocks.IMAGES, _Reader._image),  # noqa: SLF001
-    (blocks.AUDIO, _Reader._audio),  # noqa: SLF001
-    (blocks.VIDEO, _Reader._video),  # noqa: SLF001
-    (blocks.FILES, _Reader._file),  # noqa: SLF001
-)
+    _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
+        **dict.fromkeys(blocks.TEXT, _plain),
+        **dict.fromkeys(blocks.REASONING, _reasoning),
+        **dict.fromkeys(blocks.CALLS, _call_block),
+        **dict.fromkeys(blocks.RESULTS, _result),
+        **dict.fromkeys(blocks.IMAGES, _image),
+        **dict.fromkeys(blocks.AUDIO, _audio),
+        **dict.fromkeys(blocks.VIDEO, _video),
+        **dict.fromkeys(blocks.FILES, _file),
+    }
 
 
 def _role(fields: Mapping[str, Any]) -> str:

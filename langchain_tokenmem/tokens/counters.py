@@ -1,4 +1,4 @@
-"""The two token counters: with a vocabulary, and without."""
+"""Token counters: one with a tiktoken vocabulary, one that estimates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import logging
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from langchain_core.messages import BaseMessage
+from typing_extensions import TypedDict
 
+from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
-from langchain_tokenmem.tokens.cache import CountCache, dumped, plain_key, structured_key
-from langchain_tokenmem.tokens.content import MESSAGE_FRAME, REPLY_PRIMING, message_tokens
+from langchain_tokenmem.tokens.cache import CountCache, plain_key, structured_key, to_json
+from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
 from langchain_tokenmem.tokens.media import ImageRule
@@ -30,6 +32,22 @@ _GUESS_CHARACTERS = 100_000
 _RULES = "r1"
 
 
+class CounterOptions(TypedDict, total=False):
+    """Options of both counters.
+
+    Attributes:
+        method: `exact`, or `estimate` for a model of another vocabulary.
+        accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
+        scale: Factor on every text's count, for models whose vocabulary is coarser.
+        image_rule: Formula that counts images.
+    """
+
+    method: Method
+    accuracy: float
+    scale: float
+    image_rule: ImageRule
+
+
 class _Counter:
     """Counts messages by the rules of `content`, given a way to count a text."""
 
@@ -38,10 +56,10 @@ class _Counter:
         name: str,
         text: Callable[[str], int],
         *,
-        method: Method,
-        accuracy: float,
-        scale: float,
-        image_rule: ImageRule,
+        method: Method = "exact",
+        accuracy: float = 0.0,
+        scale: float = 1.0,
+        image_rule: ImageRule = "largest",
     ) -> None:
         self._id = f"{name}/{_RULES}/{image_rule}" + (f"/x{scale:g}" if scale != 1 else "")
         self._count_text = text
@@ -130,13 +148,13 @@ class _Counter:
 
         Args:
             messages: The messages, in order; may be empty.
-            tools: Tools whose schemas go along.
+            tools: Tools of the request; their schemas are counted.
 
         Returns:
             The sum of `message(m)`, `tools(tools)` and 3 tokens for the reply's priming.
         """
         started = time.perf_counter()
-        total, cached = REPLY_PRIMING + self.tools(tools), True
+        total, cached = REPLY_TOKENS + self.tools(tools), True
         for message in messages:
             tokens, known = self._message(message)
             total += tokens
@@ -150,10 +168,7 @@ class TiktokenCounter(_Counter):
 
     Args:
         encoding: The vocabulary (see `encodings.find_encoding`).
-        method: `exact`, or `estimate` for a model of another vocabulary.
-        accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
-        scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Whose formula counts pictures.
+        options: See `CounterOptions`; the method is `exact` by default.
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
@@ -161,53 +176,25 @@ class TiktokenCounter(_Counter):
         8
     """
 
-    def __init__(
-        self,
-        encoding: tiktoken.Encoding,
-        *,
-        method: Method = "exact",
-        accuracy: float = 0.0,
-        scale: float = 1.0,
-        image_rule: ImageRule = "largest",
-    ) -> None:
-        super().__init__(
-            encoding.name,
-            functools.partial(count_tokens, encoding),
-            method=method,
-            accuracy=accuracy,
-            scale=scale,
-            image_rule=image_rule,
-        )
+    def __init__(self, encoding: tiktoken.Encoding, **options: Unpack[CounterOptions]) -> None:
+        super().__init__(encoding.name, functools.partial(count_tokens, encoding), **options)
 
 
 class EstimateCounter(_Counter):
     """Counts without a vocabulary: by script and length of the pieces of a text.
 
     Args:
-        accuracy: Relative error of a text's count as a fraction.
-        scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Whose formula counts pictures.
+        options: See `CounterOptions`; the method is `estimate` by default.
 
     Example:
         >>> EstimateCounter().count([HumanMessage("hi")]).method
         'estimate'
     """
 
-    def __init__(
-        self,
-        *,
-        accuracy: float = ESTIMATE_ACCURACY,
-        scale: float = 1.0,
-        image_rule: ImageRule = "largest",
-    ) -> None:
-        super().__init__(
-            "estimate",
-            estimate_tokens,
-            method="estimate",
-            accuracy=accuracy,
-            scale=scale,
-            image_rule=image_rule,
-        )
+    def __init__(self, **options: Unpack[CounterOptions]) -> None:
+        options.setdefault("method", "estimate")
+        options.setdefault("accuracy", ESTIMATE_ACCURACY)
+        super().__init__("estimate", estimate_tokens, **options)
 
 
 def _tool_key(tool: Any) -> Hashable:
@@ -215,7 +202,7 @@ def _tool_key(tool: Any) -> Hashable:
     from langchain_core.tools import BaseTool  # noqa: PLC0415
 
     if isinstance(tool, dict):
-        written = dumped(tool)
+        written = to_json(tool)
         return len(written), hash(written)
     if isinstance(tool, BaseTool):
         return id(tool), tool.name, tool.description, id(tool.args_schema)

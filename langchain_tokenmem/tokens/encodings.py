@@ -1,4 +1,4 @@
-"""Token vocabularies, found without the network.
+"""Loading of token vocabularies from disk, without the network.
 
 `tiktoken` fetches its ranks over HTTP on first use: without a timeout, under a lock, and again on
 every call after a failure. Here a vocabulary is looked for where it can be read from disk, once:

@@ -1,4 +1,4 @@
-"""Estimating tokens without a vocabulary.
+"""Estimate of token counts without a vocabulary.
 
 Four characters per token is wrong by half for everything but English prose: a text is therefore
 cut into the pieces that the o200k_base pattern would cut, and every piece is weighed by its script

@@ -1,4 +1,4 @@
-"""Tokens of pictures, sound, film and files: by published rules, never by their characters.
+"""Token counts of images, audio, video and files, by published rules.
 
 Nothing is fetched, and of inline data only the header is decoded. Where size or duration cannot be
 read, a documented default stands in.
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 ImageRule = Literal["openai", "anthropic", "gemini", "largest"]
-"""Whose formula counts pictures; `largest` takes the larger of OpenAI's and Anthropic's."""
+"""Formula that counts images; `largest` takes the larger of OpenAI's and Anthropic's."""
 
 # https://platform.openai.com/docs/guides/images-vision (tiles: GPT-4o, GPT-4.1, o-series; newer
 # models are cheaper, and the higher number of the mini models is for billing only).
@@ -61,7 +61,7 @@ def image_tokens(size: tuple[int, int] | None, rule: ImageRule, *, low_detail: b
 
     Args:
         size: Width and height in pixels; None where unknown.
-        rule: Whose formula to use.
+        rule: Formula to use.
         low_detail: OpenAI's `detail="low"`: the base price whatever the size.
 
     Returns:

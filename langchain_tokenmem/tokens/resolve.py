@@ -1,4 +1,4 @@
-"""From a model or its name to a token counter and a context window."""
+"""Selection of the token counter that fits a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.core.budget import model_name, profile_of
+from langchain_tokenmem.core.budget import model_name
 from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY
@@ -32,7 +32,7 @@ class _Family:
         encoding: The vocabulary to count with.
         accuracy: Relative error of a text's count; 0.0 where the vocabulary is their own.
         scale: Factor on every text's count.
-        image_rule: Whose formula counts pictures.
+        image_rule: Formula that counts images.
     """
 
     names: str
@@ -60,10 +60,10 @@ _FAMILIES = (
         scale=1.15,
     ),
 )
-_OWN = _Family("", image_rule="largest")
+_DEFAULT = _Family("", image_rule="largest")
 _UNKNOWN = _Family("", accuracy=0.25)
 # Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
-_START = r"(?:^|[/:.])"
+_NAME_START = r"(?:^|[/:.])"
 
 
 def counter_for(
@@ -92,28 +92,15 @@ def counter_for(
         'exact'
     """
     if model is None:
-        return _counter(_OWN, allow_download)
+        return _counter(_DEFAULT, allow_download)
     name = model if isinstance(model, str) else model_name(model)
     return _counter(_family_of(name or ""), allow_download)
-
-
-def context_window_of(model: BaseLanguageModel[Any] | Runnable[Any, Any] | None) -> int | None:
-    """Return a chat model's context window in tokens, from its own `profile`.
-
-    Args:
-        model: A chat model, also inside bindings, retries, fallbacks or a sequence.
-
-    Returns:
-        `profile["max_input_tokens"]`, or None where the model does not say.
-    """
-    window = profile_of(model).get("max_input_tokens")
-    return window if isinstance(window, int) and window > 0 else None
 
 
 @functools.lru_cache(maxsize=256)
 def _family_of(name: str) -> _Family:
     for family in _FAMILIES:
-        if re.search(f"{_START}(?:{family.names})", name.lower()):
+        if re.search(f"{_NAME_START}(?:{family.names})", name.lower()):
             return family
     logger.warning(
         "The vocabulary of model %r is not known: its tokens are estimated from o200k_base. "

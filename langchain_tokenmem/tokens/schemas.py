@@ -1,4 +1,4 @@
-"""Tokens of tool schemas.
+"""Token count of tool schemas.
 
 The formula is that of the OpenAI cookbook ("How to count tokens with tiktoken", part 7, numbers
 for GPT-4o): a constant per function, per property and per enum value, plus the tokens of names,

@@ -12,10 +12,10 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from tests.fakes import CharCounter
+from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, raising
 
 
@@ -181,6 +181,7 @@ async def test_async_turns_do_not_wait_and_close_does(store):
     assert store.state("s").state["summary"]
 
 
+@pytest.mark.slow
 def test_asyncio_run_that_ends_right_after_a_turn_loses_no_summary(tmp_path):
     code = f"""
 import asyncio, time
@@ -314,9 +315,9 @@ def test_compact_by_hand_waits_for_the_job_that_runs(store):
 
 
 def test_one_job_that_hangs_does_not_cost_the_others_their_end():
-    from langchain_tokenmem.memory.background import SummaryJobs
+    from langchain_tokenmem.memory.background import BackgroundSummarizer
 
-    jobs, never, done = SummaryJobs(0.3, lambda: None), threading.Event(), []
+    jobs, never, done = BackgroundSummarizer(0.3, lambda: None), threading.Event(), []
     jobs.start("hangs", lambda: never.wait(20))
     threading.Event().wait(0.35)
     jobs.start("ends", lambda: (threading.Event().wait(0.1), done.append("ends")))

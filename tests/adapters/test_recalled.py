@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -26,12 +26,12 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
-from langchain_tokenmem.memory.recalled_blocks import Whose, with_numbers
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, add_to_ranges
 from langchain_tokenmem.recall.interfaces import Hit
 from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"
@@ -213,7 +213,7 @@ def test_other_sessions_only_with_a_user_and_only_when_asked(recall):
     assert "question 0" in text_of(view)
     assert "question 50" not in text_of(view)
     with pytest.raises(ScopeError, match="user_id"):
-        wide.recalled(ask, None, Whose("s3"))
+        wide.recalled(ask, None, ConversationScope("s3"))
 
 
 def thread(name: str = "t", **more: Any) -> dict:
@@ -271,7 +271,7 @@ def test_what_was_pruned_from_a_graphs_state_is_still_recalled_on_its_branch_onl
 def test_ranges_hold_just_the_numbers_that_they_were_given(batches):
     ranges: list[list[int]] = []
     for batch in batches:
-        ranges = with_numbers(ranges, batch)
+        ranges = add_to_ranges(ranges, batch)
     held = [n for first, last in ranges for n in range(first, last + 1)]
     assert held == sorted({n for batch in batches for n in batch})
     assert all(two[0] > one[1] + 1 for one, two in pairwise(ranges))
@@ -332,7 +332,6 @@ async def test_async_doors_recall_too(recall):
     assert FENCE in str(model.requests[-1][-1].content)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=40),
     window=st.integers(256, 2_000),
@@ -352,7 +351,7 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
     state = None
     for n, size in enumerate(sizes):
         messages.append(HumanMessage("q" * size, id=f"h{n}"))
-        state = memory.recalled(messages, state, Whose("s"))
+        state = memory.recalled(messages, state, ConversationScope("s"))
         state = memory.compact(messages, state)
         view = memory.view(messages, state)
         assert view.usage.input_tokens <= memory.budget.limit
@@ -405,14 +404,14 @@ def test_what_was_edited_is_neither_recalled_in_its_old_words_nor_answered_for_t
     asked = recall.queries[-1][0]
     other = HumanMessage("And the other thing?", id="again")
     state = graph.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
-    memory.recalled([other], state, Whose("t"))
+    memory.recalled([other], state, ConversationScope("t"))
     assert recall.queries[-1][0] == "And the other thing?" != asked
 
 
 def test_a_picture_alone_is_no_question(recall):
     memory = memory_of(recall)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    memory.recalled([HumanMessage([picture], id="p")], None, Whose("s"))
+    memory.recalled([HumanMessage([picture], id="p")], None, ConversationScope("s"))
     assert recall.queries == []
 
 

@@ -97,6 +97,7 @@ def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
     assert "Traceback" not in done.output
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "langchain_tokenmem", "replay", "--help"],

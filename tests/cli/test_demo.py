@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.outside import outside_counter
+from langchain_tokenmem.cli.outside import reference_counter
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -28,7 +28,7 @@ def recording():
 def test_the_recording_is_a_real_stretch_of_work(recording):
     assert len(recording.messages) >= 40
     assert sum(isinstance(message, HumanMessage) for message in recording.messages) >= 6
-    assert outside_counter().messages(recording.messages) >= 15_000
+    assert reference_counter().messages(recording.messages) >= 15_000
     said = "\n".join(message.text for message in recording.messages)
     assert "Error: no such file or folder" in said
     assert "Traceback" in said

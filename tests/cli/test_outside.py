@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.cli.outside import OutsideCounter, outside_counter, wire
+from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
 
-LETTERS = OutsideCounter(len)
+LETTERS = ReferenceCounter(len)
 
 
 def test_a_message_counts_frame_text_and_calls():
@@ -44,9 +44,9 @@ def test_a_request_counts_its_tools_by_the_published_formula():
 
 def test_the_vocabulary_is_the_models_own():
     text = "Größenänderungen 尺寸变更"
-    assert outside_counter("gpt-4").text(text) != outside_counter("gpt-4o").text(text)
-    assert outside_counter("no-such-model").text(text) == outside_counter().text(text)
-    assert outside_counter().text("<|endoftext|>") == 7
+    assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
+    assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
+    assert reference_counter().text("<|endoftext|>") == 7
 
 
 def test_a_prefix_is_compared_by_what_a_provider_is_sent():
@@ -56,7 +56,9 @@ def test_a_prefix_is_compared_by_what_a_provider_is_sent():
     assert not is_prefix([HumanMessage("a", name="n")], said)
     assert not is_prefix([AIMessage("a")], said)
     assert not is_prefix(said, said[:1])
-    assert wire(ToolMessage("a", tool_call_id="1")) != wire(ToolMessage("a", tool_call_id="2"))
+    assert wire_text(ToolMessage("a", tool_call_id="1")) != wire_text(
+        ToolMessage("a", tool_call_id="2")
+    )
 
 
 def test_what_is_shared_ends_at_the_first_difference():

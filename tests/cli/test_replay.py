@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem.cli.outside import OutsideCounter
+from langchain_tokenmem.cli.outside import ReferenceCounter
 from langchain_tokenmem.cli.replay import allowance, replay_conversation
 from langchain_tokenmem.cli.report import as_json, totals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
 
-LETTERS = OutsideCounter(len)
+LETTERS = ReferenceCounter(len)
 SAID = [
     SystemMessage("Be brief.", id="m0"),
     HumanMessage("one", id="m1"),

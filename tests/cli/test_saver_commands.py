@@ -84,6 +84,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", [0, 2])
 def test_doctor_names_what_is_damaged_and_repairs_it(file, damage, which):
@@ -310,6 +311,7 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
         assert ("other", "plan", Plan(step=1)) in written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", ["#", "?", "%41", " "])
 @pytest.mark.parametrize("kind", ["auto", "tokenmem"])
 def test_a_path_may_hold_any_sign(file, tmp_path, sign, kind):

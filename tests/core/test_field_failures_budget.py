@@ -6,9 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 
 
 def memory_of(window: int, **fields) -> TokenMemory:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.repair import INTERRUPTED
 from tests.core.test_field_failures_budget import call, memory_of, result, tool_loop
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.strategies import conversations
 
 

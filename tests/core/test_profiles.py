@@ -9,12 +9,12 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import LegalityProfile, TokenBudget, TokenMemory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.core.profiles import PROFILES, profile_for, profile_of_model
-from langchain_tokenmem.core.provider_format import BRIDGE, CLOSING
+from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.providers import CHECKS, LS_PROVIDERS, RefusedError, StrictModel
 from tests.strategies import conversations
 
@@ -72,7 +72,7 @@ def test_requests_grow_only_at_their_end_under_every_profile(messages, window, n
     changed = later_state["summary"] != state["summary"] or any(
         later_state["cuts"].get(m.id) != state["cuts"].get(m.id) for m in earlier.messages
     )
-    before = [m for m in earlier.messages if m.id != CLOSING.id]
+    before = [m for m in earlier.messages if m.id != CONTINUE_MESSAGE.id]
     if changed or earlier.left_out or earlier.warnings or later.warnings or not before:
         return
     # The last human message may have grown by the new one: its words come first.
@@ -101,7 +101,7 @@ def test_V10_contents_of_two_kinds_are_kept_apart_by_an_assistant_message():
     blocks = [{"type": "text", "text": "Two."}]
     messages = [HumanMessage("One.", id="h1"), HumanMessage(blocks, id="h2")]
     view = memory_of(4_000, "mistral").view(messages)
-    assert [m.content for m in view.messages] == ["One.", BRIDGE, blocks]
+    assert [m.content for m in view.messages] == ["One.", BRIDGE_TEXT, blocks]
     CHECKS["mistral"](view.messages)
 
 
@@ -125,7 +125,7 @@ def test_V6_a_list_that_ends_with_the_assistant_gets_an_input():
     for name, check in CHECKS.items():
         view = memory_of(4_000, name).view(messages)
         if PROFILES[name].ends_with_input:
-            assert view.messages[-1] == CLOSING
+            assert view.messages[-1] == CONTINUE_MESSAGE
             check(view.messages)
         else:
             assert view.messages[-1].id == "a"

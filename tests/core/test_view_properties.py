@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.strategies import conversations
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 50_000])

@@ -120,7 +120,7 @@ async def test_the_async_twins(store):
     assert (await store.aerase(session_id="s"))["messages"] == 0
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 3))
 def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
     with TranscriptStore("sqlite://") as store:
@@ -149,6 +149,7 @@ def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
         assert store.sessions(user_id=f"u{gone}") == []
 
 
+@pytest.mark.slow
 def test_a_user_of_many_sessions_is_erased_where_queries_are_short(tmp_path):
     def old_sqlite(connection, _record):
         if hasattr(connection, "setlimit"):  # since Python 3.11

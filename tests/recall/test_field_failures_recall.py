@@ -53,6 +53,7 @@ def test_R3_forgetting_one_user_keeps_the_others(store, recall):
         recall.erase()
 
 
+@pytest.mark.slow
 def test_R4_ten_thousand_messages_are_forgotten_and_counted(store, recall):
     total = 10_000
     for start in range(0, total, 2_500):

@@ -80,6 +80,7 @@ def test_no_search_finds_what_is_out_of_scope(said, asker, word, scope):
         assert bool(hits) == bool(own)
 
 
+@pytest.mark.slow
 def test_fuzzed_scopes_find_nothing_of_others(store):
     """Many sessions and users in one store; 10,000 queries with HYPOTHESIS_PROFILE=long."""
     chance = random.Random(5)

@@ -113,6 +113,7 @@ def test_a_full_size_ends_the_search_and_a_long_hit_does_not(store, recall, monk
     assert len(read) < 100
 
 
+@pytest.mark.slow
 def test_a_long_paste_is_found_by_its_middle(store, recall):
     lines = [f"2026-03-01 worker {n} finished batch {n * 7}" for n in range(6_000)]
     lines[3_000] = "2026-03-01 the flux capacitor overheated at station nine"

@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
-USAGE = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
+USAGE: UsageMetadata = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
+
+Answer = Callable[[list[BaseMessage]], AIMessage | str]
 
 
 class Scripted(BaseChatModel):
     """Answers by a function of the messages; remembers what it was sent, and how."""
 
-    answer: Callable[[list[BaseMessage]], AIMessage | str] | None = None
+    answer: Answer | None = None
     name_: str = "scripted"
     delay_s: float = 0.0
     _requests: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
@@ -41,7 +46,7 @@ class Scripted(BaseChatModel):
     def kwargs(self) -> list[dict[str, Any]]:
         return self._kwargs
 
-    def bind_tools(self, tools, **kwargs):
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
         return self.bind(tools=tools, **kwargs)
 
     def _said(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
@@ -51,15 +56,25 @@ class Scripted(BaseChatModel):
         said = (self.answer or faithful)(messages)
         return AIMessage(said, usage_metadata=USAGE) if isinstance(said, str) else said
 
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._said(messages, kwargs))])
 
     def _stream(
-        self, messages, stop=None, run_manager=None, **kwargs
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         said = self._said(messages, kwargs)
         for word in re.findall(r"\S+\s*", str(said.content)):
-            chunk = ChatGenerationChunk(message=AIMessageChunk(word))
+            chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
             if run_manager:
                 run_manager.on_llm_new_token(word, chunk=chunk)
             yield chunk
@@ -82,7 +97,9 @@ def parts_of(messages: list[BaseMessage]) -> tuple[str, str]:
 def faithful(messages: list[BaseMessage]) -> str:
     """Write notes that carry every literal of the request, each once, within the word limit."""
     prior, said = parts_of(messages)
-    words = int(re.search(r"at most (\d+) words", str(messages[-1].content)).group(1))
+    asked = re.search(r"at most (\d+) words", str(messages[-1].content))
+    assert asked, "a prompt names its word limit"
+    words = int(asked.group(1))
     found = dict.fromkeys(LITERALS.findall(f"{prior}\n{said}"))
     kept: list[str] = []
     for literal in found:
@@ -92,44 +109,44 @@ def faithful(messages: list[BaseMessage]) -> str:
     return "## Goal\nThe user works on the task.\n## Done\n" + "\n".join(f"- {one}" for one in kept)
 
 
-def raising(_messages):
+def raising(_messages: list[BaseMessage]) -> str:
     raise ConnectionError("provider down")
 
 
-def blank(_messages):
+def blank(_messages: list[BaseMessage]) -> AIMessage:
     return AIMessage([{"type": "reasoning", "summary": [{"text": "hm, long thoughts"}]}])
 
 
-def endless(_messages):
+def endless(_messages: list[BaseMessage]) -> str:
     return "## Goal\n" + "and so on " * 20_000
 
 
-def first_person(_messages):
+def first_person(_messages: list[BaseMessage]) -> str:
     return "Sure! I'll fix the tests next. Shall I go on?"
 
 
-def tool_calling(_messages):
+def tool_calling(_messages: list[BaseMessage]) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "c"}])
 
 
-def length_stopped(_messages):
+def length_stopped(_messages: list[BaseMessage]) -> AIMessage:
     return AIMessage("## Goal\nThe user wants", response_metadata={"finish_reason": "length"})
 
 
-def too_short(_messages):
+def too_short(_messages: list[BaseMessage]) -> str:
     return "ok."
 
 
 class Gate:
     """A model that answers when it is let to."""
 
-    def __init__(self, answer=faithful):
+    def __init__(self, answer: Answer = faithful) -> None:
         self.open = threading.Event()
         self.asked = threading.Event()
         self.model = Scripted(answer=self._answer)
         self._say = answer
 
-    def _answer(self, messages):
+    def _answer(self, messages: list[BaseMessage]) -> AIMessage | str:
         self.asked.set()
         assert self.open.wait(20)
         return self._say(messages)

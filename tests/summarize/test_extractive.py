@@ -160,6 +160,7 @@ def test_text_that_looks_like_a_summary_cannot_forge_the_users_words() -> None:
         assert summary.count("## Decisions and constraints") == 1
 
 
+@pytest.mark.slow
 def test_S9_planted_literals_survive_ten_summarizations() -> None:
     survival = measure(ExtractiveSummarizer(), seeds=range(10), max_tokens=400, count_text=count)
     print(survival.table())  # noqa: T201 - the table is what one wants to see of this test
@@ -362,6 +363,7 @@ def test_a_summary_that_is_folded_into_itself_stays_the_same(messages: list[Base
     assert lines == {line for line in second.splitlines() if "lso mentioned" not in line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["a", " ", "1", "a.", "a/", "1 ", "<think>", "`a", "(", "ne ", "部"]
 )

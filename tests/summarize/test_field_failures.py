@@ -6,9 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.scripted import coverage
 from tests.fakes import CharCounter
 from tests.summarize.models import Scripted, parts_of
+from tests.summarize.watched import coverage
 
 
 def memory_of(model, window=2_000, **kwargs) -> TokenMemory:
@@ -171,3 +171,31 @@ def test_the_coverage_check_finds_what_was_not_read_and_what_was_read_twice():
     assert coverage(said, whole)[2] == 0
     assert coverage(said, "User: one")[1] == 0
     assert coverage(said, whole + whole)[2] > 0
+
+
+def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
+    memory = memory_of(Scripted(), pin_first=False)
+    marks = {"tokenmem": {"pinned": True}}
+    pinned = HumanMessage("Never touch prod.cfg.", id="pin", response_metadata=marks)
+    plain = HumanMessage("Call it prod, please.", id="plain")
+    later = [*loop(20, 2), HumanMessage("Go on.", id="on"), *loop(40, 22)]
+    messages = [HumanMessage("Go.", id="h"), *loop(2), pinned, plain, *later]
+    states = rolled(memory, messages)
+    assert len(states) >= 3
+    assert states[-1]["summary"]["covered"] > messages.index(later[20])
+    shown = {one.id: one.content for one in memory.view(messages, states[-1]).messages}
+    assert shown["pin"] == "Never touch prod.cfg."
+    assert not {"h", "plain"} & set(shown)
+
+
+def test_cache_markers_of_messages_do_not_reach_the_summarizer():
+    marker = {"cache_control": {"type": "ephemeral"}}
+    block = {"type": "text", "text": "Ship parcel 4711.", **marker}
+    model = Scripted()
+    memory = memory_of(model, pin_first=False)
+    system = SystemMessage([{"type": "text", "text": "Rules.", **marker}], id="s")
+    messages = [system, HumanMessage([block], id="h", additional_kwargs=marker), *loop(30)]
+    assert memory.compact(messages)["summary"]
+    sent = [message.model_dump_json() for request in model.requests for message in request]
+    assert "Ship parcel 4711." in "".join(sent)
+    assert [one for one in sent if "cache_control" in one] == []

@@ -17,7 +17,7 @@ from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
-from langchain_tokenmem.summarize.rendering import cut_apart, leaves, rendered
+from langchain_tokenmem.summarize.rendering import render_message, split_text, split_transcript
 from tests.fakes import CharCounter
 from tests.providers import CHECKS, StrictModel
 from tests.strategies import conversations
@@ -111,15 +111,15 @@ def test_B2_S15_every_character_is_in_exactly_one_leaf_and_every_prompt_fits():
     read = "".join(
         parts_of(prompt)[1] for prompt in model.requests if "<transcript>" in str(prompt)
     )
-    whole = "".join(map(rendered, long))
+    whole = "".join(map(render_message, long))
     assert read.replace("\n", "") == whole.replace("\n", "")
 
 
 @given(conversations(8), st.integers(20, 400), st.integers(1, 5))
 def test_leaves_partition_any_conversation(messages, most, several):
-    parts = leaves(messages, most_tokens=most, most_messages=several, count_text=count)
+    parts = split_transcript(messages, most_tokens=most, most_messages=several, count_text=count)
     assert "".join(p.text for p in parts).replace("\n", "") == "".join(
-        map(rendered, messages)
+        map(render_message, messages)
     ).replace("\n", "")
     assert sum(part.messages for part in parts) == len(messages)
     assert all(part.messages <= several for part in parts)
@@ -128,7 +128,7 @@ def test_leaves_partition_any_conversation(messages, most, several):
 
 @given(st.text(max_size=2_000), st.integers(1, 50))
 def test_a_text_cut_apart_is_the_same_text(text, most):
-    pieces = list(cut_apart(text, most, count))
+    pieces = list(split_text(text, most, count))
     assert "".join(pieces) == text
     assert all(count(piece) <= most for piece in pieces)
 

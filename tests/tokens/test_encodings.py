@@ -60,6 +60,7 @@ OFFLINE = """
 """
 
 
+@pytest.mark.slow
 def test_C8_without_network_and_ranks_everything_works(tmp_path):
     environment = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(  # noqa: S603  # our own code, in an interpreter of its own

@@ -63,6 +63,7 @@ def test_guards_change_no_count_of_long_ordinary_texts():
 RUNS = ["a", "A", " ", "\n", "-", "_", "中", "😀", "ก", "ि", "7", "\ud800", "ª", "\u0301", "aB"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=ascii)
 def test_C10_a_megabyte_of_one_character(run):
     started = time.perf_counter()
@@ -199,6 +200,7 @@ def test_C13_a_count_is_the_sum_of_its_messages(messages):
     assert whole == 3 + sum(map(uncached.message, messages))
 
 
+@pytest.mark.slow
 def test_C13_ten_thousand_messages_warm():
     counter = fresh()
     messages = history(10_000)

@@ -13,10 +13,11 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
+from langchain_tokenmem import TokenBudget
 from langchain_tokenmem.tokens import base
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
-from langchain_tokenmem.tokens.resolve import _family_of, context_window_of, counter_for
+from langchain_tokenmem.tokens.resolve import _family_of, counter_for
 
 O200K = [
     *(
@@ -124,13 +125,7 @@ def test_C6_models_are_found_inside_wrappers(wrapping):
     model = NamedModel(responses=["a"], profile={"max_input_tokens": 123_456})
     wrapped = wrappings(model)[wrapping]
     assert counter_for(wrapped) is counter_for("gpt-4o")
-    assert context_window_of(wrapped) == 123_456
-
-
-@pytest.mark.parametrize("profile", [None, {}, {"max_input_tokens": 0}])
-def test_a_model_that_does_not_say_has_no_window(profile):
-    assert context_window_of(FakeListChatModel(responses=["a"], profile=profile)) is None
-    assert context_window_of(None) is None
+    assert TokenBudget.for_model(wrapped).context_window == 123_456
 
 
 def test_both_counters_keep_the_protocol():

@@ -1,7 +1,8 @@
-"""The door for agents: a middleware of `langchain.agents.create_agent`."""
+"""`TokenMemoryMiddleware`: the memory as a middleware of `langchain.agents.create_agent`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired
@@ -17,36 +18,37 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langgraph.types import Command
 
-from langchain_tokenmem.adapters.agent_tools import compact_conversation_tool, read_message_tool
+from langchain_tokenmem.adapters.agent_tools import (
+    REQUEST_DONE,
+    compact_conversation_tool,
+    read_message_tool,
+)
 from langchain_tokenmem.adapters.agents.output_limit import output_setting
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
-from langchain_tokenmem.adapters.reducers import merge_memories, merge_orders
+from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
 from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
+from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.turns._step_old import (
-    ORDER_DONE,
-    Step,
-    Stepped,
-    announce,
-    atake,
-    key_of,
-    take,
-    whose_of,
-)
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
 
 _RETRY_SHARE = 0.6
 """Share of a refused request that the second one may have: the provider counted otherwise than
 we did, and by how much is not known."""
 
-OVERFLOW_ORDER = "The provider refused the request as too long: keep only what the next steps need."
+OVERFLOW_INSTRUCTION = (
+    "The provider refused the request as too long: keep only what the next steps need."
+)
 """Instruction of the compaction that a refusal forces."""
 
 
 class TokenMemoryAgentState(AgentState[Any]):
-    """What the middleware adds to an agent's state: private, and kept in the checkpoints.
+    """State channels that the middleware adds to an agent: private, and kept in the checkpoints.
 
     Attributes:
         token_memory: The state of each memory, by the middleware's name.
@@ -54,8 +56,8 @@ class TokenMemoryAgentState(AgentState[Any]):
     """
 
     # The reducer has to stand last: LangGraph looks at the last annotation only.
-    token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_memories]]
-    token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_orders]]
+    token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
+    token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
@@ -124,17 +126,16 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Call the model with the view of the conversation."""
-        call = self._call_of(request)
-        talk = self._talk(call)
-        asked = next(talk)
+        work = self._call_model(self._call_of(request))
+        asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
             try:
-                is_step = isinstance(asked, Step)
-                answer = take(call.memory, asked) if is_step else handler(asked)
-            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
-                asked = talk.throw(error)
+                is_turn = isinstance(asked, _Call)
+                answer = take_turn(asked.thread, asked.turn) if is_turn else handler(asked)
+            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
+                asked = work.throw(error)
             else:
-                asked = talk.send(answer)
+                asked = work.send(answer)
         return asked
 
     async def awrap_model_call(
@@ -143,57 +144,62 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
-        call = self._call_of(request)
-        talk = self._talk(call)
-        asked = next(talk)
+        # Counting may read a vocabulary from disk first.
+        work = self._call_model(await asyncio.to_thread(self._call_of, request))
+        asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
             try:
-                is_step = isinstance(asked, Step)
-                answer = await (atake(call.memory, asked) if is_step else handler(asked))
-            except Exception as error:  # noqa: BLE001  # `_talk` raises what is not an overflow
-                asked = talk.throw(error)
+                is_turn = isinstance(asked, _Call)
+                answer = await (atake_turn(asked.thread, asked.turn) if is_turn else handler(asked))
+            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
+                asked = work.throw(error)
             else:
-                asked = talk.send(answer)
+                asked = work.send(answer)
         return asked
 
-    def _talk(self, call: _Call) -> Generator[Any, Any, None]:
-        """Yield the steps and requests of one call, take their outcomes; the answer comes last."""
-        stepped = yield call.step
+    def _call_model(self, call: _Call) -> Generator[Any, Any, None]:
+        """Yield the turns and model requests of one call, take their outcomes; the answer is last.
+
+        A request that the provider refuses as too long is made once more, tighter.
+        """
+        result = yield call
         try:
-            response = yield self._fitted(call, stepped)
+            response = yield self._fitted(call, result)
         except Exception as error:
-            tighter = _tighter(call, stepped) if is_overflow(error) else None
+            tighter = _tighter(call, result) if is_overflow(error) else None
             if tighter is None:
                 raise
             try:
-                stepped = yield tighter
-                response = yield self._fitted(call, stepped)
+                result = yield tighter
+                response = yield self._fitted(call, result)
             except Exception as again:
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
-        yield self._answer(call, stepped, response)
+        yield self._answer(call, result, response)
 
     def _call_of(self, request: ModelRequest[Any]) -> _Call:
-        """Return the memory and the step of a model call."""
+        """Return the turn of a model call."""
         memory = (self.memory or self._default_memory(request.model)).for_model(request.model)
         counter = memory.counter_of(memory.budget)
         state: Any = request.state
-        step = Step(
+        thread = GraphThread(
+            memory=memory,
             messages=request.messages,
             state=(state.get("token_memory") or {}).get(self._name),
-            around={
-                "system": request.system_message,
-                "tools": request.tools,
-                "overhead_tokens": format_tokens(request.response_format, counter),
-                "budget": memory.budget,
-            },
-            steps="all" if self._automatic else None,
-            order=(state.get("token_memory_orders") or {}).get(self._name),
-            key=key_of(None, self._name),
-            whose=whose_of(memory, None),
+            key=thread_key(None, self._name),
+            scope=recall_scope(memory, None),
+            label=self._name,
         )
-        return _Call(request, memory, step)
+        options: RequestOptions = {
+            "system": request.system_message,
+            "tools": request.tools,
+            "overhead_tokens": format_tokens(request.response_format, counter),
+            "budget": memory.budget,
+        }
+        instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
+        steps: Steps | None = "all" if self._automatic else None
+        return _Call(request, thread, TurnRequest(options, steps=steps, instruction=instruction))
 
     def _default_memory(self, model: BaseChatModel) -> TokenMemory:
         """Return the memory for an agent whose application gave none: by the agent's own model."""
@@ -201,17 +207,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             self._own = (model, TokenMemory(TokenBudget.for_model(model), summarizer=model))
         return self._own[1]
 
-    def _fitted(self, call: _Call, stepped: Stepped) -> ModelRequest[Any]:
+    def _fitted(self, call: _Call, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
-        request, view = call.request, stepped.view
-        for warning in (*view.warnings, *_server_side(request.model, stepped)):
-            call.memory.warn_once(f"{self._name}: {warning}")
+        request, view, memory = call.request, result.view, call.thread.memory
+        if _is_kept_by_provider(request.model, result):
+            memory.warn_once(f"{self._name}: {_KEPT_BY_PROVIDER}")
         messages = list(view.messages)
         first = messages[0] if messages else None
         system = first if isinstance(first, SystemMessage) else None
         settings = request.model_settings
         if self._limit_output is not None:
-            budget = call.memory.budget
+            budget = memory.budget
             left = budget.limit + budget.reserve_output - view.usage.input_tokens
             settings = output_setting(request.model, settings, left, self._limit_output)
         return request.override(
@@ -221,52 +227,54 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         )
 
     def _answer(
-        self, call: _Call, stepped: Stepped, response: ModelResponse[Any]
+        self, call: _Call, result: TurnResult, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         """Return the model's response, and with it what the memory decided."""
         update: dict[str, Any] = {}
-        if stepped.changed:
-            update["token_memory"] = {self._name: stepped.state}
-        if call.step.order:
-            update["token_memory_orders"] = {self._name: ORDER_DONE}
+        before = call.thread.state
+        result = replace(result, changed=result.state != load_state(before))
+        if result.changed:
+            update["token_memory"] = {self._name: result.state}
+        if call.turn.instruction:
+            update["token_memory_orders"] = {self._name: REQUEST_DONE}
         runtime = call.request.runtime
-        announce(call.step, stepped, self._name, runtime.stream_writer if runtime else None)
+        write_events(runtime.stream_writer if runtime else None, before, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One model call: what the agent asks, whose memory it is, and the first step."""
+    """One model call: the agent's request, and the turn of the memory before it."""
 
     request: ModelRequest[Any]
-    memory: TokenMemory
-    step: Step
+    thread: GraphThread
+    turn: TurnRequest
 
 
-def _server_side(model: BaseChatModel, stepped: Stepped) -> list[str]:
-    """Return a warning where the provider keeps a conversation that the view no longer shows."""
-    decided = stepped.state["summary"] or stepped.state["cuts"]
-    if not decided or not getattr(unwrapped(model), "use_previous_response_id", False):
-        return []
-    warning = (
-        "The model is set to use_previous_response_id: the provider goes on from its own copy of "
-        "the conversation, which is not compacted. Turn it off."
-    )
-    return [warning]
+_KEPT_BY_PROVIDER = (
+    "The model is set to use_previous_response_id: the provider goes on from its own copy of "
+    "the conversation, which is not compacted. Turn it off."
+)
 
 
-def _tighter(call: _Call, stepped: Stepped) -> Step | None:
-    """Return the step after a provider found the request too long; None if it cannot shrink."""
-    goal = int(_RETRY_SHARE * stepped.view.usage.input_tokens)
-    step, budget = call.step, call.memory.budget
+def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
+    """Return whether the provider keeps a conversation that the view no longer shows."""
+    decided = result.state["summary"] or result.state["cuts"]
+    return bool(decided) and bool(getattr(unwrapped(model), "use_previous_response_id", False))
+
+
+def _tighter(call: _Call, result: TurnResult) -> _Call | None:
+    """Return the turn after a provider found the request too long; None if it cannot shrink."""
+    sent, budget = result.view.usage.input_tokens, call.thread.memory.budget
+    goal = int(_RETRY_SHARE * sent)
     window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
-    if window >= stepped.view.usage.input_tokens:
+    if window >= sent:
         return None
     smaller = replace(budget, context_window=window, reserve_output=0, result_tokens=-1)
-    return replace(
-        step,
-        state=stepped.state,
-        around={**step.around, "budget": smaller},
-        order=step.order or OVERFLOW_ORDER,
+    turn = replace(
+        call.turn,
+        options={**call.turn.options, "budget": smaller},
+        instruction=call.turn.instruction or OVERFLOW_INSTRUCTION,
     )
+    return _Call(call.request, replace(call.thread, state=result.state), turn)

@@ -1,4 +1,4 @@
-"""The setting by which a model's answer is kept within what its request leaves."""
+"""Model setting that limits an answer to the tokens that its request leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_tokenmem.core.budget import profile_of
 from langchain_tokenmem.core.profiles import provider_of
 
 _SETTINGS = {"google": "max_output_tokens", "ollama": "num_predict"}
-"""What the setting is called where it is not `max_tokens`, by the beginning of the provider."""
+"""Name of the setting where it is not `max_tokens`, by the beginning of the provider."""
 
 
 def output_setting(

@@ -1,4 +1,4 @@
-"""How providers say that a request is longer than the model's window.
+"""Errors by which providers refuse a request as longer than the model's window.
 
 Two integrations of LangChain raise `ContextOverflowError`; the others raise whatever their
 client raises for HTTP 400, and only the words tell. The table holds those words, as they stand in

@@ -1,8 +1,7 @@
-"""What is bound to the model at the end of a chain: part of its request like any message."""
+"""Keywords that are bound to the model at the end of a chain, such as its tools."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from langchain_core.runnables import (
@@ -13,8 +12,6 @@ from langchain_core.runnables import (
     RunnableWithFallbacks,
 )
 from langchain_core.runnables.base import RunnableBindingBase
-
-from langchain_tokenmem.memory.token_memory import TokenMemory
 
 
 def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
@@ -31,12 +28,3 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
     elif isinstance(runnable, RunnableSequence):
         inner = list(reversed(runnable.steps))
     return next((value for one in inner if (value := bound_kwarg(one, name))), None)
-
-
-def format_tokens(runnable: Runnable[Any, Any], memory: TokenMemory) -> int:
-    """Return the tokens of the form of answer that is bound to a chain's model."""
-    response_format = bound_kwarg(runnable, "response_format")
-    if not response_format:
-        return 0
-    counter = memory.counter_of(memory.budget)
-    return counter.text(json.dumps(response_format, default=str))

@@ -1,9 +1,10 @@
-"""The door for chains: a chat history whose messages always fit."""
+"""`TokenMemoryChatHistory`: a `BaseChatMessageHistory` whose messages fit the budget."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -14,8 +15,14 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.turns.conversation import Request, stamped
-from langchain_tokenmem.turns.session import Session
+from langchain_tokenmem.turns.stored_session import StoredSession, with_time
+from langchain_tokenmem.turns.turn import (
+    TurnRequest,
+    acompact_now,
+    atake_turn,
+    compact_now,
+    take_turn,
+)
 
 
 class TokenMemoryChatHistory(BaseChatMessageHistory):
@@ -25,7 +32,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     sync and async. The view is frozen from the first read until the next `add_messages`, `clear`
     or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
 
-    This door cannot know the prompt around it: give its size as `overhead_tokens`, or use
+    A history cannot know the prompt around it: give its size as `overhead_tokens`, or use
     `with_token_memory`, which counts the whole request.
 
     Args:
@@ -56,15 +63,17 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         tools: Sequence[Any] | None = None,
         budget: TokenBudget | None = None,
     ) -> None:
-        self._session = Session(
+        self._session = StoredSession(
             memory or TokenMemory(), store or TranscriptStore(), session_id, user_id
         )
-        self._request = Request(tools=tools, overhead_tokens=overhead_tokens, budget=budget)
+        self._request = TurnRequest(
+            {"tools": tools, "overhead_tokens": overhead_tokens, "budget": budget}
+        )
         self._frozen: View | None = None
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """What the next model call sees of the conversation; compacts first where it is due."""
+        """View of the conversation for the next model call; compacts first where it is due."""
         return list(self._view().messages)
 
     async def aget_messages(self) -> list[BaseMessage]:
@@ -97,7 +106,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Return every message ever added, in order, after any number of compactions."""
         session = self._session
         rows = session.store.rows(session.session_id, user_id=session.user_id)
-        return [stamped(row) for row in rows]
+        return [with_time(row) for row in rows]
 
     async def afull_history(self) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""
@@ -121,12 +130,13 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             The state of the session afterwards.
         """
         self._frozen = None
-        return self._session.compact(self._request, instruction=instruction)
+        return compact_now(self._session, replace(self._request, instruction=instruction))
 
     async def acompact(self, instruction: str | None = None) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
         self._frozen = None
-        return await self._session.acompact(self._request, instruction=instruction)
+        request = replace(self._request, instruction=instruction)
+        return await acompact_now(self._session, request)
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
@@ -134,10 +144,10 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def _view(self) -> View:
         if self._frozen is None:
-            self._frozen = self._session.view(self._request)
+            self._frozen = take_turn(self._session, self._request).view
         return self._frozen
 
     async def _aview(self) -> View:
         if self._frozen is None:
-            self._frozen = await self._session.aview(self._request)
+            self._frozen = (await atake_turn(self._session, self._request)).view
         return self._frozen

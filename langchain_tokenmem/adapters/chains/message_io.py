@@ -1,4 +1,4 @@
-"""What was said in a call: inputs and outputs of a chain as messages."""
+"""Inputs and outputs of a chain as messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
 
 
-def with_id(message: BaseMessage) -> BaseMessage:
+def ensure_id(message: BaseMessage) -> BaseMessage:
     """Return the message with an id; a new one where it has none."""
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 
-def messages_of(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMessage]:
+def to_messages(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMessage]:
     """Return what was said as messages; a bare text is said by `kind`, other data as JSON."""
     if isinstance(value, PromptValue):
         return value.to_messages()
@@ -36,7 +36,7 @@ def _as_text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Keys:
+class MessageKeys:
     """Where in dict inputs and outputs the messages are; without a name, as LangChain guesses.
 
     Attributes:
@@ -64,7 +64,7 @@ def _only_key(value: dict[str, Any], otherwise: str) -> str:
     return next(iter(value)) if len(value) == 1 else otherwise
 
 
-def added_up(pieces: list[Any]) -> Any:
+def add_chunks(pieces: list[Any]) -> Any:
     """Return streamed pieces as one value: their sum where they add up, else the last one."""
     whole = None
     for piece in pieces:

@@ -1,30 +1,39 @@
-"""The door for chains of any shape: `with_token_memory` budgets the whole request."""
+"""`with_token_memory`: a runnable around a chain that budgets the whole request."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    CallbackManagerForChainRun,
-)
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts.chat import BaseChatPromptTemplate
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import patch_config
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnableSequence,
+)
+from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg, format_tokens
-from langchain_tokenmem.adapters.chains.message_io import Keys, added_up, messages_of, with_id
-from langchain_tokenmem.adapters.chains.prompt import FittedPrompt, Turn, with_prompts
+from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg
+from langchain_tokenmem.adapters.chains.message_io import (
+    MessageKeys,
+    add_chunks,
+    ensure_id,
+    to_messages,
+)
+from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, replace_prompts
+from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.turns.conversation import Request
-from langchain_tokenmem.turns.session import Session
+from langchain_tokenmem.turns.stored_session import StoredSession
+from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
 
 
 def with_token_memory(
@@ -72,160 +81,73 @@ def with_token_memory(
         >>> chain.invoke("hi", {"configurable": {"session_id": "s1"}}).content
         'hello'
     """
-    return TokenMemoryRunnable(
+    memory = memory or TokenMemory()
+    counter = memory.counter_of(memory.budget)
+    response_format = bound_kwarg(runnable, "response_format")
+    turns = _ChainTurns(
         runnable,
-        memory or TokenMemory(),
+        memory,
         store or TranscriptStore(),
-        Keys(input_messages_key, history_messages_key, output_messages_key),
-        overhead_tokens,
+        MessageKeys(input_messages_key, history_messages_key, output_messages_key),
+        {
+            "tools": bound_kwarg(runnable, "tools"),
+            "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
+        },
     )
+    steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
+    return TokenMemoryRunnable(bound=steps, chain=runnable)
 
 
-class TokenMemoryRunnable(Runnable[Any, Any]):
-    """What `with_token_memory` returns."""
+class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
+    """A chain with a memory, as `with_token_memory` returns it.
 
-    def __init__(
-        self,
-        bound: Runnable[Any, Any],
-        memory: TokenMemory,
-        store: TranscriptStore,
-        keys: Keys,
-        overhead_tokens: int,
-    ) -> None:
-        self.bound = bound
-        self.memory = memory
-        self.store = store
-        self._keys = keys
-        self._overhead = overhead_tokens + format_tokens(bound, memory)
-        self._tools = bound_kwarg(bound, "tools")
-        self.name = "with_token_memory"
+    Attributes:
+        chain: The chain without its memory.
+    """
+
+    chain: Runnable[Any, Any]
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What a call may name under `configurable`."""
+        """Fields that a call may name under `configurable`."""
         return [
-            *self.bound.config_specs,
+            *self.chain.config_specs,
             ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),
             ConfigurableFieldSpec(id="user_id", annotation=str | None, name="User", default=None),
         ]
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Run the chain once with its memory."""
-        return self._call_with_config(self._invoke, input, config, **kwargs)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Run the chain once with its memory, without blocking the event loop."""
-        return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
+@dataclass(frozen=True)
+class _ChainTurns:
+    """The turns of a chain: each call becomes a chain of its own, with its history in it.
 
-    def stream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
-    ) -> Iterator[Any]:
-        """Stream the chain's answer; it is stored when the stream has ended."""
-        yield from self.transform(iter([input]), config, **kwargs)
+    Attributes:
+        chain: The chain without its memory.
+        memory: Decides what is shown.
+        store: Keeps the transcript.
+        keys: Where in inputs and outputs the messages are.
+        options: Tools and overhead of every call.
+    """
 
-    async def astream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
-    ) -> AsyncIterator[Any]:
-        """Stream the chain's answer without blocking the event loop."""
+    chain: Runnable[Any, Any]
+    memory: TokenMemory
+    store: TranscriptStore
+    keys: MessageKeys
+    options: RequestOptions
 
-        async def once() -> AsyncIterator[Any]:
-            yield input
+    def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
+        """Return the chain of one call; LangChain invokes or streams it."""
+        call = self._call_of(value, config)
+        view = take_turn(call.session, call.request).view
+        return self._with_view(value, call, view, kwargs)
 
-        async for chunk in self.atransform(once(), config, **kwargs):
-            yield chunk
+    async def abegin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
+        """Do the same as `begin` without blocking the event loop."""
+        call = self._call_of(value, config)
+        view = (await atake_turn(call.session, call.request)).view
+        return self._with_view(value, call, view, kwargs)
 
-    def transform(
-        self,
-        input: Iterator[Any],  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
-    ) -> Iterator[Any]:
-        """Stream the chain's answer to an input that comes in pieces."""
-        yield from self._transform_stream_with_config(input, self._transform, config, **kwargs)
-
-    async def atransform(
-        self,
-        input: AsyncIterator[Any],  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
-    ) -> AsyncIterator[Any]:
-        """Stream the chain's answer to an input that comes in pieces, asynchronously."""
-        async for chunk in self._atransform_stream_with_config(
-            input, self._atransform, config, **kwargs
-        ):
-            yield chunk
-
-    def _invoke(
-        self,
-        value: Any,
-        run_manager: CallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> Any:
-        turn = self._turn(value, config)
-        chain, given = self._prepared(value, turn)
-        output = chain.invoke(
-            given, patch_config(config, callbacks=run_manager.get_child()), **kwargs
-        )
-        self._store(turn, output)
-        return output
-
-    async def _ainvoke(
-        self,
-        value: Any,
-        run_manager: AsyncCallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> Any:
-        turn = self._turn(value, config)
-        chain, given = await self._aprepared(value, turn)
-        output = await chain.ainvoke(
-            given, patch_config(config, callbacks=run_manager.get_child()), **kwargs
-        )
-        await self._astore(turn, output)
-        return output
-
-    def _transform(
-        self,
-        pieces: Iterator[Any],
-        run_manager: CallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> Iterator[Any]:
-        value = added_up(list(pieces))
-        turn = self._turn(value, config)
-        chain, given = self._prepared(value, turn)
-        chunks = []
-        child = patch_config(config, callbacks=run_manager.get_child())
-        for chunk in chain.stream(given, child, **kwargs):
-            chunks.append(chunk)
-            yield chunk
-        self._store(turn, added_up(chunks))
-
-    async def _atransform(
-        self,
-        pieces: AsyncIterator[Any],
-        run_manager: AsyncCallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
-    ) -> AsyncIterator[Any]:
-        value = added_up([piece async for piece in pieces])
-        turn = self._turn(value, config)
-        chain, given = await self._aprepared(value, turn)
-        chunks = []
-        child = patch_config(config, callbacks=run_manager.get_child())
-        async for chunk in chain.astream(given, child, **kwargs):
-            chunks.append(chunk)
-            yield chunk
-        await self._astore(turn, added_up(chunks))
-
-    def _turn(self, value: Any, config: RunnableConfig) -> Turn:
+    def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
         session_id = configurable.get("session_id")
         if not isinstance(session_id, str) or not session_id:
@@ -233,58 +155,72 @@ class TokenMemoryRunnable(Runnable[Any, Any]):
                 "This chain has a memory: name the session, "
                 'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
             )
-        session = Session(self.memory, self.store, session_id, configurable.get("user_id"))
-        given = value.get(self._keys.of_input(value)) if isinstance(value, dict) else value
-        messages = [with_id(message) for message in messages_of(given, HumanMessage)]
+        session = StoredSession(self.memory, self.store, session_id, configurable.get("user_id"))
+        given = value.get(self.keys.of_input(value)) if isinstance(value, dict) else value
+        messages = [ensure_id(message) for message in to_messages(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
                 f"list of messages, or name its key with input_messages_key."
             )
-        request = Request(
-            incoming=messages,
-            tools=self._tools,
-            overhead_tokens=self._overhead,
-            budget=configurable.get("token_budget"),
-        )
-        return Turn(session, messages, request)
+        options: RequestOptions = {**self.options, "budget": configurable.get("token_budget")}
+        return ChainCall(session, messages, TurnRequest(options, messages))
 
-    def _prepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        return self._fitted(value, turn, turn.session.view(turn.request))
-
-    async def _aprepared(self, value: Any, turn: Turn) -> tuple[Runnable[Any, Any], Any]:
-        return self._fitted(value, turn, await turn.session.aview(turn.request))
-
-    def _fitted(self, value: Any, turn: Turn, view: View) -> tuple[Runnable[Any, Any], Any]:
-        """Return the chain with prompts that fit, and its input with the view in its place."""
-        turn = replace(turn, shown=frozenset(message.id for message in view.messages))
-        keys = self._keys
-        place = keys.history or (keys.of_input(value) if isinstance(value, dict) else "")
+    def _with_view(
+        self, value: Any, call: ChainCall, view: View, kwargs: dict[str, Any]
+    ) -> Runnable[Any, Any]:
+        """Return the chain with prompts that fit, between its input and the store."""
+        call = replace(call, shown=frozenset(message.id for message in view.messages))
+        place = self.keys.history or (self.keys.of_input(value) if isinstance(value, dict) else "")
 
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
-            return FittedPrompt(prompt, turn, place, is_history=bool(keys.history))
+            return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
-        return with_prompts(self.bound, fitted) or self.bound, self._given(value, turn, view)
+        chain = replace_prompts(self.chain, fitted) or self.chain
+        given = self._input(value, call, view)
+        answer = _AnswerStore(call, self.keys)
+        return RunnableSequence(
+            RunnableLambda(lambda _value: given, name="history"),
+            chain.bind(**kwargs) if kwargs else chain,
+            RunnableGenerator(answer.transform, answer.atransform, name="store"),
+        )
 
-    def _given(self, value: Any, turn: Turn, view: View) -> Any:
+    def _input(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
         if not isinstance(value, dict):
             return view.messages
-        if self._keys.history is None:
-            return {**value, self._keys.of_input(value): view.messages}
-        new = {message.id for message in turn.messages}
+        if self.keys.history is None:
+            return {**value, self.keys.of_input(value): view.messages}
+        new = {message.id for message in call.messages}
         history = [message for message in view.messages if message.id not in new]
-        return {**value, self._keys.history: history}
+        return {**value, self.keys.history: history}
 
-    def _store(self, turn: Turn, output: Any) -> None:
-        session = turn.session
-        session.store.add(session.session_id, self._said(turn, output), user_id=session.user_id)
 
-    async def _astore(self, turn: Turn, output: Any) -> None:
-        session = turn.session
-        await session.store.aadd(
-            session.session_id, self._said(turn, output), user_id=session.user_id
-        )
+@dataclass(frozen=True)
+class _AnswerStore:
+    """Stores a turn, input and answer together, when the chain's output has ended well."""
 
-    def _said(self, turn: Turn, output: Any) -> list[BaseMessage]:
-        return [*turn.messages, *messages_of(self._keys.answer_in(output), AIMessage)]
+    call: ChainCall
+    keys: MessageKeys
+
+    def transform(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Hand the output on as it comes, and store the turn at its end."""
+        chunks = []
+        for chunk in pieces:
+            chunks.append(chunk)
+            yield chunk
+        session = self.call.session
+        session.store.add(session.session_id, self._turn(chunks), user_id=session.user_id)
+
+    async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Do the same as `transform` without blocking the event loop."""
+        chunks = []
+        async for chunk in pieces:
+            chunks.append(chunk)
+            yield chunk
+        session = self.call.session
+        await session.store.aadd(session.session_id, self._turn(chunks), user_id=session.user_id)
+
+    def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
+        answer = self.keys.answer_in(add_chunks(chunks))
+        return [*self.call.messages, *to_messages(answer, AIMessage)]

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint
 
@@ -45,7 +45,7 @@ def address_of(config: RunnableConfig) -> Address:
     ns = names.get("checkpoint_ns")
     checkpoint_id = names.get("checkpoint_id")
     return Address(
-        checked_thread(names.get("thread_id")),
+        check_thread_id(names.get("thread_id")),
         "" if ns is None else text_of(ns, "checkpoint_ns"),
         text_of(checkpoint_id, "checkpoint_id") if checkpoint_id else None,
     )

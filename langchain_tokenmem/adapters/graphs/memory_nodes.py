@@ -1,4 +1,4 @@
-"""The door for hand-made graphs: a state, and the memory in front of the model's node."""
+"""`memory_nodes`: puts the memory in front of a model's node in a LangGraph graph."""
 
 from __future__ import annotations
 

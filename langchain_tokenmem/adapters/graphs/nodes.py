@@ -1,4 +1,4 @@
-"""The memory as nodes of a graph: plain Runnables from state to update."""
+"""Nodes of a LangGraph graph: Runnables from the state to an update of it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_tokenmem.adapters.agent_tools import ORDERS
-from langchain_tokenmem.adapters.graphs.archive import Archive, Leaving, archived, config_scope
+from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
+from langchain_tokenmem.adapters.graphs.archive import Archive, Removals, archive_covered
 from langchain_tokenmem.adapters.graphs.state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
+from langchain_tokenmem.adapters.run_context import (
+    recall_scope,
+    session_and_user,
+    stream_writer,
+    thread_key,
+    write_events,
+)
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import Around
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.memory.recalled_blocks import with_numbers
+from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.turns._step_old import (
-    ORDER_DONE,
-    Step,
-    Stepped,
-    announce,
-    atake,
-    key_of,
-    stream_writer,
-    take,
-    whose_of,
-)
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
 
 
 @dataclass(frozen=True)
-class _Keys:
+class _StateKeys:
     """State keys: the conversation, the view, the memory's own state."""
 
     messages: str
@@ -41,7 +39,7 @@ class _Keys:
     state: str
 
 
-class _Update(dict[str, Any]):
+class _StateUpdate(dict[str, Any]):
     """An update of a graph's state whose view is nobody's message.
 
     LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
@@ -58,8 +56,8 @@ class _Update(dict[str, Any]):
         return [value for key, value in self.items() if key != self._view_key]
 
 
-class _StepNode(Runnable[Any, dict[str, Any]]):
-    """A node that takes one step of the memory and writes state and view."""
+class _TurnNode(Runnable[Any, dict[str, Any]]):
+    """A node that takes one turn of the memory, and writes state and view."""
 
     _steps: Steps | None = "all"
     _is_last = True  # whether the model's node comes next, so that the view is its request
@@ -82,12 +80,12 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
                 "itself: a view must not take its place. Name another key."
             )
         self.memory = memory
-        self._around: Around = {
+        self._options: RequestOptions = {
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,
         }
-        self._keys = _Keys(input_messages_key, output_messages_key, state_key)
+        self._keys = _StateKeys(input_messages_key, output_messages_key, state_key)
 
     def invoke(
         self,
@@ -96,11 +94,11 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Return the update of the graph's state."""
-        step = self._step(input, config)
-        if not step.messages:
+        thread, request = self._turn(input, config)
+        if not thread.messages:
             return {}
-        stepped = take(self.memory, step)
-        return self._update(step, stepped, self._leaving(step, stepped, config))
+        result = take_turn(thread, request)
+        return self._update(thread, request, result, self._removals(thread, result, config))
 
     async def ainvoke(
         self,
@@ -109,62 +107,68 @@ class _StepNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        step = self._step(input, config)
-        if not step.messages:
+        thread, request = self._turn(input, config)
+        if not thread.messages:
             return {}
-        stepped = await atake(self.memory, step)
-        leaving = await asyncio.to_thread(self._leaving, step, stepped, config)
-        return self._update(step, stepped, leaving)
+        result = await atake_turn(thread, request)
+        removals = await asyncio.to_thread(self._removals, thread, result, config)
+        return self._update(thread, request, result, removals)
 
-    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
-        return Step(
+    def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        thread = GraphThread(
+            memory=self.memory,
             messages=value_of(state, self._keys.messages) or [],
             state=value_of(state, self._keys.state),
-            around=self._around,
-            steps=self._steps,
-            order=(value_of(state, ORDERS) or {}).get(self._keys.state),
-            key=key_of(config, self._keys.state),
-            whose=whose_of(self.memory, config) if self._recalls else None,
+            key=thread_key(config, self._keys.state),
+            scope=recall_scope(self.memory, config) if self._recalls else None,
+            label=self.get_name() if self._is_last else "",
+        )
+        return thread, TurnRequest(
+            self._options, steps=self._steps, instruction=self._instruction(state)
         )
 
-    def _leaving(
-        self,
-        step: Step,  # noqa: ARG002  # for subclasses that remove
-        stepped: Stepped,  # noqa: ARG002
-        config: RunnableConfig | None,  # noqa: ARG002
-    ) -> Leaving:
-        """Return what goes out of the graph's messages: nothing."""
-        return Leaving()
+    def _instruction(self, state: Any) -> str | None:
+        """Return the instruction of a compaction that the agent asked for; None for none."""
+        return (value_of(state, COMPACT_REQUESTS) or {}).get(self._keys.state) or None
 
-    def _update(self, step: Step, stepped: Stepped, leaving: Leaving) -> dict[str, Any]:
-        stepped = _without(stepped, leaving)
-        announce(step, stepped, self._keys.state, stream_writer())
-        update = _Update(self._keys.view)
+    def _removals(
+        self,
+        thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
+        result: TurnResult,  # noqa: ARG002
+        config: RunnableConfig | None,  # noqa: ARG002
+    ) -> Removals:
+        """Return what goes out of the graph's messages: nothing."""
+        return Removals()
+
+    def _update(
+        self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
+    ) -> dict[str, Any]:
+        result = _with_removals(result, removals)
+        write_events(stream_writer(), thread.state, result, self._keys.state)
+        update = _StateUpdate(self._keys.view)
         if self._is_last:
-            for warning in stepped.view.warnings:
-                self.memory.warn_once(f"{self.get_name()}: {warning}")
-            gone = {message.id for message in leaving.removals}
-            left = [message for message in step.messages if message.id not in gone]
-            update[self._keys.view] = list(stepped.view.messages)
-            update[STAMP_KEY] = stamp_of(left, stepped.state if stepped.changed else step.state)
-        if stepped.changed:
-            update[self._keys.state] = stepped.state
-        if leaving.removals:
-            update[self._keys.messages] = list(leaving.removals)
-        if step.order:
-            update[ORDERS] = {self._keys.state: ORDER_DONE}
+            gone = {message.id for message in removals.messages}
+            left = [message for message in thread.messages if message.id not in gone]
+            update[self._keys.view] = list(result.view.messages)
+            update[STAMP_KEY] = stamp_of(left, result.state if result.changed else thread.state)
+        if result.changed:
+            update[self._keys.state] = result.state
+        if removals.messages:
+            update[self._keys.messages] = list(removals.messages)
+        if request.instruction:
+            update[COMPACT_REQUESTS] = {self._keys.state: REQUEST_DONE}
         return update
 
 
-def _without(stepped: Stepped, leaving: Leaving) -> Stepped:
-    """Return the outcome of a step whose state knows what has left the graph's messages."""
-    if not leaving.numbers:
-        return stepped
-    pruned = with_numbers(stepped.state["pruned"], leaving.numbers)
-    return replace(stepped, state={**stepped.state, "pruned": pruned}, changed=True)
+def _with_removals(result: TurnResult, removals: Removals) -> TurnResult:
+    """Return the outcome of a turn whose state knows what has left the graph's messages."""
+    if not removals.numbers:
+        return result
+    pruned = add_to_ranges(result.state["pruned"], removals.numbers)
+    return replace(result, state={**result.state, "pruned": pruned}, changed=True)
 
 
-class SummarizeNode(_StepNode):
+class SummarizeNode(_TurnNode):
     """Folds the oldest groups into the running summary where it is due, and writes the view.
 
     Args:
@@ -185,7 +189,7 @@ class SummarizeNode(_StepNode):
     """
 
 
-class MemoryNode(_StepNode):
+class MemoryNode(_TurnNode):
     """Does everything before a model call in one superstep: recall, compaction, summary, view.
 
     Also a `pre_model_hook` of `create_react_agent(state_schema=MemoryAgentState)`.
@@ -210,7 +214,7 @@ class MemoryNode(_StepNode):
     _recalls = True
 
 
-class CompactNode(_StepNode):
+class CompactNode(_TurnNode):
     """Shortens old tool results where it is due, without any model call, and writes the view.
 
     By default the graph's messages stay as they are. With an archive and `prune` the state stays
@@ -256,19 +260,20 @@ class CompactNode(_StepNode):
         self._archive = archive
         self._prune = prune
 
-    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
-        # An agent's order is for a node that folds.
-        return replace(super()._step(state, config), order=None)
+    def _instruction(self, state: Any) -> None:
+        """Leave the agent's request to a node that folds."""
 
-    def _leaving(self, step: Step, stepped: Stepped, config: RunnableConfig | None) -> Leaving:
+    def _removals(
+        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
+    ) -> Removals:
         if self._archive is None:
-            return Leaving()
-        archive = Archive(self._archive, *config_scope(config))
-        found = archived(archive, step.messages, stepped.state)
-        return found if self._prune else Leaving()
+            return Removals()
+        archive = Archive(self._archive, *session_and_user(config))
+        found = archive_covered(archive, thread.messages, result.state)
+        return found if self._prune else Removals()
 
 
-class RecallNode(_StepNode):
+class RecallNode(_TurnNode):
     """Brings verbatim old messages back because they match the newest question.
 
     They ride in a memory block inside that question, made once and kept in the memory's state; the
@@ -289,6 +294,5 @@ class RecallNode(_StepNode):
     _is_last = False
     _recalls = True
 
-    def _step(self, state: Any, config: RunnableConfig | None) -> Step:
-        # An agent's order is for a node that folds.
-        return replace(super()._step(state, config), order=None)
+    def _instruction(self, state: Any) -> None:
+        """Leave the agent's request to a node that folds."""

@@ -11,7 +11,7 @@ from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
-from langchain_tokenmem.adapters.reducers import merge_orders
+from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -45,7 +45,7 @@ class MemoryMessagesState(TypedDict):
     llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
     # Two memories may write in one step: whose stamp it is not, makes its view anew.
     llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
-    token_memory_orders: NotRequired[Annotated[dict[str, str], merge_orders]]
+    token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
 
 
 class MemoryAgentState(MemoryMessagesState):

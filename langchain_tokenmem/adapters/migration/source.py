@@ -17,7 +17,7 @@ from langchain_tokenmem.adapters.migration.other_savers import (
     checkpoints_of,
     thread_ids,
 )
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import (
     ConfigurationError,
     ScopeError,
@@ -47,7 +47,7 @@ def threads_of(
 
 def _is_usable(thread: Any) -> bool:
     try:
-        checked_thread(thread)
+        check_thread_id(thread)
     except ScopeError:
         return False
     return True

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, or_, select, true, update
 
-from langchain_tokenmem.core.thread_names import checked_thread, thread_session
+from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import namespaces, thread_sessions
@@ -124,7 +124,7 @@ def find_namespace(
         CorruptStoreError: When its row is damaged, or cannot be found and must be there.
         ScopeError: When the thread's id cannot be one.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     query = _FIND_LOCKED if is_writer(connection) else _FIND
     row = query.first(connection, {"thread": key, "ns": key_of(ns)})
     if row is None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, delete, select
 
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -66,7 +66,7 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
         CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
             stay is missing; nothing was deleted.
     """
-    address = Address(checked_thread(thread_id), "")
+    address = Address(check_thread_id(thread_id), "")
     with store.database.writing(str(address)) as connection, errors_about(address):
         found = namespaces_of(connection, store.codec, thread_id)
         there = {

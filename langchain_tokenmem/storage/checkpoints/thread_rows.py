@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, exists, select
 
-from langchain_tokenmem.core.thread_names import BETWEEN
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.checkpoints.namespaces import namespace_ids
 from langchain_tokenmem.storage.checkpoints.tables import (
@@ -74,11 +74,11 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
     }
     # A sub-graph without a checkpointer has a session and no checkpoints.
     query = select(sessions.c.session_key, sessions.c.session_id).where(
-        sessions.c.session_id.contains(escaped(BETWEEN), autoescape=True)
+        sessions.c.session_id.contains(escaped(NAMESPACE_SEPARATOR), autoescape=True)
     )
     wanted = {*thread_keys}
     for row in connection.execute(query):
-        if key_of(unescaped(row.session_id).partition(BETWEEN)[0]) in wanted:
+        if key_of(unescaped(row.session_id).partition(NAMESPACE_SEPARATOR)[0]) in wanted:
             found.add(row.session_key)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, select
 
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.core.thread_names import checked_thread
+from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -51,7 +51,7 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
     Raises:
         CorruptStoreError: When an index gives the rows of another thread; nothing was deleted.
     """
-    key = key_of(checked_thread(thread_id))
+    key = key_of(check_thread_id(thread_id))
     with store.database.writing(f"Thread {thread_id!r}") as connection:
         # First what a put takes first, so that the two never wait for one another.
         lock_threads(connection, [key])
@@ -92,10 +92,10 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
     codec = store.codec
     store.index.make_ready()
     with store.database.writing(f"Thread {target!r}") as connection:
-        found = namespaces_of(connection, codec, checked_thread(source))
+        found = namespaces_of(connection, codec, check_thread_id(source))
         if not found:
             return
-        if namespaces_of(connection, codec, checked_thread(target)):
+        if namespaces_of(connection, codec, check_thread_id(target)):
             raise ConfigurationError(
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )

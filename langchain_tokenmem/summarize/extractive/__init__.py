@@ -1,4 +1,4 @@
-"""Summaries without a model: verbatim extracts, in sections, carried forward without loss."""
+"""Extractive summaries: verbatim extracts in sections, without a model."""
 
 from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer
 

@@ -1,4 +1,4 @@
-"""Which section of a summary a sentence belongs to, by its cue words and literals."""
+"""Classification of sentences into the sections of a summary, by cue words and literals."""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Section(Enum):
 
 
 def is_small_talk(sentence: str, literals: list[Literal]) -> bool:
-    """Tell whether a sentence greets, thanks or agrees and says nothing else."""
+    """Return whether a sentence greets, thanks or agrees and says nothing else."""
     if len(sentence) > _MAX_GREETING or any(lit.kind not in ("name", "number") for lit in literals):
         return False
     rest = GREETING.sub(" ", sentence)
@@ -59,7 +59,7 @@ def is_small_talk(sentence: str, literals: list[Literal]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Sentence:
     """A sentence, and what its section depends on besides its words."""
 
     text: str
@@ -73,50 +73,58 @@ class _Said:
         return self.text.endswith(("?", "？"))
 
 
-def _demands(said: _Said) -> bool:
-    found = is_order(said.text) or CONDITION.search(said.text)
-    return said.is_user and not said.asks and bool(found)
+def _demands(sentence: _Sentence) -> bool:
+    found = is_order(sentence.text) or CONDITION.search(sentence.text)
+    return sentence.is_user and not sentence.asks and bool(found)
 
 
-def _fails(said: _Said) -> bool:
+def _fails(sentence: _Sentence) -> bool:
     # "If you believe there is an error, ..." is how an assistant takes its leave.
-    leaves = not said.is_user and _IF_YOU.match(said.text)
-    return said.failed or bool(ERROR.search(said.text) and not leaves)
+    leaves = not sentence.is_user and _IF_YOU.match(sentence.text)
+    return sentence.failed or bool(ERROR.search(sentence.text) and not leaves)
 
 
-def _depends(said: _Said) -> bool:
-    named = said.kinds & _NAMED_LIBRARY and LIBRARY.search(said.text)
-    return bool(DEPENDENCY.search(said.text) or named)
+def _depends(sentence: _Sentence) -> bool:
+    named = sentence.kinds & _NAMED_LIBRARY and LIBRARY.search(sentence.text)
+    return bool(DEPENDENCY.search(sentence.text) or named)
 
 
-def _configures(said: _Said) -> bool:
-    return bool(said.kinds or said.is_user) and bool(CONFIGURATION.search(said.text))
+def _configures(sentence: _Sentence) -> bool:
+    return bool(sentence.kinds or sentence.is_user) and bool(CONFIGURATION.search(sentence.text))
 
 
-def _decides(said: _Said) -> bool:
-    rules = is_order(said.text) and not BOILERPLATE.match(said.text)
-    return rules or bool(DECISION.search(said.text))
+def _decides(sentence: _Sentence) -> bool:
+    rules = is_order(sentence.text) and not BOILERPLATE.match(sentence.text)
+    return rules or bool(DECISION.search(sentence.text))
 
 
-def _is_open(said: _Said) -> bool:
-    if not said.is_last:
+def _is_open(sentence: _Sentence) -> bool:
+    if not sentence.is_last:
         return False
-    if said.is_user:
-        return said.asks or bool(REQUEST.search(said.text))
-    return bool(OPEN.search(said.text))
+    if sentence.is_user:
+        return sentence.asks or bool(REQUEST.search(sentence.text))
+    return bool(OPEN.search(sentence.text))
+
+
+def _reports_done(sentence: _Sentence) -> bool:
+    return bool(sentence.kinds) and not sentence.is_user and is_done(sentence.text)
+
+
+def _names_code(sentence: _Sentence) -> bool:
+    return "path" in sentence.kinds or bool(_CALL.search(sentence.text))
 
 
 # The first that holds decides: a user's order stands above the error that it mentions.
-_RULES: tuple[tuple[Section, Callable[[_Said], bool]], ...] = (
+_RULES: tuple[tuple[Section, Callable[[_Sentence], bool]], ...] = (
     (Section.DECISIONS, _demands),
-    (Section.OPEN, lambda said: bool(STRONG_OPEN.search(said.text))),
+    (Section.OPEN, lambda sentence: bool(STRONG_OPEN.search(sentence.text))),
     (Section.ERRORS, _fails),
     (Section.DEPENDENCIES, _depends),
     (Section.CONFIGURATION, _configures),
     (Section.DECISIONS, _decides),
     (Section.OPEN, _is_open),
-    (Section.DONE, lambda said: bool(said.kinds) and not said.is_user and is_done(said.text)),
-    (Section.FILES, lambda said: "path" in said.kinds or bool(_CALL.search(said.text))),
+    (Section.DONE, _reports_done),
+    (Section.FILES, _names_code),
     (Section.FACTS, lambda _: True),
 )
 
@@ -130,21 +138,21 @@ def classify(sentence: str, literals: list[Literal], *, is_user: bool, is_last: 
         is_user: Whether the user said it.
         is_last: Whether nothing of the same role was said after it.
     """
-    said = _Said(
+    features = _Sentence(
         text=sentence,
         kinds=frozenset(literal.kind for literal in literals),
         failed=any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals),
         is_user=is_user,
         is_last=is_last,
     )
-    return next(section for section, holds in _RULES if holds(said))
+    return next(section for section, holds in _RULES if holds(features))
 
 
 def is_order(sentence: str) -> bool:
-    """Tell whether a sentence forbids or demands something, other than in telling of a person."""
+    """Return whether a sentence forbids or demands something, other than in telling of a person."""
     return bool(CONSTRAINT.search(REPORT.sub(" ", sentence)))
 
 
 def is_done(sentence: str) -> bool:
-    """Tell whether a sentence reports something as finished."""
+    """Return whether a sentence reports something as finished."""
     return bool(DONE.search(sentence)) and not NOT_DONE.search(sentence)

@@ -1,4 +1,4 @@
-"""Write the best summary that fits: exact by the caller's own count of the whole text."""
+"""Fitting of a summary to its limit, exact by the caller's own count of the whole text."""
 
 from __future__ import annotations
 

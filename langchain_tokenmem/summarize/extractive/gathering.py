@@ -1,4 +1,4 @@
-"""Collect the items of a summary: what an earlier one held and what the messages add."""
+"""Collection of summary items from the earlier summary and the new messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.summarize.extractive.classification import Section, is_done
 from langchain_tokenmem.summarize.extractive.items import (
     Item,
-    Source,
+    Speaker,
     make_item,
 )
 from langchain_tokenmem.summarize.extractive.literals import (
@@ -43,7 +43,7 @@ _STALE_REQUEST = 0.4
 
 
 @dataclass
-class Gathering:
+class ItemCollector:
     """The items of one summary, collected in the order of the conversation.
 
     Attributes:
@@ -58,7 +58,7 @@ class Gathering:
     def add_prior(self, text: str) -> None:
         """Carry an earlier summary forward; one that a chat model wrote counts line by line."""
         for order, line in enumerate(parse_summary(text)):
-            source = Source.USER if line.by_user else Source.CARRIED
+            source = Speaker.USER if line.by_user else Speaker.CARRIED
             if line.bare:
                 self._carry_literal(line.text, source, order)
             elif line.section is Section.FILES and (file := _FILE_ITEM.fullmatch(line.text)):
@@ -67,17 +67,17 @@ class Gathering:
             else:
                 self._carry_line(line.text, line.section, source, order)
 
-    def _carry_literal(self, text: str, source: Source, order: int) -> None:
+    def _carry_literal(self, text: str, source: Speaker, order: int) -> None:
         found = find_literals(text, single_names=True)
         kind = found[0].kind if found and found[0].text == text else "name"
-        literal = Literal(kind, text, 0, len(text))
+        literal = Literal(kind, text)
         self.items.append(
             Item(text, Section.FACTS, source, 0.0, (literal,), order, carried=True, bare=True)
         )
 
-    def _carry_line(self, text: str, section: Section | None, source: Source, order: int) -> None:
-        if source is Source.CARRIED and _TOOL_ITEM.match(text):
-            source = Source.TOOL
+    def _carry_line(self, text: str, section: Section | None, source: Speaker, order: int) -> None:
+        if source is Speaker.CARRIED and _TOOL_ITEM.match(text):
+            source = Speaker.TOOL
         pieces = [text]
         if section is None:
             pieces = split_sentences(strip_bullet(text)[0])
@@ -95,7 +95,7 @@ class Gathering:
                 self._add_prose(message, role, order, is_last=last[role] == index)
 
     def _add_prose(
-        self, message: BaseMessage, source: Source, order: int, *, is_last: bool
+        self, message: BaseMessage, source: Speaker, order: int, *, is_last: bool
     ) -> None:
         text = prose(message_text(message))
         names = not capitalises_nouns(text)
@@ -137,13 +137,13 @@ class Gathering:
             self.items.append(item)
 
     def finish(self, instruction: str | None, human_turns: int) -> list[Item]:
-        """Return the items of the summary, without what is done, weighed by the instruction."""
+        """Return the items of the summary without closed ones, weighted by the instruction."""
         self._add_tool_facts()
         self._close_open_items(human_turns)
         items = _without_repeats(self.items)
         if instruction:
             wanted = terms(instruction)
-            items = [replace(item, worth=_asked(item, wanted)) for item in items]
+            items = [replace(item, worth=_worth_for(item, wanted)) for item in items]
         return items
 
     def _add_tool_facts(self) -> None:
@@ -151,22 +151,21 @@ class Gathering:
         for path, verbs in self.tools.files.items():
             files.setdefault(path, {}).update(verbs)
         for path, verbs in files.items():
-            kind = "path"
-            literal = (Literal(kind, path, 0, len(path)),)
+            literal = (Literal("path", path),)
             worth = max(_FILE_WORTH.get(verb, 0.5) for verb in verbs)
-            source = Source.ASSISTANT if worth > 1 else Source.TOOL
+            source = Speaker.ASSISTANT if worth > 1 else Speaker.TOOL
             text = f"{path} ({', '.join(sorted(verbs))})"
             self.items.append(
                 Item(text, Section.FILES, source, worth, literal, -1, topic=terms(path))
             )
         for fact in [*self.tools.failures.values(), *self.tools.facts.values()]:
-            item = make_item(fact.text, order=fact.order, source=Source.TOOL, section=fact.section)
+            item = make_item(fact.text, order=fact.order, source=Speaker.TOOL, section=fact.section)
             if item:
                 worth = 0.5 if fact.section is Section.FACTS else item.worth * fact.worth
                 self.items.append(replace(item, text=fact.text, worth=worth))
 
     def _close_open_items(self, human_turns: int) -> None:
-        """Take items off the open list that a later message reports as done (S8)."""
+        """Take items off the open list that a later message reports as done."""
         done = [(at, item) for at, item in enumerate(self.items) if _reports_done(item)]
         kept: list[Item] = []
         for at, item in enumerate(self.items):
@@ -186,12 +185,12 @@ class Gathering:
         self.items = kept
 
 
-def _role(message: BaseMessage) -> Source | None:
+def _role(message: BaseMessage) -> Speaker | None:
     kind = str(getattr(message, "role", message.type)).lower()
     if kind in ("human", "user", "humanmessagechunk"):
-        return Source.USER
+        return Speaker.USER
     if kind in ("ai", "assistant", "aimessagechunk"):
-        return Source.ASSISTANT
+        return Speaker.ASSISTANT
     return None
 
 
@@ -200,7 +199,7 @@ def _reports_done(item: Item) -> bool:
 
 
 def _later(done: Item, place: int, item: Item, at: int) -> bool:
-    """Tell whether a report came after an item; a summary has no order of events of its own."""
+    """Return whether a report came after an item; a summary has no order of events of its own."""
     if done.carried:
         return False
     return item.carried or (done.order, place) > (item.order, at)
@@ -223,11 +222,11 @@ def _without_repeats(items: list[Item]) -> list[Item]:
             result.append(item)
             continue
         before = result[at]
-        if before and before.source is not Source.USER and item.source is Source.USER:
+        if before and before.source is not Speaker.USER and item.source is Speaker.USER:
             result[at] = item
     return [item for item in result if item]
 
 
-def _asked(item: Item, wanted: frozenset[str]) -> float:
+def _worth_for(item: Item, wanted: frozenset[str]) -> float:
     """Raise the worth of an item that shares words with the instruction."""
     return (item.worth + 2.0) * (1 + min(3, len(item.topic & wanted))) - 2.0

@@ -1,4 +1,4 @@
-"""The items of an extractive summary: one fact each, with its section and its worth."""
+"""Items of an extractive summary: one fact each, with its section and its worth."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
@@ -19,8 +19,8 @@ from langchain_tokenmem.summarize.extractive.sentences import one_line, terms
 from langchain_tokenmem.summarize.extractive.vocabulary import BOILERPLATE, CONSTRAINT, FIX, REQUEST
 
 
-class Source(Enum):
-    """Who an item comes from; its value is how much its literals weigh."""
+class Speaker(Enum):
+    """Source of an item; the value is the weight of its literals."""
 
     USER = 1.0
     CARRIED = 0.7
@@ -47,7 +47,7 @@ class Item:
 
     text: str
     section: Section
-    source: Source
+    source: Speaker
     worth: float
     literals: tuple[Literal, ...]
     order: int
@@ -83,9 +83,9 @@ _TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
-def worth_of(sentence: str, section: Section, *, source: Source) -> float:
+def worth_of(sentence: str, section: Section, *, source: Speaker) -> float:
     """Return the value of an item's prose."""
-    is_user = source is Source.USER
+    is_user = source is Speaker.USER
     if section is Section.DECISIONS and is_user and is_order(sentence):
         return USER_CONSTRAINT_WORTH
     if BOILERPLATE.match(sentence) and not is_user and section is not Section.ERRORS:
@@ -99,10 +99,10 @@ def worth_of(sentence: str, section: Section, *, source: Source) -> float:
     return worth * min(1.0, len(terms(sentence)) / 8)
 
 
-def _says_nothing(
+def _is_empty_talk(
     sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
 ) -> bool:
-    """Tell whether a sentence is small talk, too short to mean anything, or only a heading."""
+    """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
     if is_small_talk(sentence, literals):
         return True
     if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
@@ -115,7 +115,7 @@ def make_item(
     sentence: str,
     *,
     order: int,
-    source: Source,
+    source: Speaker,
     is_last: bool = False,
     section: Section | None = None,
     single_names: bool = True,
@@ -134,10 +134,10 @@ def make_item(
     """
     literals = find_literals(sentence, single_names=single_names)
     topic = terms(sentence)
-    if not carried and _says_nothing(sentence, literals, topic, is_last=is_last):
+    if not carried and _is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
     if section is None:
-        section = classify(sentence, literals, is_user=source is Source.USER, is_last=is_last)
+        section = classify(sentence, literals, is_user=source is Speaker.USER, is_last=is_last)
     text = (
         sentence
         if carried or len(sentence) <= MAX_ITEM

@@ -1,4 +1,4 @@
-"""The shapes of literals, one named group each, in the order in which they are tried.
+"""Patterns of literals, one named group each, in the order in which they are tried.
 
 Every shape starts at a border, so a long run without one is tried once and not at each of its
 characters. Borders and path letters leave out Chinese, Japanese and Korean, where no space ends a

@@ -1,4 +1,4 @@
-"""Find what must survive verbatim in a sentence: paths, ids, amounts, dates, names, codes."""
+"""Extraction of literals that must survive verbatim: paths, ids, amounts, dates, names, codes."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
@@ -20,14 +20,10 @@ class Literal:
     Attributes:
         kind: A key of `KIND_WEIGHTS`.
         text: The literal itself.
-        start: Where it begins in its sentence, in characters.
-        end: Where it ends.
     """
 
     kind: str
     text: str
-    start: int
-    end: int
 
 
 # How much a literal is worth, for each four tokens of it; only the relations matter. What
@@ -108,14 +104,14 @@ def find_literals(sentence: str, *, single_names: bool = True) -> list[Literal]:
         if len(text) < (_MIN_NUMBER if kind == "number" else 2) or text in seen or ";" in text:
             continue
         seen.add(text)
-        found.append(Literal(kind, text, start, start + len(text)))
+        found.append(Literal(kind, text))
         if len(found) == _TOO_MANY:
             break
     return found
 
 
 def capitalises_nouns(text: str) -> bool:
-    """Tell whether so many words inside sentences are capitalised that it says nothing.
+    """Return whether so many words inside sentences are capitalised that it says nothing.
 
     Args:
         text: The text; its first 4,000 characters are looked at.

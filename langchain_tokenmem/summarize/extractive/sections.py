@@ -1,4 +1,4 @@
-"""The text of an extractive summary: written in sections, read back without loss.
+"""Text format of an extractive summary: written in sections, parsed back without loss.
 
 A section is a line `## ` with its title and one `- ` line per item. `User: ` marks what the user
 said; nothing else can start so. What lost its sentence to the limit is kept as a bare literal in
@@ -17,9 +17,9 @@ NOTHING = "Nothing to note yet."
 _USER = "User: "
 _BARE = {False: "Also mentioned: ", True: "User also mentioned: "}
 _TITLES = {f"## {section.value}": section for section in Section}
-_FORGED = re.compile(r"(?:AI|User|Also mentioned|User also mentioned) ?:", re.IGNORECASE)
+_LOOKS_MARKED = re.compile(r"(?:AI|User|Also mentioned|User also mentioned) ?:", re.IGNORECASE)
 # Headings of summaries that a chat model wrote, by the words they are usually made of.
-_FOREIGN = (
+_HEADING_WORDS = (
     (re.compile(r"file|function|code|path", re.IGNORECASE), Section.FILES),
     (re.compile(r"error|fix|bug|problem", re.IGNORECASE), Section.ERRORS),
     (re.compile(r"dependenc|package|librar", re.IGNORECASE), Section.DEPENDENCIES),
@@ -55,7 +55,7 @@ def item_line(text: str, *, by_user: bool) -> str:
     """Return the line of an item, marked so that no text can pass for the user's."""
     if by_user:
         return f"- {_USER}{text}"
-    return f"- AI: {text}" if _FORGED.match(text) else f"- {text}"
+    return f"- AI: {text}" if _LOOKS_MARKED.match(text) else f"- {text}"
 
 
 def bare_line(literals: Iterable[str], *, by_user: bool) -> str:
@@ -111,7 +111,7 @@ def parse_summary(text: str) -> list[Line]:
         elif line.strip() and line.strip() != NOTHING:
             heading = _HEADING.fullmatch(line.strip())
             if heading:
-                section = _foreign_section(next(filter(None, heading.groups())))
+                section = _section_of_heading(next(filter(None, heading.groups())))
             else:
                 found.append(Line(line.strip(), section))
     return found
@@ -124,10 +124,10 @@ def _own_items(text: str, section: Section | None) -> list[Line]:
             return [Line(lit, Section.FACTS, by_user=by_user, bare=True) for lit in literals if lit]
     if text.startswith(_USER):
         return [Line(text[len(_USER) :], section, by_user=True)]
-    if text.startswith("AI: ") and _FORGED.match(text, 4):
+    if text.startswith("AI: ") and _LOOKS_MARKED.match(text, 4):
         text = text[4:]
     return [Line(text, section)]
 
 
-def _foreign_section(title: str) -> Section | None:
-    return next((section for pattern, section in _FOREIGN if pattern.search(title)), None)
+def _section_of_heading(title: str) -> Section | None:
+    return next((section for pattern, section in _HEADING_WORDS if pattern.search(title)), None)

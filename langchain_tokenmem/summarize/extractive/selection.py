@@ -1,4 +1,4 @@
-"""Choose what fits: sentences while there is room, then clauses, then bare literals.
+"""Selection of items within a token limit: sentences, then clauses, then bare literals.
 
 A greedy knapsack: every item can be taken in up to three forms (literals only, the clause around
 them, the whole sentence), and the step with the most new value for a token is taken next. What
@@ -17,7 +17,7 @@ from langchain_tokenmem.summarize.extractive.classification import Section
 from langchain_tokenmem.summarize.extractive.items import (
     USER_CONSTRAINT_WORTH,
     Item,
-    Source,
+    Speaker,
     shortened,
 )
 from langchain_tokenmem.summarize.extractive.literals import KIND_WEIGHTS, Literal
@@ -143,7 +143,7 @@ class Selection:
         lines = []
         for index in chosen:
             item, level = self.items[index], self.levels[index]
-            by_user = item.source is Source.USER
+            by_user = item.source is Speaker.USER
             if level == BARE:
                 lines += [
                     Line(literal.text, Section.FACTS, by_user=by_user, bare=True)
@@ -201,7 +201,7 @@ class Selection:
         return KIND_WEIGHTS.get(literal.kind, 1.0) * max(1.0, cost / 4) / (1 + same)
 
     def _repeated(self, index: int, own: list[Literal]) -> bool:
-        """Tell whether a chosen item says what this one says."""
+        """Return whether a chosen item says what this one says."""
         topic = self.items[index].topic
         if not topic or any(literal.kind not in _WEAK for literal in own):
             return False
@@ -234,7 +234,7 @@ class Selection:
         text = self._form(index, level) or ""
         if level == BARE:
             return self._count("; " + text)
-        by_user = self.items[index].source is Source.USER
+        by_user = self.items[index].source is Speaker.USER
         return self._count(item_line(text, by_user=by_user) + "\n")
 
     def _titles(self, index: int, level: int) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class Selection:
         item = self.items[index]
         if level > BARE:
             return (title_line(item.section) + "\n",)
-        bare = bare_line((), by_user=item.source is Source.USER) + "\n"
+        bare = bare_line((), by_user=item.source is Speaker.USER) + "\n"
         return (title_line(Section.FACTS) + "\n", bare)
 
     def _set_level(self, index: int, level: int) -> None:

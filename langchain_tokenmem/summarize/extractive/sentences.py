@@ -1,4 +1,4 @@
-"""Turn a message into the sentences that are worth looking at."""
+"""Splitting of messages into sentences."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
@@ -121,7 +121,7 @@ def split_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def is_log_line(line: str) -> bool:
-    """Tell whether a line looks like a log entry, a stack frame or a ruler."""
+    """Return whether a line looks like a log entry, a stack frame or a ruler."""
     return bool(_LOG_LINE.match(line))
 
 

@@ -1,4 +1,4 @@
-"""Summaries without a model: deterministic, in any language, exact to the token."""
+"""Extractive summarizer: deterministic, without a model, exact to the token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.fitting import best_text
-from langchain_tokenmem.summarize.extractive.gathering import Gathering
+from langchain_tokenmem.summarize.extractive.gathering import ItemCollector
 
 
 class ExtractiveSummarizer:
@@ -31,20 +31,12 @@ class ExtractiveSummarizer:
     """
 
     is_quick = True
+    name = "extractive"
+    prompt_version = "extractive-1"
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return True: nothing is paid for it."""
         return bool(messages)
-
-    @property
-    def name(self) -> str:
-        """Who writes: `extractive`."""
-        return "extractive"
-
-    @property
-    def prompt_version(self) -> str:
-        """Version of the rules."""
-        return "extractive-1"
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the new running summary.
@@ -56,7 +48,7 @@ class ExtractiveSummarizer:
             The summary; its text is never over `request.max_tokens` by `request.count_text`, and
             empty only where not even one character fits.
         """
-        gathering = Gathering()
+        gathering = ItemCollector()
         if request.prior:
             gathering.add_prior(request.prior)
         gathering.add_messages(request.messages, first_order=len(gathering.items))

@@ -1,4 +1,4 @@
-"""What tool calls and their results leave behind: files touched, errors, short facts.
+"""Facts of tool calls and results: files touched, errors, short outcomes.
 
 Results are looked at by their ends and their error lines only, so a giant log costs no more than
 a short one, and none of it gets into a summary.
@@ -77,7 +77,7 @@ class ToolFact:
 
 @dataclass
 class ToolLog:
-    """Calls and results of a batch, told apart while it is read once.
+    """Calls and results of a batch, collected in one pass.
 
     Attributes:
         files: Verbs by path, in order of the first touch.
@@ -133,7 +133,7 @@ class ToolLog:
             verb = "read" if reads else "changed" if _SHELL_WRITING.search(command) else "ran"
         else:
             paths = _path_arguments(args)
-            verb = "read" if reads else "changed" if _WRITING.search(_deed(name, args)) else "ran"
+            verb = "read" if reads else "changed" if _WRITING.search(_action(name, args)) else "ran"
         for path in paths:
             self.files.setdefault(path, {})[verb] = None
 
@@ -143,13 +143,13 @@ def _is_file(kind: str, text: str) -> bool:
 
 
 def _reads(name: str, args: Mapping[str, object]) -> bool:
-    """Tell whether a call only looks."""
-    deed = _deed(name, args)
-    return bool(_READING.match(deed)) and not _WRITING.search(deed)
+    """Return whether a call only looks."""
+    action = _action(name, args)
+    return bool(_READING.match(action)) and not _WRITING.search(action)
 
 
-def _deed(name: str, args: Mapping[str, object]) -> str:
-    """Return what a call does: the tool's name, or what an editor is told in an argument."""
+def _action(name: str, args: Mapping[str, object]) -> str:
+    """Return what a call does: the tool's name, or the verb in an editor's argument."""
     command = args.get("command")
     return command if isinstance(command, str) and command.isidentifier() else name
 
@@ -193,10 +193,10 @@ def error_lines(text: str, *, strict: bool, failed: bool) -> list[str]:
     scanned = text if len(text) <= _MAX_SCAN else text[: _MAX_SCAN // 2] + text[-_MAX_SCAN // 2 :]
     lines = []
     for match in _ERROR_LINE.finditer(scanned):
-        told = match[0]
-        if told.rstrip().endswith(":"):  # what it was stands below
-            told += scanned[match.end() : match.end() + MAX_FACT].lstrip("\n").partition("\n")[0]
-        line = one_line(prose(told), MAX_FACT)
+        line = match[0]
+        if line.rstrip().endswith(":"):  # what it was stands below
+            line += scanned[match.end() : match.end() + MAX_FACT].lstrip("\n").partition("\n")[0]
+        line = one_line(prose(line), MAX_FACT)
         if line not in lines and not line.startswith("Traceback"):
             lines.append(line)
         if len(lines) > 40:  # noqa: PLR2004 - a test run of nothing but failures

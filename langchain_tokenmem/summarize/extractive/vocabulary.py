@@ -1,4 +1,4 @@
-"""Cue words of the extractive summarizer: what marks a constraint, an error, an open item.
+"""Cue words that mark a constraint, an error, an open item and the like.
 
 The lists are short on purpose: English, German, French, Spanish, Italian, Portuguese, Dutch,
 Russian, Chinese and Japanese, the words that carry the meaning and nothing rare. A language that

@@ -27,10 +27,11 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.adapters.agents.overflow import OVERFLOW_MESSAGES, is_overflow
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.memory.engine import Engine
 from tests.adapters.strict import run_strictly
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
 
@@ -201,6 +202,7 @@ class StreamingSummarizer(ListSummarizer):
 MODES = ["messages", "updates", "custom", "values", ["messages", "updates", "custom"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
@@ -216,6 +218,7 @@ async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
     assert "SECRET" not in repr(chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_S6_a_summarizing_model_streams_nothing_into_the_agents_messages(way):
     """With a real summarizing model behind the reply, at the hard limit and below it."""
@@ -264,13 +267,13 @@ def test_everything_around_the_conversation_is_counted():
         memory = memory_of(4_000)
         seen = []
 
-        class Probe(TokenMemory):
-            def compact_and_view(self, messages, state=None, **around):
-                state, view = super().compact_and_view(messages, state, **around)
+        class Probe(Engine):
+            def compaction_and_view(self, messages, state=None, **around):
+                state, view = yield from super().compaction_and_view(messages, state, **around)
                 seen.append(view.usage.parts)
                 return state, view
 
-        memory.__class__ = Probe
+        memory.engine = Probe(**vars(memory.engine))
         script = [AIMessage('{"text": "x", "reasons": []}')]
         if keywords.get("response_format") is Answer or isinstance(
             keywords.get("response_format"), ToolStrategy
@@ -636,6 +639,7 @@ def test_M9_a_fork_shows_nothing_of_the_later_branch():
     assert "Red" not in fork
 
 
+@pytest.mark.slow
 def test_strict_msgpack_without_a_warning(tmp_path):
     run_strictly(
         tmp_path,

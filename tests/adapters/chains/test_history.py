@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import ScopeError, SummaryError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from langchain_core.runnables import (
 )
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 
 
 class Recorder(BaseChatModel):
@@ -80,6 +80,7 @@ def prompted(store, model=None, memory=None, prompt=PROMPT):
     )
 
 
+@pytest.mark.slow
 def test_a_prompted_chain_fits_its_whole_request_for_200_turns(store):
     memory, model = memory_of(1_500), Recorder(requests=[])
     chain = prompted(store, model, memory)
@@ -348,6 +349,7 @@ LONG = ChatPromptTemplate(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

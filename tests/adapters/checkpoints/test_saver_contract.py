@@ -192,6 +192,7 @@ def test_a_refused_transaction_leaves_nothing_behind_in_memory(store, monkeypatc
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"key": "k" * 16}])
 def test_lists_that_are_no_ranges_grow_by_what_is_new(store, settings):
     class State(TypedDict):

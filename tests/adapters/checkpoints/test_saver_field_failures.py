@@ -127,6 +127,7 @@ def test_P3_several_savers_and_threads_on_one_file(tmp_path):
         assert [len(list(saver.list(at(f"t{number}")))) for number in range(6)] == [15] * 6
 
 
+@pytest.mark.slow
 def test_P8_bytes_of_a_turn_do_not_grow(tmp_path):
     path = tmp_path / "memory.db"
     sizes = []
@@ -154,6 +155,7 @@ class Delta(TypedDict):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [{"strategy": "keep_latest"}, {"keep_last": 3}])
 def test_P9_pruning_keeps_what_delta_channels_need(saver, kept):
     graph = chat(saver, Delta)
@@ -328,6 +330,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 def test_P15_strict_msgpack_passes_without_a_warning():
     package = Path(langchain_tokenmem.__file__).parents[1]
     done = subprocess.run(  # noqa: S603  # our own interpreter

@@ -7,7 +7,7 @@ import random
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -76,7 +76,6 @@ def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
     st.randoms(use_true_random=False),
     st.sampled_from([None, "a secret of the seals"]),
 )
-@settings(max_examples=50, deadline=None)
 def test_a_list_is_stored_as_it_is(steps, dice, key):
     with TranscriptStore("sqlite://") as store:
         saver, parent = TokenMemorySaver(store, key=key), at()

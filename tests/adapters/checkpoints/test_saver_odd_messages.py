@@ -52,6 +52,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("key", [None, b"k" * 32])
 def test_a_message_that_cannot_be_checked_makes_no_transcript_unreadable(tmp_path, kind, key):

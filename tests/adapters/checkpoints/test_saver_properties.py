@@ -69,6 +69,7 @@ def test_state_is_the_same_step_by_step(shape, done):
         assert twin.reads > len(done)
 
 
+@pytest.mark.slow
 @given(shapes, actions)
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)])
 @settings(max_examples=settings.default.max_examples // 10)
@@ -96,6 +97,7 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
         assert everything(saver, THREAD) == right
 
 
+@pytest.mark.slow
 @given(shapes, actions, st.integers(1, 4))
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)], 1)
 @example(KEPT, [("say", "a"), ("update", "messages"), ("say", "b")], 1)

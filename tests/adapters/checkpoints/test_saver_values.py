@@ -97,6 +97,7 @@ def test_a_pending_write_that_is_changed_while_it_waits(store, saver, around):
     assert written == around([1])
 
 
+@pytest.mark.slow
 def test_a_dict_that_grows_while_it_is_looked_at():
     grown: dict[str, Any] = {str(n): {"n": n} for n in range(3)}
     stop = threading.Event()

@@ -44,7 +44,7 @@ def texts(messages):
 
 
 @given(turns, st.sampled_from([3, 4, 7, 100]), st.sampled_from([None, "a secret of the seals"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 def test_every_message_is_in_the_transcript_once_and_in_order(chosen, size, key):
     with TranscriptStore("sqlite://") as store:
         twin, said = chat(InMemorySaver(), last(size)), []

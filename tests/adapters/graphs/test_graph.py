@@ -20,9 +20,9 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.legality import problems
 from tests.adapters.graphs.test_nodes import config, conversation, graph_of, memory_of
 from tests.adapters.strict import run_strictly
+from tests.legality import problems
 from tests.providers import StrictModel
 
 
@@ -230,6 +230,7 @@ def test_the_least_a_user_can_say():
     assert builder.compile().invoke({"messages": "hi"})["messages"][-1].content == "hello"
 
 
+@pytest.mark.slow
 def test_strict_msgpack_without_a_warning(tmp_path):
     run_strictly(
         tmp_path,

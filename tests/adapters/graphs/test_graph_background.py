@@ -17,11 +17,11 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryMiddleware,
 )
-from langchain_tokenmem.core.legality import problems
-from langchain_tokenmem.memory.finished_summaries import Handover
+from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.state import new_state
 from tests.adapters.integrations import agent_of
 from tests.fakes import CharCounter
+from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, faithful
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -192,7 +192,7 @@ ids = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
 
 @given(told=ids, now=ids, size=st.integers(1, 8))
 def test_a_summary_is_only_taken_where_the_conversation_begins_with_what_it_covers(told, now, size):
-    handover = Handover()
+    handover = FinishedSummaries()
     size = min(size, len(told))
     pointer: Any = {"covers_to": told[size - 1]}
     handover.put(
@@ -208,7 +208,7 @@ def test_what_was_kept_and_pruned_meanwhile_stays_known():
     said = [HumanMessage(name, id=name) for name in "abcd"]
     before = {**new_state(), "stored_to": "b"}
     pointer: Any = {"covers_to": "b"}
-    handover = Handover()
+    handover = FinishedSummaries()
     handover.put("k", said, before, {**before, "summary": pointer})
     now = {**before, "stored_to": "d", "pruned": [[1, 1]], "blocks": {"d": {"text": "", "ids": []}}}
     taken = handover.take("k", said, now)

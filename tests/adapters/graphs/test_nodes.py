@@ -25,10 +25,10 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.legality import problems
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
 from tests.summarize.models import Scripted
 
 
@@ -119,6 +119,7 @@ def test_the_compact_node_calls_no_summarizer():
     assert "left out here" in update["llm_input_messages"][0].content
 
 
+@pytest.mark.slow
 def test_split_and_single_nodes_give_the_same_views():
     for window in (1_000, 2_000, 4_000):
         one, single = graph_of(memory_of(window))
@@ -165,6 +166,7 @@ def test_other_state_shapes_by_their_keys():
     assert MemoryNode(memory).invoke(Held(conversation(1)))["llm_input_messages"]
 
 
+@pytest.mark.slow
 def test_M1_M2_no_update_repeats_an_id_and_all_stream_modes_leave_one_state():
     states = []
     for mode in ("values", "updates", "messages", "custom"):
@@ -220,6 +222,7 @@ def test_M11_by_default_the_list_only_grows():
     assert lengths == [2 * n for n in range(1, 49)]
 
 
+@pytest.mark.slow
 def test_M8_a_hundred_runs_leave_one_copy_of_each_system_text():
     memory = memory_of()
     seen, graph = graph_of(memory)
@@ -247,6 +250,7 @@ def summarized_graph(*, split: bool):
     return writer, memory, graph_of(memory, call_model, split=split)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 async def test_S6_no_message_of_the_view_is_in_a_graphs_stream(split):
     writer, memory, graph = summarized_graph(split=split)
@@ -262,6 +266,7 @@ async def test_S6_no_message_of_the_view_is_in_a_graphs_stream(split):
     assert "SECRET" not in repr([chunk for chunk, _ in chunks])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 async def test_S6_a_graphs_events_have_no_summarizer_in_them(split):
     writer, memory, graph = summarized_graph(split=split)
@@ -277,6 +282,7 @@ async def test_S6_a_graphs_events_have_no_summarizer_in_them(split):
     assert "SECRET" not in repr(spoken)
 
 
+@pytest.mark.slow
 def test_M4_M5_pruning_removes_only_what_was_read_back_and_never_system_or_pinned(store):
     memory = memory_of()
     _, graph = graph_of(memory, split=True, archive=store, prune=True)

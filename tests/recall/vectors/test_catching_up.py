@@ -70,6 +70,7 @@ def test_of_a_users_sessions_the_one_that_asks_comes_first(store, small, monkeyp
     assert recall.backlog() == {"lexical": 2}
 
 
+@pytest.mark.slow
 def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, small, monkeypatch):
     old(store, "s", 900)
     recall = Recall(store)

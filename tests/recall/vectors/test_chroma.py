@@ -138,6 +138,7 @@ def test_what_others_have_put_there_is_not_looked_at(chroma):
     assert len(collection.units()) == 60
 
 
+@pytest.mark.slow
 def test_batches_stay_below_the_bound(chroma):
     collection = chroma.make("tokenmem-big", {"dimension": 8})
     collection.put(units(1, 2_500), rows(2_500), owner=1)

@@ -79,7 +79,7 @@ def test_everything_is_embedded_once_and_neighbours_are_brought_up_to_date(
     assert store.index.backlog()["vectors"] == 0
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
     batch=st.integers(1, 7),

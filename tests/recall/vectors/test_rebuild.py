@@ -125,6 +125,7 @@ def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed):
     assert_whole(back, store)
 
 
+@pytest.mark.slow
 def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
     indexed().rebuild(progress=True)
     said = capsys.readouterr().err
@@ -169,6 +170,7 @@ def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
     heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
 @pytest.mark.parametrize("kept", [0.0, 0.5])
 def test_R9_a_file_that_was_cut_short_is_noticed_before_chroma_opens_it(

@@ -35,6 +35,7 @@ def sql(path: Path, *statements: str) -> None:
     raw.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -142,6 +143,7 @@ def test_a_cut_file_is_damage(filled):
             store.messages("s")
 
 
+@pytest.mark.slow
 def test_flipped_bytes_are_never_taken_for_data(filled, tmp_path):
     """A few here; integration_tests flips a thousand."""
     with TranscriptStore(f"sqlite:///{filled}") as store:

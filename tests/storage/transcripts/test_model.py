@@ -100,4 +100,6 @@ class Store(RuleBasedStateMachine):
 
 
 TestStore = Store.TestCase
-TestStore.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestStore.settings = settings(
+    max_examples=settings.default.max_examples // 2, stateful_step_count=25
+)

@@ -70,6 +70,7 @@ def test_M3_a_turn_that_only_looks_like_the_last_one_is_stored(store):
     assert texts(store.messages("s")) == ["yes", "ok", "yes", "ok"]
 
 
+@pytest.mark.slow
 def test_M3_repetitive_lists_cost_what_they_are_long(store):
     said = [HumanMessage("yes") for _ in range(1_500)]
     assert len(store.add("s", said)) == 1_500
@@ -85,6 +86,7 @@ def test_M3_after_clear_everything_is_new(store):
     assert [row.seq for row in store.rows("s")] == [3, 4]
 
 
+@pytest.mark.slow
 def test_M6_a_thousand_adds_in_one_tick_come_back_in_order(store):
     for number in range(1_000):
         store.add("s", [HumanMessage(str(number))], now=NOW)

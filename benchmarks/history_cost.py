@@ -1,6 +1,6 @@
-"""What a turn costs at the history door, as a ratio against LangChain's `trim_messages`.
+"""What a turn costs in the chat history, as a ratio against LangChain's `trim_messages`.
 
-Run: python benchmarks/door_cost.py [--small 1000] [--large 10000]
+Run: python benchmarks/history_cost.py [--small 1000] [--large 10000]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
@@ -81,20 +82,24 @@ def main() -> None:
 
     peers = {
         name: median_seconds(
-            lambda counter=counter: trim_messages(
-                everything, max_tokens=WINDOW, token_counter=counter, strategy="last"
+            partial(
+                trim_messages,
+                everything,
+                max_tokens=WINDOW,
+                token_counter=counter,
+                strategy="last",
             ),
             3,
         )
         for name, counter in (("tiktoken", exactly), ("approximate", count_tokens_approximately))
     }
     small, large = costs[options.small], costs[options.large]
-    print(f"history door, fresh object, {options.small:,} messages: {small * 1e3:9.2f} ms")
-    print(f"history door, fresh object, {options.large:,} messages: {large * 1e3:9.2f} ms")
+    print(f"chat history, fresh object, {options.small:,} messages: {small * 1e3:9.2f} ms")
+    print(f"chat history, fresh object, {options.large:,} messages: {large * 1e3:9.2f} ms")
     print(f"  ratio {large / small:.2f} (promised: at most 1.5)")
     for name, seconds in peers.items():
         print(f"trim_messages, {name} counter, {options.large:,}: {seconds * 1e3:9.2f} ms")
-        print(f"  {seconds / large:.1f} times the door's cost")
+        print(f"  {seconds / large:.1f} times its cost")
     print("  (promised: at least 20 times with tiktoken, at least 1 with the approximate counter)")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
-from langchain_tokenmem.core.repair import says_nothing
+from langchain_tokenmem.core.repair import has_no_content
 
 
 def problems(messages: Sequence[BaseMessage]) -> list[str]:
@@ -38,7 +38,7 @@ def problems(messages: Sequence[BaseMessage]) -> list[str]:
     faults += [
         f"Message {message.id} is empty."
         for message in body
-        if role_of(message) == "ai" and not call_ids(message) and says_nothing(message)
+        if role_of(message) == "ai" and not call_ids(message) and has_no_content(message)
     ]
     return faults + _repeated("message id", [m.id for m in messages if m.id])
 

@@ -1,4 +1,4 @@
-"""A scripted summarizing model, and a watch over what reaches it.
+"""A summarizer over a scripted model that records everything the model was sent.
 
 There is no language model here: the script carries every literal of what it reads forward, as a
 faithful model would. What counts is what it was sent, looked at from outside.
@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 
-from langchain_tokenmem.cli.outside import OutsideCounter, calls_of, text_of
+from langchain_tokenmem.cli.outside import ReferenceCounter, calls_of, text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
 
@@ -63,7 +63,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002  # LangChain's signature
+        stop: list[str] | None = None,  # LangChain's signature
         run_manager: CallbackManagerForLLMRun | None = None,
         **_kwargs: Any,
     ) -> ChatResult:
@@ -125,7 +125,7 @@ class WatchedSummarizer:
     """
 
     window: int
-    counter: OutsideCounter
+    counter: ReferenceCounter
     jobs: list[SummaryJob] = field(default_factory=list)
     is_quick: bool = True
 
@@ -146,6 +146,14 @@ class WatchedSummarizer:
             self.jobs.append(_job(request.messages, calls, summary, self.counter))
         return summary
 
+    @property
+    def failed(self) -> bool:
+        """Whether a character was not read, or read twice, or a prompt was too large."""
+        return any(
+            job.covered < job.evicted or job.surplus or job.largest > self.window or job.fell_back
+            for job in self.jobs
+        )
+
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize`; replay has no event loop to spare."""
         return self.summarize(request)
@@ -155,7 +163,7 @@ def _job(
     evicted: Sequence[BaseMessage],
     calls: Sequence[SummaryCall],
     summary: Summary,
-    counter: OutsideCounter,
+    counter: ReferenceCounter,
 ) -> SummaryJob:
     ends = [now for now, later in pairwise([*calls, None]) if later is None or later.attempt == 1]
     leaves = "".join(call.transcript for call in ends if call and call.step in {"leaf", "update"})

@@ -1,4 +1,4 @@
-"""What is settled changes no outcome: a memory that has seen a conversation decides as a new one.
+"""The parse cache changes no outcome: a memory that has seen a conversation decides as a new one.
 
 Histories here do what applications do to them: they grow, fork, lose messages and change words,
 by new objects under old ids and in place.
@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.parse_cache import _last_turn
+from langchain_tokenmem.core.parse_cache import _newest_turn
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
@@ -96,7 +96,7 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
 
 
 @given(st.data(), WINDOWS, PROFILES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings.default.max_examples * 5 // 2)
 def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profile):
     memory = memory_of(window, profile)
     history = data.draw(conversations())
@@ -112,9 +112,9 @@ def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profil
 
 
 @given(conversations(20))
-def test_nothing_after_the_last_turn_belongs_to_a_group_before_it(history):
+def test_nothing_after_the_newest_turn_belongs_to_a_group_before_it(history):
     said = [m for m in history if m.type != "system"]
-    cut = _last_turn(said)
+    cut = _newest_turn(said)
     assert groups(said) == groups(said[:cut]) + groups(said[cut:])
 
 
@@ -215,4 +215,4 @@ def test_a_memory_keeps_few_conversations():
     memory = memory_of(1_000_000)
     for _ in range(100):
         memory.view(talk(10))
-    assert memory._engine.memos.cache_info().currsize <= 16
+    assert memory.engine.parse_caches.cache_info().currsize <= 16

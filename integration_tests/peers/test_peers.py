@@ -1,0 +1,78 @@
+"""Tests that other projects wrote for their parts, with ours in the place of those.
+
+Run whole by `make nightly`; otherwise a tenth of each suite, chosen by the hash of the test's id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from differences import Differences, complaints, read_list
+from running import Outcome, Run, run
+from sdists import UnavailableError, unpacked_tests
+from suites import SUITES, Suite
+
+IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
+MOST_EXPECTED = 86
+"""Entries of the list when it was frozen; it may only get shorter."""
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> None:
+    listed = read_list()
+    expected = listed.suites[suite.name]
+    frozen, installed = listed.versions[suite.distribution], version(suite.distribution)
+    if installed != frozen and not IS_WHOLE:
+        pytest.skip(f"the list is of {suite.distribution} {frozen}, installed is {installed}")
+    try:
+        root = unpacked_tests(suite.distribution)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    done = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
+    print(_summary(suite, done, expected))
+    assert done.with_ours, f"No test of {suite.name} made a part of ours"
+    found = complaints(done.outcomes, expected, is_whole=IS_WHOLE)
+    assert not found, "\n".join([f"{suite.name} {installed}, list of {frozen}:", *found])
+
+
+def _summary(suite: Suite, done: Run, expected: Differences) -> str:
+    outcomes = done.outcomes
+    counts = Counter(one.outcome for one in outcomes.values())
+    listed = sum(test in expected.reasons for test in outcomes)
+    numbers = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
+    about = f"{listed} of them on the list, {done.with_ours} made a part of ours"
+    return f"{suite.name}: {numbers}; {about}"
+
+
+def test_the_list_only_gets_shorter() -> None:
+    entries = [len(suite.reasons) for suite in read_list().suites.values()]
+    assert sum(entries) <= MOST_EXPECTED
+
+
+def test_a_new_failure_a_listed_pass_and_a_lost_test_are_reported() -> None:
+    expected = Differences({"a": "why", "b": "why", "c": "why", "d": "why"}, frozenset({"c"}))
+    outcomes = {
+        "a": Outcome("failed", "as expected"),
+        "b": Outcome("passed", ""),
+        "c": Outcome("passed", ""),
+        "e": Outcome("failed", "new"),
+    }
+    found = complaints(outcomes, expected, is_whole=True)
+    assert [line.split("\n")[0] for line in found] == [
+        "b passes now: take it off the list",
+        "e fails and is not on the list:",
+        "d is on the list and was not run",
+    ]
+    assert len(complaints(outcomes, expected, is_whole=False)) == 2
+
+
+def test_an_index_without_the_sdist_skips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TOKENMEM_PEERS_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(UnavailableError, match="pip could not fetch the sdist of langgraph=="):
+        unpacked_tests("langgraph")

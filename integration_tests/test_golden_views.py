@@ -1,0 +1,94 @@
+"""Golden views of the shared recordings: the requests that leave, through every integration.
+
+The engine by hand meets every recording at one window, and each integration a seeded sample of them
+at three windows, with each way to summarize. The recordings are no part of the project; what is
+kept here are digests (`test_golden_views.json`; `tests/golden/digests.py` says how they are made).
+
+After an intended change of what is sent, record them again and read which lines changed:
+
+    python -m pytest integration_tests/test_golden_views.py --update-golden
+    git diff --stat integration_tests
+
+To see what differs, write everything out before and after the change, and compare:
+
+    python -m pytest integration_tests/test_golden_views.py --dump-golden /tmp/before
+    diff -r /tmp/before /tmp/after
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from tests.golden.adapters import ADAPTERS, play
+from tests.golden.recordings import SHARED, Recording, recordings
+
+FILES = (
+    "transcripts_dev.jsonl.gz",
+    "transcripts_other_dev.jsonl.gz",
+    "transcripts_long_first_dev.jsonl.gz",
+)
+INTEGRATIONS = [name for name in ADAPTERS if name != "engine"]
+WINDOWS = (4_000, 8_000, 32_000)
+CALLS = 3_293
+LONG_CHARACTERS = 100_000
+"""From here on a recording fills the largest window."""
+
+pytestmark = pytest.mark.skipif(
+    not all((SHARED / name).exists() for name in FILES),
+    reason=f"the shared recordings are not in {SHARED}; TOKENMEM_DATA names their folder",
+)
+
+
+@cache
+def every() -> tuple[Recording, ...]:
+    return tuple(one for name in FILES for one in recordings(SHARED / name))
+
+
+def sample(window: int, most: int) -> list[Recording]:
+    """Return recordings for a window, the same in every run; long ones for the largest."""
+    fitting = [one for one in every() if window < 32_000 or one.characters > LONG_CHARACTERS]
+    return random.Random(window).sample(fitting, most)
+
+
+def opens_over_the_limit(recording: Recording, window: int) -> bool:
+    """Return whether the first request alone is about as long as the window."""
+    first = recording.messages[: recording.calls[0]]
+    return sum(len(message.text) for message in first) > 3 * window
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_engine_by_hand_sends_what_it_sent_before(golden, file):
+    played = {
+        one.name: play(one, "engine", 8_000, "extractive") for one in recordings(SHARED / file)
+    }
+    golden.check(f"8000 engine extractive, all of {file}", played)
+
+
+def test_the_engine_meets_every_recorded_call():
+    assert len(every()) == 211
+    assert sum(len(one.calls) for one in every()) == CALLS
+    assert len({one.name for one in every()}) == 211
+
+
+@pytest.mark.parametrize("variant", ["extractive", "model", "model-background"])
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_each_integration_sends_what_it_sent_before(golden, window, adapter, variant):
+    chosen = sample(window, 6 if window == 32_000 else 12)
+    if (adapter, variant) == ("runnable", "model-background"):
+        # There a first call waits 30 s for a summary that nobody can make: the session is not
+        # stored yet, and cannot be leased.
+        chosen = [one for one in chosen if not opens_over_the_limit(one, window)]
+    played = {one.name: play(one, adapter, window, variant) for one in chosen}
+    golden.check(f"{window} {adapter} {variant}", played)
+
+
+@pytest.mark.parametrize("adapter", INTEGRATIONS)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_each_integration_recalls_what_it_recalled_before(golden, window, adapter):
+    chosen = sample(window, 6)[:: 3 if window == 32_000 else 2]
+    played = {one.name: play(one, adapter, window, "extractive-recall") for one in chosen}
+    golden.check(f"{window} {adapter} extractive-recall", played)

@@ -1,0 +1,99 @@
+"""The two drivers of the memory's generators: `run` for sync callers, `arun` for async ones.
+
+A generator holds the decisions and the database reads of one operation. It yields what a caller
+may have to await: a call of the summarizer, or a summary that is being made in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import TypeVar
+
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+from langchain_tokenmem.summarize.model_call import without_streaming
+
+
+@dataclass(frozen=True)
+class PendingSummary:
+    """A summary in the background that a call waits for.
+
+    Attributes:
+        job: Ends when the summary is there, or could not be made.
+        max_wait_s: Seconds to wait at most; the job goes on after that.
+    """
+
+    job: Future[None]
+    max_wait_s: float
+
+
+T = TypeVar("T")
+
+Work = Generator[SummaryRequest | PendingSummary, Summary | None, T]
+"""Yields requests to the summarizer and summaries to wait for, and returns its result."""
+
+_Answer = Summary | SummaryError | None
+
+
+def run(work: Work[T], summarizer: Summarizer) -> T:
+    """Drive a generator to its end, and return its result."""
+    step = _advance(work, None)
+    while isinstance(step, SummaryRequest | PendingSummary):
+        answer: _Answer = None
+        if isinstance(step, PendingSummary):
+            _wait_for(step)
+        else:
+            try:
+                with without_streaming():
+                    answer = summarizer.summarize(step)
+            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+                answer = _as_summary_error(error)
+        step = _advance(work, answer)
+    return step
+
+
+async def arun(work: Work[T], summarizer: Summarizer) -> T:
+    """Do the same as `run` without blocking the event loop.
+
+    The generator itself runs in a thread: it counts tokens, reads the store and makes the view.
+    """
+    step = await asyncio.to_thread(_advance, work, None)
+    while isinstance(step, SummaryRequest | PendingSummary):
+        answer: _Answer = None
+        if isinstance(step, PendingSummary):
+            await asyncio.wait([asyncio.wrap_future(step.job)], timeout=step.max_wait_s)
+        else:
+            try:
+                with without_streaming():
+                    answer = await summarizer.asummarize(step)
+            except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
+                answer = _as_summary_error(error)
+        step = await asyncio.to_thread(_advance, work, answer)
+    return step
+
+
+def _advance(work: Work[T], answer: _Answer) -> SummaryRequest | PendingSummary | T:
+    """Hand an answer to a generator; return its next step, or its result."""
+    try:
+        return work.throw(answer) if isinstance(answer, SummaryError) else work.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def _wait_for(pending: PendingSummary) -> None:
+    with contextlib.suppress(FutureTimeoutError):
+        pending.job.result(pending.max_wait_s)
+
+
+def _as_summary_error(error: Exception) -> SummaryError:
+    if isinstance(error, SummaryError):
+        return error
+    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,154 @@
+"""A session of a transcript store as the conversation of a turn.
+
+States are committed by compare-and-swap on their version; a lease keeps two processes from making
+the same summary.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope
+from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.turn import ATTEMPTS, Snapshot, TurnRequest
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
+    from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
+
+_POLL_S = 0.1
+"""Seconds between two looks for the summary of another process, for a call at the hard limit."""
+
+_NEVER = threading.Event()
+"""Waited for instead of sleeping; it is never set."""
+
+
+@dataclass(frozen=True)
+class StoredSession:
+    """A conversation in a transcript store.
+
+    Attributes:
+        memory: Decides what is shown.
+        store: Keeps the transcript and the state.
+        session_id: Names the conversation.
+        user_id: Owner of the session; checked by the store when it is given.
+    """
+
+    memory: TokenMemory
+    store: TranscriptStore
+    session_id: str
+    user_id: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the session in the log."""
+        return f"Session {self.session_id!r}"
+
+    @property
+    def key(self) -> Hashable:
+        """Key of its background summary."""
+        return (id(self.store), self.session_id)
+
+    def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
+        """Read the state, the messages that a view needs, and the session's own budget."""
+        held, rows = self.store.conversation(self.session_id, user_id=self.user_id)
+        stored = held.state or new_state()
+        state = stored
+        if previous is not None:
+            made = previous.state["blocks"].keys() - previous.stored["blocks"].keys()
+            blocks = {key: previous.state["blocks"][key] for key in made}
+            state = {**stored, "blocks": {**blocks, **stored["blocks"]}} if blocks else stored
+        return Snapshot(
+            request=request,
+            messages=[*map(with_time, rows), *request.incoming],
+            state=state,
+            stored=stored,
+            options={**request.options, "budget": request.options.get("budget") or held.budget},
+            version=held.version,
+            scope=ConversationScope(self.session_id, self.user_id),
+        )
+
+    def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
+        """Store a state; return whether nobody else stored one since the snapshot.
+
+        A state whose pointer names a message that is not stored yet serves this one call only.
+        """
+        unstored = {message.id for message in snapshot.request.incoming}
+        summary = state["summary"]
+        if state is snapshot.stored or (summary and summary["covers_to"] in unstored):
+            return True
+        return self._save(state, snapshot)
+
+    def summarize(self, snapshot: Snapshot, wait_s: float) -> None:
+        """Make the summary that is due and commit it.
+
+        Messages of this turn are not stored yet: they only count, and are never covered.
+        """
+        if len(snapshot.messages) == len(snapshot.request.incoming):
+            return  # nothing is stored yet, not even the row that holds the lease
+        owner = uuid4().hex
+        if not self._take_lease(owner, wait_s, snapshot.version):
+            return
+        try:
+            begun = self.load(self._without_incoming(snapshot.request))
+            state = self.memory.compact(begun.messages, begun.state, **begun.options)
+            if state is not begun.state:
+                self._commit_summary(begun, state)
+        finally:
+            self.store.release(self.session_id, owner)
+
+    def _commit_summary(self, begun: Snapshot, after: MemoryState) -> None:
+        """Commit a summary on the state as it stands now; turns may have changed it meanwhile.
+
+        After a `clear`, or another summary, it is dropped.
+        """
+        now, state = begun, after
+        for _ in range(ATTEMPTS):
+            if self._save(state, now):
+                return
+            now = self.load(begun.request)
+            carried = rebase_summary(now.messages, begun.state, after, now.state)
+            if carried is None:
+                return
+            state = carried
+
+    def _save(self, state: MemoryState, snapshot: Snapshot) -> bool:
+        return self.store.save_state(self.session_id, state, expected=snapshot.version)
+
+    def _take_lease(self, owner: str, wait_s: float, version: int) -> bool:
+        """Take the lease; where another process has it, wait for what it commits, for a while."""
+        end = time.monotonic() + wait_s
+        lease_s = self.memory.background_summaries.timeout_s
+        while not self.store.lease(self.session_id, owner, lease_s):
+            is_committed = self.store.state(self.session_id).version != version
+            if time.monotonic() > end or is_committed:
+                return False
+            _NEVER.wait(_POLL_S)
+        return True
+
+    def _without_incoming(self, request: TurnRequest) -> TurnRequest:
+        """Return the request in which the messages of this turn only weigh what they are shown."""
+        budget = request.options.get("budget") or self.memory.budget
+        count = self.memory.counter_of(budget).message
+        # A giant input is shown cut, and must not weigh more than it is shown.
+        most = int(budget.message_share * budget.limit)
+        weight = min(most, sum(map(count, request.incoming)))
+        overhead = request.options.get("overhead_tokens", 0) + weight
+        return replace(
+            request, incoming=(), options={**request.options, "overhead_tokens": overhead}
+        )
+
+
+def with_time(row: TranscriptRow) -> BaseMessage:
+    """Return the message of a row with its time in `response_metadata["tokenmem"]`."""
+    return marked(row.message, created_at=row.created_at.isoformat())

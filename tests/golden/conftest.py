@@ -1,0 +1,13 @@
+"""The options of the golden views."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.options import add_options, golden
+
+__all__ = ["golden"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)

@@ -1,0 +1,40 @@
+"""Golden views of the recording in this repository, through every integration.
+
+The digests stand in `test_recorded_agent.json`; `digests.py` says how they are made. After an
+intended change of what is sent, record them again and read the difference:
+
+    python -m pytest tests/golden --update-golden
+    git diff tests/golden
+
+To see what differs, write everything out before and after the change, and compare:
+
+    python -m pytest tests/golden --dump-golden /tmp/before
+    diff -r /tmp/before /tmp/after
+
+`integration_tests/test_golden_views.py` does the same with the shared recordings.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.adapters import ADAPTERS, play
+from tests.golden.recordings import recorded_agent
+
+INTEGRATIONS = [name for name in ADAPTERS if name != "engine"]
+CASES = [
+    *((window, adapter, "extractive") for window in (4_000, 8_000) for adapter in ADAPTERS),
+    *((32_000, adapter, "extractive") for adapter in ("engine", "history", "middleware")),
+    *((window, adapter, "model") for window in (4_000, 8_000) for adapter in ADAPTERS),
+    *((4_000, adapter, "model-background") for adapter in INTEGRATIONS),
+    *((8_000, adapter, "model-background") for adapter in ("history", "runnable", "middleware")),
+    *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
+]
+
+
+@pytest.mark.parametrize(("window", "adapter", "variant"), CASES)
+def test_the_requests_are_those_of_before(golden, window, adapter, variant):
+    recording = recorded_agent()
+    calls = play(recording, adapter, window, variant)
+    assert len(calls) == len(recording.calls) == 24
+    golden.check(f"{window} {adapter} {variant}", {recording.name: calls})

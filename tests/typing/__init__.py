@@ -1,0 +1,1 @@
+"""Typed usage of the public API, which mypy checks and nothing runs."""

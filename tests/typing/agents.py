@@ -1,0 +1,78 @@
+"""Graphs and agents: nodes, middleware, tools, a checkpointer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, assert_type
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, StateGraph
+
+from langchain_tokenmem import (
+    CompactNode,
+    MemoryAgentState,
+    MemoryMessagesState,
+    MemoryNode,
+    RecallNode,
+    SummarizeNode,
+    ThreadConflictError,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+    compact_conversation_tool,
+    memory_input,
+    memory_nodes,
+    read_message_tool,
+)
+
+
+def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStore) -> None:
+    """Put the memory in front of a model's node."""
+
+    def call_model(state: MemoryMessagesState) -> dict[str, list[BaseMessage]]:
+        request = memory_input(state, memory, system="Be brief.")
+        assert_type(request, list[BaseMessage])
+        return {"messages": [model.invoke(request)]}
+
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", call_model)
+    entry = memory_nodes(builder, memory, before="model", system="Be brief.")
+    assert_type(entry, str)
+    builder.add_edge(START, entry)
+    compiled = builder.compile(checkpointer=saver(store))
+    compiled.invoke({"messages": [HumanMessage("Hi.")]}, {"configurable": {"thread_id": "t1"}})
+
+
+def nodes(memory: TokenMemory, store: TranscriptStore) -> StateGraph[MemoryAgentState]:
+    """Add the nodes one by one."""
+    builder = StateGraph(MemoryAgentState)
+    builder.add_node("memory", MemoryNode(memory, state_key="memory"))
+    builder.add_node("recall", RecallNode(memory))
+    builder.add_node("compact", CompactNode(memory, archive=store, prune=True))
+    builder.add_node("summarize", SummarizeNode(memory))
+    return builder
+
+
+def agent(model: BaseChatModel, store: TranscriptStore) -> None:
+    """Give an agent a memory, and another one the tools alone."""
+    memory = TokenMemoryMiddleware(TokenMemory(), name="wide", agent_tools=True)
+    made = create_agent(model, middleware=[memory], checkpointer=saver(store))
+    try:
+        made.invoke({"messages": [HumanMessage("Hi.")]}, {"configurable": {"thread_id": "t1"}})
+    except ThreadConflictError as conflict:
+        assert_type(str(conflict), str)
+    tools = [read_message_tool(), compact_conversation_tool("wide")]
+    assert_type(tools, list[BaseTool])
+    create_agent(model, tools, middleware=[TokenMemoryMiddleware()])
+
+
+def saver(store: TranscriptStore) -> BaseCheckpointSaver[Any]:
+    """Make a checkpointer."""
+    return TokenMemorySaver(
+        store, on_conflict="raise", keep_last=10, older_than=timedelta(days=30), key="secret"
+    )

@@ -1,0 +1,99 @@
+"""The engine by hand: budget, memory, state, view, callbacks."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from langchain_tokenmem import (
+    CompactCallbacks,
+    CompactEvent,
+    Explanation,
+    LegalityProfile,
+    MemoryState,
+    RunningSummary,
+    TokenBudget,
+    TokenMemory,
+    TokenUsage,
+    Trigger,
+    View,
+)
+
+
+def budgets(model: BaseChatModel) -> None:
+    """Make budgets, by hand and from a model."""
+    budget = TokenBudget(8_000, reserve_output=500, target=0.4, model="gpt-4o")
+    assert_type(budget, TokenBudget)
+    assert_type(budget.limit, int)
+    assert_type(budget.margin, float | None)
+    assert_type(TokenBudget.for_model(model, recent_share=0.2), TokenBudget)
+
+
+def turn(messages: list[BaseMessage], state: MemoryState | None) -> MemoryState:
+    """Compact and view, with a state and without one."""
+    memory = TokenMemory(TokenBudget(context_window=8_000), trigger=Trigger(messages=40))
+    view = memory.view(messages, state, system="Be brief.", tools=[])
+    assert_type(view, View)
+    assert_type(view.messages, list[BaseMessage])
+    assert_type(view.warnings, tuple[str, ...])
+    assert_type(view.usage, TokenUsage)
+    assert_type(view.usage.parts["tail"], int)
+    assert_type(view.usage.percent_used, float)
+    assert_type(memory.count(messages).tokens, int)
+    return memory.compact(messages, state, force=True, instruction="Keep prices.")
+
+
+async def later(messages: list[BaseMessage]) -> None:
+    """Do the same from an event loop, and look into the state."""
+    memory = TokenMemory()
+    state = await memory.acompact(messages)
+    assert_type(state, MemoryState)
+    assert_type(state["summary"], RunningSummary | None)
+    if summary := state["summary"]:
+        assert_type(summary["text"], str)
+        assert_type(summary["covered"], int)
+    await memory.aclose()
+
+
+def explained(messages: list[BaseMessage]) -> None:
+    """Explain a call without making it."""
+    told = TokenMemory(legality="anthropic").explain(messages)
+    assert_type(told, Explanation)
+    assert_type(told.view, View)
+    assert_type(told.profile, str)
+
+
+class Log(CompactCallbacks):
+    """Notes what every summary took."""
+
+    def on_compact_end(self, event: CompactEvent) -> None:
+        """Note one."""
+        assert_type(event.ids, tuple[str, ...])
+        assert_type(event.cost, float | None)
+
+
+def shout(
+    messages: list[BaseMessage], prior: str | None, instruction: str | None, max_tokens: int
+) -> str:
+    """Summarize by a function."""
+    return f"{prior} {instruction} {len(messages)}"[:max_tokens]
+
+
+def memories(model: BaseChatModel) -> list[TokenMemory]:
+    """Take a model, its name, a runnable or a function as summarizer; own rules; callbacks."""
+    own = LegalityProfile("own", alternates=True)
+    return [
+        TokenMemory(summarizer=model, callbacks=[Log()]),
+        TokenMemory(summarizer="openai:gpt-4o-mini", background=False),
+        TokenMemory(summarizer=model.bind(temperature=0), legality=own),
+        TokenMemory(summarizer=shout, dangling="drop", trigger=None),
+        TokenMemory().for_model(model),
+    ]
+
+
+def unions_of_messages_are_taken() -> None:
+    """Take lists of narrower types, as they come from applications."""
+    said: list[HumanMessage | AIMessage] = [HumanMessage("Hi."), AIMessage("Hello.")]
+    assert_type(TokenMemory().view(said).left_out, int)
