@@ -45,17 +45,19 @@ def sentence(name: str) -> HumanMessage:
 def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     """Return what store and Chroma have, and what Chroma finds when it is asked for everything."""
     dense: Any = recall._dense
-    active = dense._keeper.generations.read().active
+    active = dense._collections.versions().active
     collection = dense._chroma.open(active.collection)
+    with store.index.reading_vectors() as reader:
+        vectors = reader.count_vectors(active.key)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()
     question = dense.question("thing")
     for name in store.sessions():
         with store.index.reading(Scope(name)) as reader:
-            found |= {unit for unit, _ in collection.nearest(question, reader.reach, 10_000)}
+            found |= {unit for unit, _ in collection.nearest(question, reader.partitions, 10_000)}
     return {
         "ids": ids,
-        "vectors": store.index.count_vectors(active.key),
+        "vectors": vectors,
         "entries": len(collection.units()),
         "found": len(found),
         "owed": recall.backlog()["vectors"],
@@ -64,7 +66,8 @@ def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
 
 def live(folder: Path, life: int, out: int) -> None:
     """Open, heal, say what is there, and write until somebody kills us."""
-    broken = bool(list(folder.glob("chroma/tokenmem-writing-*")))
+    collections = [one for one in folder.glob("chroma/tokenmem/*") if one.is_dir()]
+    broken = any(not one.with_name(f"{one.name}.sizes").exists() for one in collections)
     store, recall = opened(folder)
     recall.index()
     os.write(out, (json.dumps(state_of(store, recall) | {"broken": broken}) + "\n").encode())

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, unit_number
+from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
 
 TOPICS = (
@@ -107,15 +107,16 @@ def test_vectors_as_rows(url):
         Recall(store)
         store.add("s", [HumanMessage("one", id="1"), HumanMessage("two", id="2")], user_id="u")
         (pending,) = store.index.pending("vectors")
-        shelf = store.index.shelf_number(pending.shelf_key)
-        units = {unit_number(shelf, n): bytes([n]) * 8 for n in (1, 2)}
-        store.index.put_vectors("m", {unit_number(shelf, 1): b"old"})
-        store.index.put_vectors("m", units, done=(pending.shelf_key, 2))
+        number = store.index.partition(pending.partition_key).number
+        units = {pack_unit(number, n): bytes([n]) * 8 for n in (1, 2)}
+        store.index.put_vectors("m", {pack_unit(number, 1): b"old"})
+        store.index.put_vectors("m", units, done=(pending.partition_key, 2))
         assert store.index.pending("vectors") == []
-        assert store.index.vectors_of("m", list(units)) == units
-        assert store.index.vectors_of("other", list(units)) == {}
-        assert store.index.vector_units("m") == sorted(units)
-        assert store.index.count_vectors("m") == 2
+        with store.index.reading_vectors() as reader:
+            assert reader.vectors("m", list(units)) == units
+            assert reader.vectors("other", list(units)) == {}
+            assert reader.vector_units("m") == sorted(units)
+            assert reader.count_vectors("m") == 2
         with store.index.reading(Scope("s")) as reader:
             assert reader.vectors("m") == units
         assert store.index.drop_vectors("m") == 2

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.recall.lexical.index import Effort
+from langchain_tokenmem.recall.lexical.index import ReadLimits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -90,7 +90,7 @@ def test_reading_less_of_the_common_words_hardly_changes_the_best_hits(store):
     with Recall(store) as recall:
         questions = [_about(str(message.content)) for message in store.messages("long")[10::200]]
         quick = [recall.search(question, session_id="long", k=5) for question in questions]
-        recall.lexical.effort = Effort(postings=10**6, candidates=10**6)
+        recall.lexical.effort = ReadLimits(postings=10**6, candidates=10**6)
         whole = [recall.search(question, session_id="long", k=5) for question in questions]
     same = sum(
         len({hit.seq for hit in some} & {hit.seq for hit in every})

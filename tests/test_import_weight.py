@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = (
+    "alembic",
     "chromadb",
     "langchain.agents",
     "langchain_community",

@@ -244,7 +244,7 @@ def test_a_circle_between_folders_is_found():
         ("recall.lexical.index", "from sqlalchemy import text"),
         ("recall.lexical.index", "from langchain_tokenmem.recall.vectors import embeddings"),
         ("recall.recall", "from langchain_tokenmem.storage.transcripts import message_rows"),
-        ("storage.transcripts.store", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
+        ("storage.transcript_store", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
         ("storage.transcripts.sessions", "from langchain_tokenmem.storage.checkpoints import rows"),
         ("storage.database.database", "from langchain_tokenmem.storage.search_index import tables"),
         ("errors", "from langchain_tokenmem.core.messages import groups"),

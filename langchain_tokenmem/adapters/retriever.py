@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
-from langchain_tokenmem.recall.interfaces import Hit
+from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.recall.recall import Recall
 
 

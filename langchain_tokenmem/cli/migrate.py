@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import TokenMemoryError
 
 
 class Kind(StrEnum):
-    """Kind of tables in the source."""
+    """Layouts of the source's tables."""
 
     auto = "auto"
     langgraph = "langgraph"

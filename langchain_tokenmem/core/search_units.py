@@ -1,8 +1,9 @@
-"""What an index holds: units, each with a number that says where it stands.
+"""Units of the search index, hits, and the values that storage and recall exchange.
 
 A unit is one message, or one part of a long message or document. Its number packs three others,
-so that a range of numbers is one shelf, neighbours are found by arithmetic, and an index of
-integers stays small: shelf (27 bits), seq (24 bits), part (12 bits).
+so that a range of numbers is one partition, neighbours are found by arithmetic, and an index of
+integers stays small: partition (27 bits), seq (24 bits), part (12 bits). A partition is the
+messages of a session, the documents of a session, or the documents of a user.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, Self
 
 from langchain_core.messages import BaseMessage
 
 PART_BITS = 12
 SEQ_BITS = 24
-SHELF_SHIFT = PART_BITS + SEQ_BITS
+PARTITION_SHIFT = PART_BITS + SEQ_BITS
 MOST_PARTS = 1 << PART_BITS
 """Parts that one message or document may have in an index."""
 
@@ -24,30 +25,30 @@ DOCUMENT_STEP = 8
 """Distance of two documents' sequence numbers: documents are never neighbours of one another."""
 
 
-def unit_number(shelf: int, seq: int, part: int = 0) -> int:
+def pack_unit(partition: int, seq: int, part: int = 0) -> int:
     """Return the number of a unit.
 
     Example:
-        >>> unit_number(1, 1) - unit_number(1, 0) == MOST_PARTS
+        >>> pack_unit(1, 1) - pack_unit(1, 0) == MOST_PARTS
         True
     """
-    return (shelf << SHELF_SHIFT) | (seq << PART_BITS) | part
+    return (partition << PARTITION_SHIFT) | (seq << PART_BITS) | part
 
 
-def unit_place(number: int) -> tuple[int, int, int]:
-    """Return shelf, seq and part of a unit.
+def unpack_unit(number: int) -> tuple[int, int, int]:
+    """Return partition, seq and part of a unit.
 
     Example:
-        >>> unit_place(unit_number(3, 7, 2))
+        >>> unpack_unit(pack_unit(3, 7, 2))
         (3, 7, 2)
     """
     seq = (number >> PART_BITS) & ((1 << SEQ_BITS) - 1)
-    return number >> SHELF_SHIFT, seq, number & (MOST_PARTS - 1)
+    return number >> PARTITION_SHIFT, seq, number & (MOST_PARTS - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose texts may be found; storage checks it in the query and on every hit.
+    """The session or user whose texts may be found; checked in the query and on every hit.
 
     Attributes:
         session_id: The session that asks.
@@ -61,26 +62,26 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """A scope as an index knows it.
+class ScopePartitions:
+    """The partitions that a scope covers.
 
     Attributes:
         owner: Number of the user, or of a session that has no user.
-        shelves: Numbers of the shelves that may be searched, in order.
+        partitions: Numbers of the partitions that may be searched, in order.
         whole: Whether these are all of the owner's.
     """
 
     owner: int
-    shelves: tuple[int, ...]
+    partitions: tuple[int, ...]
     whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class IndexSource:
     """A text that is to be indexed: a message of the transcript or a document.
 
     Attributes:
-        seq: Its number on its shelf.
+        seq: Its number in its partition.
         text: What it says.
         role: `human`, `ai`, `tool` or `system`; `document` for a document.
         created_at: When it was said, in UTC.
@@ -106,9 +107,61 @@ class Source:
     is_added: bool = False
 
 
+@dataclass(frozen=True)
+class Hit:
+    """A message or document that was found.
+
+    Attributes:
+        message_id: Id of the message; of a document its id, too.
+        session_id: Where it was said; None for a document of a user.
+        text: What it says, verbatim; of a long message the part that matches.
+        score: From 0 to about 1, comparable within one search only.
+        role: `human`, `ai`, `tool`, or `document`.
+        name: The speaker, if one is named.
+        created_at: When it was said, in UTC.
+        seq: Its number in the session.
+        part: Which part of a long message it is, from 0.
+        parts: In how many parts the message is indexed.
+        document_id: Id of the document; None for a message.
+        metadata: Of the document.
+        lexical: Share of the query's weight (IDF) that its own words match, 0 to 1.
+        cosine: Of the query's vector and its own; None without embeddings.
+    """
+
+    message_id: str
+    session_id: str | None
+    text: str
+    score: float
+    role: str
+    name: str | None
+    created_at: datetime
+    seq: int
+    part: int = 0
+    parts: int = 1
+    document_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    lexical: float = 0.0
+    cosine: float | None = None
+
+    @classmethod
+    def of(cls, source: IndexSource, score: float, **more: Any) -> Self:
+        """Return a text as a hit."""
+        return cls(
+            message_id=source.source_id,
+            session_id=source.session_id,
+            score=score,
+            role=source.role,
+            name=source.name,
+            created_at=source.created_at,
+            seq=source.seq,
+            metadata=source.metadata,
+            **{"text": source.text, **more},
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the lexical index keeps of one unit.
+    """Terms of one unit, as the lexical index keeps them.
 
     Attributes:
         part: Which part of its message it is, from 0.
@@ -121,29 +174,40 @@ class Entry:
     terms: Mapping[str, int]
 
 
+class Analyser(Protocol):
+    """Turns texts into the terms of the lexical index."""
+
+    @property
+    def version(self) -> str:
+        """Another version means another index."""
+        ...
+
+    def entries(self, source: IndexSource) -> Sequence[Entry]:
+        """Return an entry for each part of a text; none for what is not to be found."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A shelf with something that a sink has not taken in yet.
+class OutboxEntry:
+    """A partition that an index (`lexical`, `vectors`) has not taken in whole.
 
     Attributes:
-        shelf_key: Key of the shelf.
-        shelf: Its number.
-        from_seq: The first number that is missing in the sink.
+        partition_key: Key of the partition.
+        from_seq: The first number that is missing in the index.
     """
 
-    shelf_key: str
-    shelf: int
+    partition_key: str
     from_seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a store tells its listeners after a commit.
+    """A commit, as the listeners of a store hear of it.
 
     Attributes:
         kind: `added`, `cleared` or `erased`.
-        shelves: Numbers of the shelves concerned.
+        partitions: Numbers of the partitions concerned.
     """
 
     kind: str
-    shelves: Sequence[int] = ()
+    partitions: Sequence[int] = ()

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, get_args
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.memory_block import Found
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
+from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import Block, MemoryState
@@ -34,25 +34,11 @@ def checked_scope(scope: RecallScope) -> RecallScope:
     return scope
 
 
-class RecalledHit(Found, Protocol):
-    """A hit of a search."""
-
-    @property
-    def session_id(self) -> str | None:
-        """Where it was said; None for a document."""
-        ...
-
-    @property
-    def document_id(self) -> str | None:
-        """Id of the document; None for a message."""
-        ...
-
-
 class Recaller(Protocol):
     """The part of a recall that the memory uses; `langchain_tokenmem.Recall` is one."""
 
     @property
-    def search(self) -> Callable[..., Sequence[RecalledHit]]:
+    def search(self) -> Callable[..., Sequence[Hit]]:
         """Find messages: `search(query, session_id=, user_id=, scope=, k=, exclude=)`."""
         ...
 
@@ -107,7 +93,7 @@ def search_for_question(
     scope: RecallScope,
     shown: Collection[str],
     warn: Callable[[str], None],
-) -> Sequence[RecalledHit] | None:
+) -> Sequence[Hit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
     Where the search fails it is None, and a warning says why: the call goes on without.
@@ -130,7 +116,7 @@ def _search(
     conversation: ConversationScope,
     scope: RecallScope,
     shown: Collection[str],
-) -> Sequence[RecalledHit]:
+) -> Sequence[Hit]:
     if scope == "user" and conversation.user_id is None:
         raise ScopeError(
             f"Session {conversation.session_id!r}: recall_scope='user' searches all sessions of a "
@@ -159,7 +145,7 @@ def _query_of(question: BaseMessage) -> str:
     return "\n".join(texts)[:_MAX_QUERY_CHARS].strip()
 
 
-def _is_in_scope(hit: RecalledHit, conversation: ConversationScope) -> bool:
+def _is_in_scope(hit: Hit, conversation: ConversationScope) -> bool:
     if hit.session_id != conversation.session_id:
         # What a sub-agent has said is nobody else's memory.
         return hit.session_id is None or not is_subgraph_session(hit.session_id)

@@ -1,4 +1,4 @@
-"""`Recall`: old messages come back verbatim when they match a question."""
+"""`Recall`: search over everything that was said, by words and by vectors."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_tokenmem.core.closeable import Closeable
-from langchain_tokenmem.core.search_units import Change, Scope
+from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.catching_up import CatchUp
-from langchain_tokenmem.recall.chunks import rough_tokens
-from langchain_tokenmem.recall.interfaces import Hit, Store
+from langchain_tokenmem.recall.base.interfaces import SearchableStore
+from langchain_tokenmem.recall.base.text_parts import rough_tokens
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
-from langchain_tokenmem.recall.patterns import matches
+from langchain_tokenmem.recall.maintenance import IndexMaintenance
 from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, Ranking, fused
-from langchain_tokenmem.recall.ranking.picking import Picker, Wanted, best_parts
-from langchain_tokenmem.recall.upkeep import Upkeep
-from langchain_tokenmem.recall.vectors.dense_search import DenseIndex, Meaning, Near
+from langchain_tokenmem.recall.ranking.result_selection import (
+    ResultSelection,
+    SearchOptions,
+    best_parts,
+)
+from langchain_tokenmem.recall.regex_search import search_by_regex
+from langchain_tokenmem.recall.vectors.dense_search import DenseIndex, DenseScores, DenseSearch
 
 if TYPE_CHECKING:
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
@@ -28,12 +32,12 @@ _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
 
 
-class Recall(Upkeep, Closeable):
+class Recall(IndexMaintenance, Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
     By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
     every hit is read from it, and its scope is checked there once more. From the moment a recall
-    is made, the store writes index entries with every append; what was said before is taken in
+    is made, the store writes index entries with every append; what was said before is indexed
     when it is first searched, most of a long history behind the turn (`backlog()`). It may be
     shared between threads; async methods run their sync twin in a thread.
 
@@ -63,7 +67,7 @@ class Recall(Upkeep, Closeable):
 
     def __init__(
         self,
-        store: Store,
+        store: SearchableStore,
         chroma: ChromaIndex | None = None,
         *,
         language: str = "english",
@@ -88,15 +92,15 @@ class Recall(Upkeep, Closeable):
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
-        self._catch_up = CatchUp(store.index)
-        self._meaning = Meaning(self._dense)
+        self._lexical_backlog = LexicalBacklog(store.index)
+        self._dense_search = DenseSearch(self._dense)
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
             self._dense.wake(Change("added"))  # what a process before this one has left over
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SearchableStore:
         """The transcripts in which it looks."""
         return self._store
 
@@ -135,22 +139,20 @@ class Recall(Upkeep, Closeable):
             ConfigurationError: When `k` is no whole number.
         """
         where = _scope(session_id, user_id, scope)
-        if not isinstance(k, int):
-            raise ConfigurationError(f"k is {k!r}; it is how many hits are wanted, a whole number.")
-        if not query.strip() or k < 1:
-            return []
-        wanted = Wanted(
+        options = SearchOptions(
             k=k,
             max_tokens=max_tokens,
             exclude=exclude,
             among=among,
             metadata=filter or {},
-            cost=_said_as_ours(count_tokens or self.count_tokens),
+            cost=_checked_counter(count_tokens or self.count_tokens),
             line_tokens=_LINE_TOKENS,
         )
+        if not query.strip() or k < 1:
+            return []
         try:
-            self._catch_up.take_in(where)
-            return self._search(query, where, wanted)
+            self._lexical_backlog.index_scope(where)
+            return self._search(query, where, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 
@@ -158,32 +160,32 @@ class Recall(Upkeep, Closeable):
         """Do the same as `search` without blocking the event loop."""
         return await asyncio.to_thread(self.search, query, **options)
 
-    def _search(self, query: str, where: Scope, wanted: Wanted) -> list[Hit]:
-        with self._store.index.reading(where, take_in=False) as reader:
+    def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
+        with self._store.index.reading(where, index_first=False) as reader:
             if reader is None:
                 return []
             words = self.lexical.scores(query, reader)
-            picker = Picker(self._analyser, reader, query, self._boosts)
-            if not self._meaning.may_help(reader, wanted.among, wanted.exclude):
-                return picker.pick(best_parts(self._fused(words, Near())), wanted)
-            said = picker.without_names(words)
+            selection = ResultSelection(self._analyser, reader, query, self._boosts)
+            if not self._dense_search.may_help(reader, options.among, options.exclude):
+                return selection.select(best_parts(self._fused(words, DenseScores())), options)
+            without_names = selection.query_without_names(words)
         # A model may take its time: no connection waits for it.
-        question = self._meaning.question(said)
-        with self._store.index.reading(where, take_in=False) as reader:
+        question = self._dense_search.question(without_names)
+        with self._store.index.reading(where, index_first=False) as reader:
             if reader is None:
                 return []
-            ranking = self._fused(words, self._meaning.near(question, reader, words))
-            picker = Picker(self._analyser, reader, query, self._boosts)
-            return picker.pick(best_parts(ranking), wanted)
+            ranking = self._fused(words, self._dense_search.scores(question, reader, words))
+            selection = ResultSelection(self._analyser, reader, query, self._boosts)
+            return selection.select(best_parts(ranking), options)
 
-    def _fused(self, words: Scores, near: Near) -> Ranking:
+    def _fused(self, words: Scores, dense: DenseScores) -> Ranking:
         return fused(
             words,
-            near.units,
+            dense.units,
             lexical_weight=self._weights[0],
             dense_weight=self._weights[1],
             floor=self._floor,
-            lacking=near.lacking,
+            lacking=dense.lacking,
         )
 
     def history_search(
@@ -212,7 +214,7 @@ class Recall(Upkeep, Closeable):
             RecallError: When it took too long.
         """
         where = _scope(session_id, user_id, "session")
-        return matches(
+        return search_by_regex(
             self._store.index,
             where,
             pattern,
@@ -230,7 +232,7 @@ class Recall(Upkeep, Closeable):
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
-        self._catch_up.close()
+        self._lexical_backlog.close()
         if self._dense is not None:
             self._dense.close()
 
@@ -239,8 +241,8 @@ class Recall(Upkeep, Closeable):
         await asyncio.to_thread(self.close)
 
 
-def _said_as_ours(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
-    """Return a counter of the application's whose faults are not taken for the store's."""
+def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
+    """Return an application's counter whose faults are not taken for the store's."""
 
     def counted(text: str) -> int:
         try:
@@ -263,7 +265,7 @@ def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
     return Scope(session_id, user_id, scope == "user")
 
 
-def _dense_index(store: Store, chroma: ChromaIndex) -> DenseIndex:
+def _dense_index(store: SearchableStore, chroma: ChromaIndex) -> DenseIndex:
     from langchain_tokenmem.recall.vectors.vector_index import VectorIndex  # noqa: PLC0415  loads chromadb
 
     return VectorIndex(store.index, chroma)

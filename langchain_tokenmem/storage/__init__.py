@@ -1,1 +1,1 @@
-"""Where transcripts and memory states are kept."""
+"""Storage of transcripts, checkpoints and the search index in SQLite or PostgreSQL."""

@@ -12,7 +12,8 @@ from langchain_tokenmem.storage.checkpoints.thread_rows import (
     sessions_of_threads,
     threads_of_sessions,
 )
-from langchain_tokenmem.storage.search_index.erasing import erase_sessions, shelf_keys
+from langchain_tokenmem.storage.search_index.deletion import erase_sessions
+from langchain_tokenmem.storage.search_index.partitions import partition_keys
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.sessions import checked_id, session_keys
 
@@ -23,7 +24,7 @@ def erase(
     """Delete everything of a session or a user, checkpoints of their threads included.
 
     Returns:
-        How many rows there were of each kind, and the numbers of the shelves that are gone.
+        How many rows there were of each kind, and the numbers of the partitions that are gone.
 
     Raises:
         ScopeError: When neither id is given, or the session belongs to another user.
@@ -44,6 +45,6 @@ def erase(
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})
-    counts, gone = erase_sessions(connection, keys, shelf_keys(keys, session_id, user_id))
+    counts, gone = erase_sessions(connection, keys, partition_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     return counts, gone

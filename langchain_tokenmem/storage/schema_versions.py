@@ -1,4 +1,4 @@
-"""The schema of a store: its version, all of its tables, and upgrades from older versions."""
+"""The schema of a store: its version, all of its tables, and the upgrade from older versions."""
 
 from __future__ import annotations
 
@@ -8,51 +8,103 @@ from sqlalchemy import Text, inspect
 
 import langchain_tokenmem.storage.checkpoints.tables
 import langchain_tokenmem.storage.search_index.tables
-import langchain_tokenmem.storage.transcripts.tables  # noqa: F401  # they declare their tables
+import langchain_tokenmem.storage.transcripts.tables  # noqa: F401  # each declares its tables
 from langchain_tokenmem.storage.database.schema import Schema
 from langchain_tokenmem.storage.database.tables import metadata
+from langchain_tokenmem.storage.rows_before_3 import rewrite_rows
 
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-_RENAMED_IN_4: tuple[tuple[str, str, dict[str, str]], ...] = (
-    (
-        "tokenmem_sessions",
-        "tokenmem_sessions",
-        {"fingerprint": "session_id_hash", "version": "state_version"},
-    ),
-    (
-        "tokenmem_messages",
-        "tokenmem_messages",
-        {"was_named": "has_own_id", "digest": "content_hash", "body": "message"},
-    ),
-    (
-        "tokenmem_leases",
-        "tokenmem_leases",
-        {"owner": "held_by", "expires_ms": "expires_at_ms"},
-    ),
+_VERSION_3 = 3
+"""Since this version namespaces are found by the order of their hashes."""
+
+_RENAMED_COLUMNS = (
+    ("tokenmem_sessions", "fingerprint", "session_id_hash"),
+    ("tokenmem_sessions", "version", "state_version"),
+    ("tokenmem_messages", "was_named", "has_own_id"),
+    ("tokenmem_messages", "digest", "content_hash"),
+    ("tokenmem_messages", "body", "message"),
+    ("tokenmem_leases", "owner", "held_by"),
+    ("tokenmem_leases", "expires_ms", "expires_at_ms"),
+    ("tokenmem_owners", "owner", "owner_id"),
+    ("tokenmem_shelves", "shelf", "partition_id"),
+    ("tokenmem_shelves", "shelf_key", "partition_key"),
+    ("tokenmem_shelves", "owner", "owner_id"),
+    ("tokenmem_shelves", "indexed_to", "indexed_to_seq"),
+    ("tokenmem_shelves", "units", "unit_count"),
+    ("tokenmem_shelves", "length", "term_count"),
+    ("tokenmem_terms", "owner", "owner_id"),
+    ("tokenmem_terms", "tf", "occurrences"),
+    ("tokenmem_terms", "length", "unit_length"),
+    ("tokenmem_outbox", "sink", "index_name"),
+    ("tokenmem_outbox", "shelf_key", "partition_key"),
+    ("tokenmem_vectors", "shelf", "partition_id"),
+    ("tokenmem_documents", "shelf_key", "partition_key"),
+    ("tokenmem_checkpoint_groups", "group_id", "session_number"),
+    ("tokenmem_checkpoint_groups", "last_number", "last_message_number"),
+    ("tokenmem_checkpoint_spaces", "space_id", "namespace_id"),
+    ("tokenmem_checkpoint_spaces", "ns_key", "checkpoint_ns_key"),
+    ("tokenmem_checkpoint_spaces", "group_id", "session_number"),
+    ("tokenmem_checkpoint_spaces", "count", "checkpoint_count"),
+    ("tokenmem_checkpoint_spaces", "last_blob", "last_value_number"),
+    ("tokenmem_checkpoint_spaces", "head", "latest_checkpoint_id"),
+    ("tokenmem_checkpoint_spaces", "tips", "leaf_checkpoint_ids"),
+    ("tokenmem_checkpoints", "space_id", "namespace_id"),
+    ("tokenmem_checkpoints", "run_key", "run_hash"),
+    ("tokenmem_checkpoints", "writes", "write_count"),
+    ("tokenmem_checkpoints", "writes_seal", "write_count_seal"),
+    ("tokenmem_checkpoints", "body", "checkpoint"),
+    ("tokenmem_checkpoint_blobs", "space_id", "namespace_id"),
+    ("tokenmem_checkpoint_blobs", "number", "value_number"),
+    ("tokenmem_checkpoint_blobs", "refs", "message_refs"),
+    ("tokenmem_checkpoint_blobs", "body", "value"),
+    ("tokenmem_checkpoint_writes", "space_id", "namespace_id"),
+    ("tokenmem_checkpoint_writes", "written", "written_at"),
+    ("tokenmem_checkpoint_writes", "refs", "message_refs"),
+    ("tokenmem_checkpoint_writes", "body", "value"),
+    ("tokenmem_checkpoint_contents", "group_id", "session_number"),
+    ("tokenmem_checkpoint_contents", "number", "message_number"),
+    ("tokenmem_checkpoint_contents", "seq", "transcript_seq"),
+    ("tokenmem_checkpoint_contents", "body", "message"),
 )
-"""Table names before and since version 4, and columns. Checksums are over values, never names."""
+"""Tables of version 3, their columns, and the names of these since version 4.
+
+Checksums and seals are over values in the order of columns, never over names: they stay.
+"""
+
+_RENAMED_TABLES = {
+    "tokenmem_owners": "tokenmem_index_owners",
+    "tokenmem_shelves": "tokenmem_index_partitions",
+    "tokenmem_index_facts": "tokenmem_index_properties",
+    "tokenmem_checkpoint_groups": "tokenmem_checkpoint_sessions",
+    "tokenmem_checkpoint_spaces": "tokenmem_checkpoint_namespaces",
+    "tokenmem_checkpoint_blobs": "tokenmem_checkpoint_values",
+    "tokenmem_checkpoint_contents": "tokenmem_checkpoint_messages",
+}
 
 
 def _upgrade(operations: Operations, version: int) -> None:
-    """Change the tables of an older version.
+    """Bring the tables of an older version to version 4.
 
-    Version 1 grew as the package did, so a database of it may lack later tables and an index:
-    they are created like new ones.
+    Version 1 grew with the package, so a database of it may lack tables and an index that came
+    later: they are created like new ones.
     """
     connection = operations.get_bind()
     there = set(inspect(connection).get_table_names())
-    spaces = "tokenmem_checkpoint_spaces"
-    if version < 3 and spaces in there and connection.dialect.name == "postgresql":  # noqa: PLR2004
-        operations.alter_column(spaces, "fingerprint", type_=Text(collation="C"))
-    for old, new, columns in _RENAMED_IN_4:
-        if old not in there:
-            continue
-        if old != new:
-            operations.rename_table(old, new)
-        for column, name in columns.items():
-            operations.alter_column(new, column, new_column_name=name)
+    if version < _VERSION_3:
+        rewrite_rows(connection, version)
+        namespaces = "tokenmem_checkpoint_spaces"
+        if connection.dialect.name == "postgresql" and namespaces in there:
+            operations.alter_column(namespaces, "fingerprint", type_=Text(collation="C"))
+    if "tokenmem_shelves" in there:
+        operations.drop_index("tokenmem_shelves_owner")  # created under its new name
+    for table, column, name in _RENAMED_COLUMNS:
+        if table in there:
+            operations.alter_column(table, column, new_column_name=name)
+    for table, name in _RENAMED_TABLES.items():
+        if table in there:
+            operations.rename_table(table, name)
 
 
 SCHEMA = Schema(version=4, metadata=metadata, upgrade=_upgrade)

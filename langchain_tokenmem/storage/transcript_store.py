@@ -1,4 +1,4 @@
-"""Transcripts: every message ever added to a session, in order, and its memory's state."""
+"""`TranscriptStore`: transcripts and memory states of sessions in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.erasing import erase
 from langchain_tokenmem.storage.schema_versions import SCHEMA
-from langchain_tokenmem.storage.search_index.erasing import empty_shelf
+from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
@@ -41,7 +41,7 @@ class TranscriptStore(SessionStates, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
-    database. Async methods run their sync twin in a thread, whatever the driver. Every row has a
+    database. Async methods run the sync one in a thread, whatever the driver. Every row has a
     checksum and every session knows how many messages it has: damage is an error, never a
     shorter history.
 
@@ -133,7 +133,7 @@ class TranscriptStore(SessionStates, Closeable):
     arows = in_thread(rows)
 
     def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return every message of a session, in order, as the application said it."""
+        """Return every message of a session, in order, as the application gave it."""
         return [row.message for row in self.rows(session_id, user_id=user_id)]
 
     amessages = in_thread(messages)
@@ -221,7 +221,7 @@ class TranscriptStore(SessionStates, Closeable):
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
             )
             save(connection, emptied)
-            empty_shelf(connection, session.key, session.last_seq)
+            clear_messages(connection, session.key, session.last_seq)
         self._database.forget_deleted()
         self.index.tell(Change("cleared"))
         return session.count

@@ -1,6 +1,6 @@
 """Rendering of messages as the text that a summarizing model reads.
 
-No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closing fences
+No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closeable fences
 in the messages are escaped, so that nothing in it can end the block that holds it.
 """
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.core.memory_block import block_of
-from langchain_tokenmem.recall.interfaces import Hit
+from langchain_tokenmem.core.search_units import Hit
 from tests.fakes import CharCounter
 
 START = datetime(2026, 5, 8, 23, 58, tzinfo=UTC)

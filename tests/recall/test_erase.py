@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy import Engine, event
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import unit_number
+from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import ScopeError
 from tests.recall.talk import FILLER, filled
 from tests.storage.samples import state
@@ -35,8 +35,8 @@ def planted(store: TranscriptStore, recall: Recall, session_id: str, user_id: st
     )
     store.save_state(session_id, state(CANARY, text=text), expected=store.state(session_id).version)
     store.lease(session_id, CANARY, 60)
-    shelf = store.index.shelves_of(session_id=session_id, user_id=None)[0]
-    store.index.put_vectors("model", {unit_number(shelf, 1): CANARY.encode() * 4})
+    partition = store.index.partition(f"={session_id}").number
+    store.index.put_vectors("model", {pack_unit(partition, 1): CANARY.encode() * 4})
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, unit_number
+from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
 
 WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falcon", "ginger"]
@@ -115,10 +115,10 @@ def test_a_hit_out_of_scope_is_dropped_though_the_index_offers_it(store):
     Recall(store)
     store.add("a", [HumanMessage("river", id="a1")], user_id="ann")
     store.add("b", [HumanMessage("river", id="b1")], user_id="bob")
-    shelf = store.index.shelves_of(session_id="b", user_id=None)[0]
+    partition = store.index.partition("=b").number
     for scope in (Scope("a", "ann"), Scope("a", "ann", whole_user=True), Scope("a")):
         with store.index.reading(scope) as reader:
-            assert reader.sources([unit_number(shelf, 1)]) == {}
+            assert reader.sources([pack_unit(partition, 1)]) == {}
 
 
 def test_documents_of_another_user_are_not_found(store):

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import Recall
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Likeness
+from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter
 from langchain_tokenmem.storage.search_index.reader import IndexReader
 from tests.recall.talk import FILLER, NOON, filled, talk
 
@@ -231,7 +231,7 @@ def test_a_pattern_that_runs_away_is_stopped(store, recall):
 )
 def test_near_duplicates(recall, one, two, is_new):
     analyser = recall.lexical.analyser
-    likeness = Likeness(analyser.harmless)
+    likeness = DuplicateFilter(analyser.harmless)
     assert likeness.is_new(analyser.words(one))
     assert likeness.is_new(analyser.words(two)) is is_new
 

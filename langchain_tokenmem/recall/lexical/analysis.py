@@ -1,4 +1,4 @@
-"""One text analyser for every backend: what a text and a question have in common, as terms."""
+"""Text analysis for the lexical index: terms of texts and of questions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from typing import Any
 import regex
 import snowballstemmer  # type: ignore[import-untyped]
 
-from langchain_tokenmem.core.search_units import Entry, Source
+from langchain_tokenmem.core.search_units import Entry, IndexSource
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.chunks import indexable_text, parts_of
+from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.lexical.stop_words import NEGATIONS, is_function_pair, stop_words
-from langchain_tokenmem.recall.ranking.dates import MONTHS
 
 VERSION = 1
 """Grows with every change that makes other terms of a text."""
+
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
 _LETTERS = r"[\p{L}\p{M}\p{N}]"
@@ -123,7 +127,7 @@ class TextAnalyser:
             elif len(piece) <= _LONGEST_TERM:
                 yield self._stem(_folded(piece))
 
-    def entries(self, source: Source) -> Sequence[Entry]:
+    def entries(self, source: IndexSource) -> Sequence[Entry]:
         """Return an entry for each part of a message; none for what is not to be found."""
         text = indexable_text(source)
         if not text:
@@ -136,7 +140,7 @@ class TextAnalyser:
         counted.update(about)
         return Entry(number, sum(counted.values()), counted)
 
-    def about(self, source: Source) -> list[str]:
+    def about(self, source: IndexSource) -> list[str]:
         """Return the terms of a message's date and speaker."""
         moment = source.created_at
         said = f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"

@@ -64,7 +64,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class TermWeight:
-    """What a term of a question is worth.
+    """Weight of a term of a question.
 
     Attributes:
         score: In the score of a unit.

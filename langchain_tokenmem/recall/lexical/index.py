@@ -1,4 +1,4 @@
-"""`LexicalIndex`: search by words, over postings that a store hands out."""
+"""`LexicalIndex`: BM25 search over the postings of a store."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
-from langchain_tokenmem.recall.interfaces import IndexReader, Store
+from langchain_tokenmem.recall.base.interfaces import SearchableStore, SearchIndexReader
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, score
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How many postings a question may read, so that it answers in time.
+class ReadLimits:
+    """Limits of what a question may read, so that it is answered in time.
 
     Attributes:
         postings: Postings that are read whole, of the rarest terms first.
@@ -30,7 +30,7 @@ class LexicalIndex:
     """Search by words in the index that a store keeps of its transcripts.
 
     It attaches its analyser to the store: from then on every append writes its index entries in
-    its own transaction. What was said before is taken in when it is first asked for. Statistics
+    its own transaction. What was said before is indexed when it is first asked for. Statistics
     are those of the scope that asks, so that nobody's words weigh in another's search.
 
     A question of common words over a very long history reads the rare ones whole and looks the
@@ -55,15 +55,15 @@ class LexicalIndex:
 
     def __init__(
         self,
-        store: Store,
+        store: SearchableStore,
         *,
         analyser: TextAnalyser | None = None,
         parameters: Bm25 | None = None,
-        effort: Effort | None = None,
+        effort: ReadLimits | None = None,
     ) -> None:
         self.analyser = analyser or TextAnalyser()
         self.parameters = parameters or Bm25()
-        self.effort = effort or Effort()
+        self.effort = effort or ReadLimits()
         self._store = store
         store.index.attach(self.analyser)
 
@@ -77,11 +77,11 @@ class LexicalIndex:
             return self.scores(query, reader) if reader is not None else _nothing()
 
     def index(self, scope: Scope | None = None) -> int:
-        """Take in what was said before the index was there; return how many messages."""
+        """Index what was said before the index was there; return how many messages."""
         return self._store.index.index_lexical(scope)
 
-    def scores(self, query: str, reader: IndexReader) -> Scores:
-        """Return what matches a question within what a reader reaches."""
+    def scores(self, query: str, reader: SearchIndexReader) -> Scores:
+        """Return what matches a question in the scope of a reader."""
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()
         if not terms or not units:

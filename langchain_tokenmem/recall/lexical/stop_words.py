@@ -1,4 +1,4 @@
-"""Words that say nothing about what a question asks for."""
+"""Stop-words: words that say nothing about what a question asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates that a question names, as stretches of time."""
+"""Dates that a question names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+from langchain_tokenmem.recall.lexical.analysis import MONTHS
 
 _MONTHS = {
     form: number for number, name in enumerate(MONTHS, 1) for form in (name, name[:3], name[:4])

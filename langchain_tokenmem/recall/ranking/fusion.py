@@ -1,4 +1,4 @@
-"""Two rankings become one: normalised scores, boosts, a floor, and no near-duplicates."""
+"""Score fusion of lexical and dense rankings: normalisation, floor, boosts, near-duplicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_tokenmem.core.search_units import Source
+from langchain_tokenmem.core.search_units import IndexSource
 from langchain_tokenmem.recall.lexical.bm25 import Scores, Units, Weights
 from langchain_tokenmem.recall.ranking.dates import NamedDate
 
@@ -24,7 +24,7 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True)
 class Floor:
-    """What a history must at least have in common with a question, on the raw signals.
+    """Least that a history must have in common with a question, on the raw signals.
 
     A normalised score says nothing here: the best of a hundred unrelated messages has 1. The best
     message lets the question through, then nearly everything in its ranking counts: a floor for
@@ -90,7 +90,7 @@ def fused(
         lexical_weight: Of the words' normalised score.
         dense_weight: Of the cosines'.
         floor: What must be in common.
-        lacking: Units whose vector is still owed. Nobody knows what they mean, so their words
+        lacking: Units whose vector is still missing. Nobody knows what they mean, so their words
             count for both sides: they stand among the others as their words do.
     """
     cosines = dict(meaning)
@@ -135,7 +135,7 @@ def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArra
 
 @dataclass(frozen=True)
 class Boosts:
-    """What a score is multiplied with, tuned on LoCoMo's dev half; 0 switches one off.
+    """Factors of a score, tuned on LoCoMo's dev half; 0 switches one off.
 
     Attributes:
         speaker: Added for a message of the one speaker whom the question names.
@@ -147,9 +147,9 @@ class Boosts:
 
 
 def boost_of(
-    source: Source, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
+    source: IndexSource, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
 ) -> float:
-    """Return what the score of a message is multiplied with."""
+    """Return the factor of a message's score."""
     factor = 1.0
     if source.name is not None and source.name in set(speakers):
         factor += boosts.speaker
@@ -158,7 +158,7 @@ def boost_of(
     return factor
 
 
-class Likeness:
+class DuplicateFilter:
     """Tells near-duplicates: texts that say the same in nearly the same words.
 
     Two texts are alike when they share most of their shingles and every word that carries meaning:

@@ -1,8 +1,9 @@
-"""Vectors in Chroma: embedded, on a server, or in Chroma Cloud. The only module that imports it.
+"""`ChromaIndex`: Chroma as it is configured; embedded, on a server, or in Chroma Cloud.
 
 Chroma is given vectors and numbers, nothing else: ids are unit numbers, metadata are the numbers
-of shelf and owner. No text, no name, no id of the application ever reaches it, so it needs no
-embedding function, and nothing that was said can be read from its files.
+of partition and owner. No text, no name, no id of the application ever reaches it, so it needs no
+embedding function, and nothing that was said can be read from its files. No other module imports
+chromadb.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,29 +20,24 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
-    told,
+    ask_chroma,
 )
-from langchain_tokenmem.recall.vectors.folder import ChromaFolder
-from langchain_tokenmem.recall.vectors.http import bound, check_answers, close_sessions
+from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
-_MOST_AT_ONCE = 1_000
-"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
-
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
-"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (FACTS.md)."""
+"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (chromadb 1.5.9)."""
 
 _DEFAULT = "chroma-default"
 
 
 class ChromaIndex:
-    """Where the vectors of a `Recall` live, and what makes them.
+    """The place of the vectors of a `Recall`, and the model that makes them.
 
     Exactly one of `path`, `client`, `host` and `cloud` says where. The embedded mode is for one
     process at a time: a second one gets a `RecallError` that says how to run a server, and goes on
@@ -102,13 +99,10 @@ class ChromaIndex:
             )
         self.embeddings = _checked(embeddings)
         self.model = model
-        self._timeout_s = timeout_s
         self.collection = collection
+        self._timeout_s = timeout_s if host is not None or cloud is not None else None
         self._path = None if path is None else Path(path)
-        self._folder = None if self._path is None else ChromaFolder(self._path)
-        self._client: Any = client
-        self._is_ours = client is None
-        self._process = os.getpid()
+        self._folder = None if self._path is None else EmbeddedFolder(self._path)
         self._server: dict[str, Any] = {
             "host": host,
             "port": port,
@@ -116,11 +110,15 @@ class ChromaIndex:
             "headers": dict(headers or {}),
         }
         self._cloud = None if cloud is None else dict(cloud)
+        self._given = client
+        self._clients: dict[str, Any] = {}
+        self._collections: dict[str, ChromaCollection] = {}
+        self._process = os.getpid()
         self._opening = threading.RLock()
 
     @property
     def where(self) -> str:
-        """Where the vectors are, in words."""
+        """Place of the vectors, in words."""
         if self._path is not None:
             return f"the embedded Chroma in {self._path}"
         if self._cloud is not None:
@@ -129,129 +127,140 @@ class ChromaIndex:
             return f"the Chroma server at {self._server['host']}:{self._server['port']}"
         return "the given Chroma client"
 
-    def connect(self) -> ClientAPI:
-        """Return the client, opened on first use.
+    def connect(self, collection: str) -> ClientAPI:
+        """Return the client of a collection, opened on first use; embedded ones have their own.
 
         Raises:
             RecallError: When chromadb cannot be imported, when another process has the folder, or
                 when nothing answers.
         """
+        if self._given is not None:
+            return self._given
         with self._opening:
             if self._folder is not None:
-                self._folder.take()
-            if self._is_ours and self._process != os.getpid():
+                self._folder.lock()
+            elif self._process != os.getpid():
                 # A forked child must not talk through its parent's connections, nor close them.
-                self._client, self._process = None, os.getpid()
-            if self._client is None:
-                if self._folder is not None:
-                    self._folder.make_sound()
-                with told(f"Opening {self.where}"):
-                    self._client = self._made()
-            return self._client  # type: ignore[no-any-return]
+                self._clients, self._collections = {}, {}
+                self._process = os.getpid()
+            name = "" if self._folder is None else collection
+            if name not in self._clients:
+                self._clients[name] = self._ask(lambda: self._made_client(name))
+            return self._clients[name]  # type: ignore[no-any-return]
 
-    def _made(self) -> ClientAPI:
+    def _made_client(self, name: str) -> Any:
         chromadb = _imported()
         settings = chromadb.config.Settings(anonymized_telemetry=False)
-        if self._path is not None:
-            return chromadb.PersistentClient(str(self._path), settings=settings)  # type: ignore[no-any-return]
+        if self._folder is not None:
+            return chromadb.PersistentClient(str(self._folder.path_of(name)), settings=settings)
         if self._cloud is not None:
-            made: ClientAPI = chromadb.CloudClient(settings=settings, **self._cloud)
-        else:
-            check_answers(**self._server, timeout_s=self._timeout_s)
-            made = chromadb.HttpClient(settings=settings, **self._server)
-        bound(made, self._timeout_s)
-        return made
+            return chromadb.CloudClient(settings=settings, **self._cloud)
+        _check_answers(**self._server, timeout_s=self._timeout_s)
+        return chromadb.HttpClient(settings=settings, **self._server)
 
     def open(self, name: str) -> ChromaCollection:
-        """Return a collection.
+        """Return a collection that works.
 
         Raises:
-            MissingIndexError: When there is none of this name.
+            BrokenCollectionError: When there is none of this name, or it does not work.
         """
-        client = self.connect()
-        with told(f"Opening collection {name} of {self.where}"):
-            # Whatever function the stored configuration names is not loaded: None, always.
-            found = client.get_collection(name, embedding_function=None)
-        return ChromaCollection(found, self.where, self._most_at_once())
+        with self._opening:
+            if self._folder is not None and not self._folder.has(name):
+                self._close_client(name)
+                said = f"Collection {name} of {self.where} is not there"
+                raise BrokenCollectionError(f"{said}. It is made anew from the store.")
+            client = self.connect(name)
+            if name not in self._collections:
+                # Whatever function the stored configuration names is not loaded: None, always.
+                found = self._ask(lambda: client.get_collection(name, embedding_function=None))
+                collection = ChromaCollection(found, client, self._ask)
+                collection.count()
+                self._collections[name] = collection
+            return self._collections[name]
 
     def make(self, name: str, metadata: Mapping[str, str | int]) -> ChromaCollection:
         """Return a new collection; one of this name that is there already is dropped."""
         self.drop(name)
-        client = self.connect()
+        client = self.connect(name)
         options: dict[str, Any] = {} if self._cloud is not None else {"configuration": _GRAPH}
-        with told(f"Making collection {name} in {self.where}"):
-            made = client.create_collection(
+        made = self._ask(
+            lambda: client.create_collection(
                 name, embedding_function=None, metadata=dict(metadata), **options
             )
-        return ChromaCollection(made, self.where, self._most_at_once())
+        )
+        folder = self._folder
+        if folder is not None:
+            self._ask(lambda: folder.end_writing(name))
+        return ChromaCollection(made, client, self._ask)
 
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
-        client = self.connect()
-        graph = None if self._folder is None else self._folder.take_graph(name)
-        try:
-            with told(f"Deleting collection {name} of {self.where}"):
-                client.delete_collection(name)
-        except MissingIndexError:
-            graph = None
-        if self._folder is not None:
-            self._folder.remove_graph(graph)
-            self._folder.forget(name)
+        with self._opening:
+            self._collections.pop(name, None)
+            folder = self._folder
+            if folder is not None:
+                folder.lock()
+                self._close_client(name)
+                self._ask(lambda: folder.drop(name))
+                return
+            client = self.connect(name)
+            with suppress(BrokenCollectionError):
+                self._ask(lambda: client.delete_collection(name))
 
-    def _most_at_once(self) -> int:
-        with told(f"Asking {self.where} for its bounds"):
-            return min(_MOST_AT_ONCE, int(self.connect().get_max_batch_size()))
-
-    def begin_writing(self, name: str) -> None:
-        """Note that a collection is being written to (embedded only)."""
-        if self._folder is not None:
-            with told(f"Marking collection {name} of {self.where}"):
-                self._folder.begin_writing(name)
-
-    def end_writing(self, name: str) -> None:
-        """Note that a collection is whole again."""
-        if self._folder is not None:
-            with told(f"Marking collection {name} of {self.where}"):
-                self._folder.end_writing(name)
-
-    def check(self, name: str) -> None:
-        """Look at the files of an embedded collection before Chroma does.
-
-        Raises:
-            DamagedIndexError: When it must not be used.
-        """
-        if self._folder is None:
+    @contextmanager
+    def writing(self, collection: str) -> Iterator[None]:
+        """Note that an embedded collection is being written to, and that it is whole again."""
+        folder = self._folder
+        if folder is None:
+            yield
             return
-        self.connect()
-        with told(f"Looking at the files of {self.where}"):
-            fault = self._folder.fault_of(name)
-        if fault is not None:
-            raise DamagedIndexError(
-                f"Collection {name} of {self.where}: {fault}. It is made anew from the store; "
-                f"until then recall is lexical."
-            )
+        self._ask(lambda: folder.begin_writing(collection))
+        try:
+            yield
+        finally:
+            with suppress(RecallError):
+                # Asked to count, Chroma brings its graph up to date: nothing is under way then.
+                self.open(collection).count()
+                self._ask(lambda: folder.end_writing(collection))
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        try:
+            return ask_chroma(self.where, call, self._timeout_s)
+        except RecallError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                # The next one looks first whether the server is there.
+                self._clients, self._collections = {}, {}
+            raise
 
     def close(self) -> None:
         """Close the client, unless the application made it, and let other processes in."""
         with self._opening:
-            self._forget_client()
+            for name in list(self._clients):
+                self._close_client(name)
+            self._collections = {}
             if self._folder is not None:
-                self._folder.give_back()
+                self._folder.unlock()
 
-    def _forget_client(self) -> None:
-        if not self._is_ours or self._client is None:
-            return
-        client, self._client = self._client, None
-        with told(f"Closing {self.where}"):
-            close_sessions(client)
-            if hasattr(client, "close"):  # since chromadb 1.5
-                client.close()
+    def _close_client(self, name: str) -> None:
+        client = self._clients.pop(name, None)
+        self._collections.pop(name, None)
+        if hasattr(client, "close"):  # since chromadb 1.5
+            self._ask(client.close)
+
+
+def _check_answers(
+    host: str, port: int, *, ssl: bool, headers: Mapping[str, str], timeout_s: float | None
+) -> None:
+    """Ask a server whether it is there: Chroma's client would wait for it without end."""
+    import httpx  # noqa: PLC0415  comes with chromadb
+
+    address = host if "://" in host else f"{'https' if ssl else 'http'}://{host}:{port}"
+    httpx.get(f"{address}/api/v2/heartbeat", headers=dict(headers), timeout=timeout_s)
 
 
 def _imported() -> Any:
     try:
-        import chromadb  # noqa: PLC0415  # takes a second, and may be missing or broken
-        import chromadb.config  # noqa: PLC0415
+        import chromadb.config  # noqa: PLC0415  # takes a second, and may be missing or broken
     except Exception as error:  # an old SQLite makes it raise RuntimeError
         raise RecallError(
             f"chromadb cannot be imported ({type(error).__name__}: {error}). Dense recall needs "

@@ -1,130 +1,150 @@
-"""One collection of Chroma, and what Chroma's errors mean."""
+"""A collection in Chroma, and the meaning of Chroma's errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import numpy as np
 
-from langchain_tokenmem.core.search_units import Reach, unit_place
+from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.vector_math import Numbers
 
+T = TypeVar("T")
+Ask = Callable[[Callable[[], Any]], Any]
+"""Calls Chroma and raises its errors in our own words."""
 
-class DamagedIndexError(RecallError):
-    """A collection that answers with an error of its own: it is made anew from the store."""
+
+_BATCH_SIZE = 1_000
+"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
 
 
-class MissingIndexError(RecallError):
-    """A collection that is not there (any more)."""
+class BrokenCollectionError(RecallError):
+    """A collection that is not there, or answers with an error of its own: it is made anew."""
 
 
 class ChromaCollection:
     """One collection: vectors by unit number. Made by `ChromaIndex`.
 
     Vectors have length 1, so Chroma's squared distance and the cosine say the same.
+
+    Args:
+        collection: Chroma's own object.
+        client: Of Chroma, for its bounds.
+        ask: Calls Chroma.
     """
 
-    def __init__(self, collection: Any, where: str, most_at_once: int) -> None:
+    def __init__(self, collection: Any, client: Any, ask: Ask) -> None:
         self._collection = collection
-        self._most = most_at_once
-        self._about = f"Collection {collection.name} of {where}"
+        self._ask = ask
+        self._batch_size = min(_BATCH_SIZE, int(ask(client.get_max_batch_size)))
 
     def put(self, units: Numbers, vectors: Vectors, owner: int) -> None:
         """Store vectors, in the place of earlier ones of the same units."""
-        for start in range(0, len(units), self._most):
-            part = units[start : start + self._most]
-            with told(self._about):
-                self._collection.upsert(
-                    ids=[str(unit) for unit in part],
-                    embeddings=vectors[start : start + self._most],
-                    metadatas=[_place(int(unit), owner) for unit in part],
-                )
+        for start in range(0, len(units), self._batch_size):
+            some = units[start : start + self._batch_size].tolist()
+            # Plain text: `$ne` and numbers of two types are where filters begin to leak.
+            places = [
+                {"owner": str(owner), "partition": str(unpack_unit(unit)[0])} for unit in some
+            ]
+            self._call(
+                "upsert",
+                ids=list(map(str, some)),
+                embeddings=vectors[start : start + self._batch_size],
+                metadatas=places,
+            )
 
     def remove(self, units: Sequence[int]) -> None:
         """Delete vectors; one that is not there is no error."""
-        for start in range(0, len(units), self._most):
-            ids = [str(unit) for unit in units[start : start + self._most]]
-            with told(self._about):
-                self._collection.delete(ids=ids)
+        for start in range(0, len(units), self._batch_size):
+            self._call("delete", ids=[str(u) for u in units[start : start + self._batch_size]])
 
     def count(self) -> int:
         """Return how many vectors there are; Chroma also brings its graph up to date for it."""
-        with told(self._about):
-            return int(self._collection.count())
+        return int(self._call("count"))
 
-    def units(self, shelf: int | None = None) -> list[int]:
-        """Return the numbers of all vectors, or of those of one shelf, in order."""
+    def units(self, partition: int | None = None) -> list[int]:
+        """Return the numbers of all vectors, or of those of one partition, in order."""
         found: list[str] = []
-        where: Any = None if shelf is None else {"shelf": str(shelf)}
+        where = None if partition is None else {"partition": str(partition)}
         while True:
-            with told(self._about):
-                page = self._collection.get(
-                    where=where, include=[], limit=self._most, offset=len(found)
-                )["ids"]
+            page = self._call(
+                "get", where=where, include=[], limit=self._batch_size, offset=len(found)
+            )["ids"]
             if not page:
                 return sorted(int(name) for name in found if name.isdecimal())
             found += page
 
-    def nearest(self, question: Vectors, reach: Reach, limit: int) -> list[tuple[int, float]]:
-        """Return the units in reach nearest to a question with their cosines, the best first."""
-        with told(self._about):
-            found = self._collection.query(
-                query_embeddings=np.asarray([question], np.float32),
-                n_results=limit,
-                where=_where(reach),
-                include=["distances"],
-            )
-        distances = found["distances"] or [[]]
-        pairs = zip(found["ids"][0], distances[0], strict=True)
+    def nearest(
+        self, question: Vectors, within: ScopePartitions, limit: int
+    ) -> list[tuple[int, float]]:
+        """Return the units in scope nearest to a question with their cosines, the best first."""
+        where: Any = {"owner": str(within.owner)}
+        if not within.whole:
+            own = {"partition": {"$in": [str(number) for number in within.partitions]}}
+            where = {"$and": [where, own]}
+        found = self._call(
+            "query",
+            query_embeddings=np.asarray([question], np.float32),
+            n_results=limit,
+            where=where,
+            include=["distances"],
+        )
+        pairs = zip(found["ids"][0], (found["distances"] or [[]])[0], strict=True)
         # A collection is not the truth: what is no number of ours is not looked at.
         hits = [(int(name), 1.0 - float(far) / 2) for name, far in pairs if name.isdecimal()]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
-
-def _place(unit: int, owner: int) -> dict[str, str | int | float | bool | None]:
-    # Plain text: `$ne` and numbers of two types are where filters begin to leak.
-    return {"owner": str(owner), "shelf": str(unit_place(unit)[0])}
+    def _call(self, method: str, **options: Any) -> Any:
+        return self._ask(lambda: getattr(self._collection, method)(**options))
 
 
-def _where(reach: Reach) -> Any:
-    owner = {"owner": str(reach.owner)}
-    if reach.whole:
-        return owner
-    return {"$and": [owner, {"shelf": {"$in": [str(shelf) for shelf in reach.shelves]}}]}
-
-
-@contextmanager
-def told(about: str) -> Iterator[None]:
-    """Raise what Chroma says in our own words.
+def ask_chroma(about: str, call: Callable[[], T], timeout_s: float | None = None) -> T:
+    """Return Chroma's answer, and raise its errors in our own words.
 
     It raises errors of its own, of its HTTP client, ValueErrors and, where its Rust part gives up,
     something that is no `Exception`: this is the one place where all of them are caught.
+
+    Args:
+        about: The subject of an error's message.
+        call: Asks Chroma.
+        timeout_s: Seconds that it may take; None for no limit.
     """
     try:
-        yield
+        return call() if timeout_s is None else _in_time(call, timeout_s)
     except TokenMemoryError:
         raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise _as_ours(error, about) from error
+        raise _translated(error, about) from error
 
 
-def _as_ours(error: BaseException, about: str) -> RecallError:
+def _in_time(call: Callable[[], T], seconds: float) -> T:
+    """Return what a call returns; Chroma's HTTP client waits without end and has no setting."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001  it is raised again by `result`
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="tokenmem-chroma", daemon=True).start()
+    return answer.result(seconds)
+
+
+def _translated(error: BaseException, about: str) -> RecallError:
     said = f"{type(error).__name__}: {error}"[:300]
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "NotFoundError" in kinds:
-        return MissingIndexError(
-            f"{about}: it is not there ({said}). It is made anew from the store."
-        )
-    if "InternalError" in kinds or "PanicException" in kinds:
-        return DamagedIndexError(
-            f"{about}: it answers with an error ({said}). It is made anew from the store; until "
-            f"then recall is lexical."
+    if kinds & {"NotFoundError", "InternalError", "PanicException"}:
+        return BrokenCollectionError(
+            f"{about}: a collection is broken ({said}). It is made anew from the store; until then "
+            f"recall is lexical."
         )
     return RecallError(
         f"{about}: it cannot be used now ({said}). Recall is lexical until it can; messages wait "

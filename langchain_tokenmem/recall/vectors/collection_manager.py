@@ -1,173 +1,231 @@
-"""Keeping a collection that works: opened with care, compared with the store, made anew."""
+"""Collections of a store in Chroma: which one answers, which one is being made, and by what model.
+
+The store keeps their names, so that a process that dies, or several at once, know what is still
+missing. A new collection is filled from the outbox, and takes the place of the old one in one
+write when nothing is missing.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.interfaces import IndexReader, IndexStore
+from langchain_tokenmem.recall.base.interfaces import SearchIndex, SearchIndexReader, VectorsReader
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import (
-    ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.embeddings import (
+    TEXT_VERSION,
+    Fingerprint,
+    ask_model,
+    fingerprint_of,
 )
-from langchain_tokenmem.recall.vectors.collection_versions import Generation, Generations
-from langchain_tokenmem.recall.vectors.embeddings import Fingerprint, fingerprint_of
-from langchain_tokenmem.recall.vectors.filling import asking
 
 logger = logging.getLogger(__name__)
 
 
-class Keeper:
-    """Sees to it that there is a collection for this model, and that it works.
+@dataclass(frozen=True)
+class CollectionVersion:
+    """One collection, from its making to its end.
 
-    Args:
-        store: What the store has.
-        chroma: Where collections are, and the model.
-        rules: Version of the rules that make texts of messages.
+    Attributes:
+        collection: Its name in Chroma.
+        fingerprint: Of the model that makes its vectors.
     """
 
-    def __init__(self, store: IndexStore, chroma: ChromaIndex, rules: str) -> None:
-        self._store = store
-        self._chroma = chroma
-        self._rules = rules
-        self._mine: Fingerprint | None = None
-        self._sound: dict[str, tuple[object, ChromaCollection]] = {}
-        self._broken: dict[str, str] = {}
-        self._verifying = threading.Lock()
-        self.generations = Generations(store, chroma)
+    collection: str
+    fingerprint: Fingerprint
 
     @property
-    def is_known(self) -> bool:
-        """Whether the model has been asked for its fingerprint."""
-        return self._mine is not None
+    def key(self) -> str:
+        """The name under which the store keeps its vectors."""
+        return self.fingerprint.key
 
-    def mine(self) -> Fingerprint:
+
+@dataclass(frozen=True)
+class CollectionVersions:
+    """The collections that a store knows.
+
+    Attributes:
+        active: The one that answers.
+        building: The one that is being made and will take its place.
+    """
+
+    active: CollectionVersion | None = None
+    building: CollectionVersion | None = None
+
+
+class CollectionManager:
+    """Makes, opens and replaces the collections of one store for one model.
+
+    Args:
+        store: Where the names are kept.
+        chroma: Where the collections are, and the model.
+    """
+
+    def __init__(self, store: SearchIndex, chroma: ChromaIndex) -> None:
+        self._store = store
+        self._chroma = chroma
+        self._property = f"collections:{chroma.collection}"
+        self._fingerprint: Fingerprint | None = None
+        self._broken: set[str] = set()
+
+    @property
+    def has_fingerprint(self) -> bool:
+        """Whether the model has been asked for its fingerprint."""
+        return self._fingerprint is not None
+
+    def fingerprint(self) -> Fingerprint:
         """Return the fingerprint of the model that was given; asks it once.
 
         Raises:
             RecallError: When the model fails.
         """
-        if self._mine is None:
-            with asking(self._chroma.embeddings):
-                self._mine = fingerprint_of(
-                    self._chroma.embeddings, self._rules, self._chroma.model
+        if self._fingerprint is None:
+            with ask_model(self._chroma.embeddings):
+                self._fingerprint = fingerprint_of(
+                    self._chroma.embeddings, TEXT_VERSION, self._chroma.model
                 )
-        return self._mine
+        return self._fingerprint
 
-    def comparable(self, reader: IndexReader) -> Generation | None:
-        """Return the generation whose vectors a question may be compared with, if there is one.
+    def versions(self, reader: VectorsReader | None = None) -> CollectionVersions:
+        """Return the collections that the store knows.
+
+        Args:
+            reader: Asked instead of the store; in memory a second connection would wait for it.
+
+        Raises:
+            RecallError: When it cannot be read.
+        """
+        if reader is None:
+            with self._store.reading_vectors() as reader_of_all:
+                return self.versions(reader_of_all)
+        found = reader.get_property(self._property) or {}
+        return CollectionVersions(_version(found.get("active")), _version(found.get("building")))
+
+    def comparable(self, reader: SearchIndexReader) -> CollectionVersion | None:
+        """Return the version whose vectors a question may be compared with, if there is one.
 
         Raises:
             RecallError: When there are only vectors of another model.
         """
-        mine = self.mine()
-        known = self.generations.read(reader)
-        for one in (known.building, known.active):
-            if one is not None and one.fingerprint.is_same_space(mine):
-                return one
+        mine = self.fingerprint()
+        known = self.versions(reader)
+        for version in (known.building, known.active):
+            if version is not None and version.fingerprint.is_same_space(mine):
+                return version
         if known.active is not None:
             raise self._mismatch(known.active.fingerprint, mine)
         return None
 
-    def answering(self, reader: IndexReader) -> ChromaCollection:
-        """Return the collection that answers.
+    def nearest(
+        self, question: Any, reader: SearchIndexReader, limit: int
+    ) -> list[tuple[int, float]]:
+        """Return the answer of the active collection.
 
         Raises:
-            RecallError: When it is still being made, or does not work.
+            BrokenCollectionError: When it does not work; `target` makes it anew.
+            RecallError: When it is still being made, or cannot be reached.
         """
-        active = self.generations.read(reader).active
-        if active is None or not active.fingerprint.is_same_space(self.mine()):
+        active = self.versions(reader).active
+        if (
+            active is None
+            or active.collection in self._broken
+            or not active.fingerprint.is_same_space(self.fingerprint())
+        ):
             raise RecallError(
                 f"The collection in {self._chroma.where} is being made; recall is lexical until it "
                 f"is complete."
             )
-        return self.verified(active.collection)
+        try:
+            return self._chroma.open(active.collection).nearest(question, reader.partitions, limit)
+        except BrokenCollectionError:
+            self._broken.add(active.collection)
+            raise
 
-    def target(self) -> tuple[Generation, ChromaCollection]:
+    def target(self) -> tuple[CollectionVersion, ChromaCollection]:
         """Return the collection that is to be filled, open; make one if there is none that works.
 
         Raises:
             RecallError: When the collection belongs to another model, or Chroma cannot be reached.
         """
-        mine = self.mine()
-        known = self.generations.read()
-        if known.building is not None and not known.building.fingerprint.is_same_space(mine):
-            self.generations.abandon()
-            known = self.generations.read()
-        if known.building is not None:
-            return self._working(self.generations.owe(known.building))
-        if known.active is None:
-            return self._working(self.generations.begin(mine))
-        if not known.active.fingerprint.is_same_space(mine):
-            raise self._mismatch(known.active.fingerprint, mine)
-        return self._working(known.active)
+        mine = self.fingerprint()
+        known = self.versions()
+        target = known.building
+        if target is not None and not target.fingerprint.is_same_space(mine):
+            self._write(replace(known, building=None))
+            self._drop(target)
+            target = None
+        target = target or known.active
+        if target is None:
+            target = self.start(mine)
+        elif not target.fingerprint.is_same_space(mine):
+            raise self._mismatch(target.fingerprint, mine)
+        if target.collection not in self._broken:
+            try:
+                return target, self._chroma.open(target.collection)
+            except BrokenCollectionError as error:
+                logger.warning("%s", error)
+        target = self.start(target.fingerprint)
+        return target, self._chroma.open(target.collection)
 
-    def begin_anew(self) -> None:
-        """Begin a new collection, unless one for this model is being made already."""
-        mine = self.mine()
-        known = self.generations.read()
-        if known.building is not None and known.building.fingerprint.is_same_space(mine):
-            return
-        # Under the name that the stored vectors have, so that none is embedded again.
-        is_same = known.active is not None and known.active.fingerprint.is_same_space(mine)
-        self.generations.begin(known.active.fingerprint if known.active and is_same else mine)
+    def start(self, fingerprint: Fingerprint | None = None) -> CollectionVersion:
+        """Make a new collection and enqueue everything; one that was half made is dropped.
 
-    def _working(self, target: Generation) -> tuple[Generation, ChromaCollection]:
-        try:
-            return target, self.verified(target.collection)
-        except (MissingIndexError, DamagedIndexError) as error:
-            logger.warning("%s", error)
-        target = self.generations.begin(target.fingerprint)
-        return target, self.verified(target.collection)
-
-    def verified(self, name: str) -> ChromaCollection:
-        """Open a collection; for the first time in this process look whether it may be opened.
-
-        Raises:
-            DamagedIndexError: When it must be made anew.
-            MissingIndexError: When there is none of this name.
+        Args:
+            fingerprint: Under which its vectors are kept; default: that of the active collection
+                where it is the same model, so that no text is embedded again.
         """
-        with self._verifying:
-            if name in self._broken:
-                raise DamagedIndexError(self._broken[name])
-            # Asked each time: it notices a fork, and a client that was closed meanwhile.
-            client = self._chroma.connect()
-            known = self._sound.get(name)
-            if known is not None and known[0] is client:
-                return known[1]
-            if known is None:
-                self._chroma.check(name)
-            collection = self._chroma.open(name)
-            collection.count()
-            self._sound[name] = (client, collection)
-            return collection
+        known = self.versions()
+        if fingerprint is None:
+            fingerprint = self.fingerprint()
+            if known.active is not None and known.active.fingerprint.is_same_space(fingerprint):
+                fingerprint = known.active.fingerprint
+        name = f"{self._chroma.collection}-{uuid4().hex[:12]}"
+        # For people who look into Chroma: what is checked stands in the store.
+        self._chroma.make(
+            name, {"fingerprint": str(fingerprint), "dimension": fingerprint.dimension}
+        )
+        new = CollectionVersion(name, fingerprint)
+        self._write(replace(known, building=new), enqueue_vectors=True)
+        if known.building is not None:
+            self._drop(known.building)
+        return new
 
-    def give_up(self, reader: IndexReader, fault: RecallError) -> None:
-        """Note that the collection that answers must be made anew."""
-        active = self.generations.read(reader).active
-        if active is not None:
-            self._broken[active.collection] = str(fault)
+    def finish(self, target: CollectionVersion) -> None:
+        """Let a new collection answer from now on; the old one goes, and vectors of its model."""
+        known = self.versions()
+        if known.building != target:
+            return
+        self._write(CollectionVersions(active=target))
+        if known.active is not None:
+            self._drop(known.active)
+            if known.active.key != target.key:
+                self._store.delete_vectors(known.active.key)
 
-    def is_still(self, target: Generation) -> bool:
+    def is_target(self, target: CollectionVersion) -> bool:
         """Return whether a collection is the one to fill: not when a new one was begun."""
-        known = self.generations.read()
-        current = known.building or known.active
-        return current is not None and current.collection == target.collection
+        known = self.versions()
+        return target == (known.building or known.active)
 
-    def lacks(self, target: Generation, collection: ChromaCollection) -> int:
-        """Return how many stored vectors a collection lacks; delete what does not belong to it."""
-        if collection.count() == self._store.count_vectors(target.key):
-            return 0
-        found, after = set(collection.units()), -1
-        expected: set[int] = set()
-        while page := self._store.vector_units(target.key, after=after):
-            expected.update(page)
-            after = page[-1]
-        collection.remove(sorted(found - expected))
-        return len(expected - found)
+    def _drop(self, version: CollectionVersion) -> None:
+        try:
+            self._chroma.drop(version.collection)
+        except RecallError as error:
+            logger.info("An old collection stays: %s", error)
+
+    def _write(self, versions: CollectionVersions, *, enqueue_vectors: bool = False) -> None:
+        plain = {
+            name: {
+                "collection": version.collection,
+                "fingerprint": version.fingerprint.to_json(),
+            }
+            for name, version in (("active", versions.active), ("building", versions.building))
+            if version is not None
+        }
+        self._store.set_property(self._property, plain, enqueue_vectors=enqueue_vectors)
 
     def _mismatch(self, stored: Fingerprint, given: Fingerprint) -> RecallError:
         return RecallError(
@@ -175,3 +233,13 @@ class Keeper:
             f"is {given}: they cannot be compared. Recall is lexical. Pass the first model again, "
             f"or call recall.rebuild() to embed the transcript with the new one."
         )
+
+
+def _version(plain: Any) -> CollectionVersion | None:
+    if plain is None:
+        return None
+    try:
+        return CollectionVersion(plain["collection"], Fingerprint.from_json(plain["fingerprint"]))
+    except (KeyError, TypeError, ValueError) as error:
+        logger.warning("The name of a collection cannot be read (%r); it is made anew.", error)
+        return None

@@ -1,4 +1,4 @@
-"""The dense side of a search: asked where it can help, and never a reason to fail."""
+"""Dense search: asks a vector index where it can help, and is never a reason to fail."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.interfaces import Change, IndexReader
+from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
 
@@ -17,14 +18,14 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LOOKED_UP = 64
-"""Best units by words that are asked for their vector, where meaning does not know them."""
+"""Best units by words that are asked for their vector, where the dense search did not find them."""
 
 
 class DenseIndex(Protocol):
     """Search by meaning, as `Recall` asks for it: over vectors in the store, and in Chroma."""
 
     def has_any(
-        self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
+        self, reader: SearchIndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
         """Return whether anything might be found by meaning.
 
@@ -40,8 +41,8 @@ class DenseIndex(Protocol):
             RecallError: When the model fails.
         """
 
-    def search(self, question: Any, reader: IndexReader) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning and their cosine, best first, within reach.
+    def search(self, question: Any, reader: SearchIndexReader) -> list[tuple[int, float]]:
+        """Return the units nearest in meaning and their cosine, best first, in scope.
 
         How many does not depend on how many hits are wanted: their spread is what one is worth.
 
@@ -50,15 +51,15 @@ class DenseIndex(Protocol):
         """
         ...
 
-    def lacking(self, units: Sequence[int], reader: IndexReader) -> Collection[int]:
-        """Return the units among some whose vector is still owed."""
+    def lacking(self, units: Sequence[int], reader: SearchIndexReader) -> Collection[int]:
+        """Return the units among some whose vector is still missing."""
         ...
 
     def index(self) -> int:
         """Take in what the outbox holds; return how many units were embedded.
 
         Raises:
-            RecallError: When it cannot; the outbox keeps what is owed.
+            RecallError: When it cannot; the outbox keeps what is missing.
         """
         ...
 
@@ -69,8 +70,8 @@ class DenseIndex(Protocol):
         """Make the index anew from the transcript; return how many units it has."""
         ...
 
-    def forget(self, shelves: Sequence[int]) -> int:
-        """Delete the entries of shelves; return how many there were."""
+    def forget(self, partitions: Sequence[int]) -> int:
+        """Delete the entries of erased partitions; return how many there were."""
         ...
 
     def close(self) -> None:
@@ -78,19 +79,19 @@ class DenseIndex(Protocol):
 
 
 @dataclass(frozen=True)
-class Near:
-    """What meaning has to say.
+class DenseScores:
+    """The answer of a vector index.
 
     Attributes:
         units: Units and their cosine, best first.
-        lacking: Units that match by words and whose vector is still owed.
+        lacking: Units that match by words and whose vector is still missing.
     """
 
     units: Sequence[tuple[int, float]] = ()
     lacking: Collection[int] = field(default_factory=frozenset)
 
 
-class Meaning:
+class DenseSearch:
     """Asks a dense index; when that fails the words alone answer, with one warning.
 
     Args:
@@ -102,7 +103,7 @@ class Meaning:
         self._has_warned = False
 
     def may_help(
-        self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
+        self, reader: SearchIndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
         """Return whether there is a vector of anything that may be found."""
         dense = self._dense
@@ -115,21 +116,21 @@ class Meaning:
         dense = self._dense
         return None if dense is None else self._try(lambda: dense.question(query), otherwise=None)
 
-    def near(self, question: Any, reader: IndexReader, words: Scores) -> Near:
-        """Return what is near to a question, and what cannot be known yet."""
+    def scores(self, question: Any, reader: SearchIndexReader, words: Scores) -> DenseScores:
+        """Return the units near to a question, and those that have no vector yet."""
         dense = self._dense
         if dense is None or question is None:
-            return Near()
+            return DenseScores()
 
-        def found() -> Near:
+        def found() -> DenseScores:
             units = dense.search(question, reader)
             known = {unit for unit, _ in units}
             unknown = [unit for unit in best_units(words, _LOOKED_UP) if unit not in known]
             lacking = dense.lacking(unknown, reader) if units and unknown else frozenset[int]()
             self._has_warned = False
-            return Near(units, lacking)
+            return DenseScores(units, lacking)
 
-        return self._try(found, otherwise=Near())
+        return self._try(found, otherwise=DenseScores())
 
     def _try(self, ask: Callable[[], T], *, otherwise: T) -> T:
         try:

@@ -1,4 +1,4 @@
-"""Embeddings: one that needs no model, and what tells two models apart."""
+"""Embedding models: one that needs no download, fingerprints of models, checked answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
 
 Vectors = npt.NDArray[np.float32]
 """One row a text."""
@@ -24,7 +25,10 @@ PROBE = (
     "The quick brown fox agreed on a price of 42 euros; see src/auth.py, line 7. "
     "¿Dónde está la biblioteca? 明日の会議は何時ですか。"
 )
-"""What a model is asked in order to tell it from another one."""
+"""Text that tells a model from another one by its vector."""
+
+TEXT_VERSION = "1"
+"""Grows with every change of the texts that are embedded (`indexer.texts_to_embed`)."""
 
 _PROBE_NUMBERS = 64
 """Numbers of the probe's vector that are kept."""
@@ -34,7 +38,7 @@ _SAME_PROBE = 0.995
 batch (cosine above 0.999); those of two models point anywhere."""
 
 _NAME_ATTRIBUTES = ("model", "model_name", "model_id", "deployment", "repo_id")
-"""Where the embedding classes of LangChain's partner packages keep the name of their model."""
+"""Attributes of LangChain's embedding classes that hold the name of the model."""
 
 _WORD = re.compile(r"\w+")
 _GRAM = 3
@@ -108,7 +112,7 @@ def _features(text: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What made the vectors of an index.
+    """The model that made the vectors of an index.
 
     Whether two models are the same is decided by what they say to `PROBE`, not by their names: a
     model behind an alias needs no rebuild, another one behind the same name is noticed.
@@ -147,24 +151,19 @@ class Fingerprint:
         """Read what `to_json` wrote.
 
         Raises:
-            RecallError: When it is something else.
+            ValueError: When it is something else.
+            KeyError: The same.
+            TypeError: The same.
         """
-        try:
-            found: dict[str, Any] = json.loads(text)
-            probe = tuple(float(number) for number in found["probe"])
-            return cls(str(found["model"]), int(found["dimension"]), str(found["analyser"]), probe)
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecallError(
-                f"The fingerprint of the recall index cannot be read ({error}). Call "
-                f"recall.rebuild()."
-            ) from error
+        found: dict[str, Any] = json.loads(text)
+        return cls(**{**found, "probe": tuple(found["probe"])})
 
     def __str__(self) -> str:
         return f"{self.model} ({self.dimension} dimensions, texts by rules {self.analyser})"
 
 
 def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = None) -> Fingerprint:
-    """Return what tells the vectors of a model from those of another one; embeds one sentence.
+    """Return the fingerprint of a model; embeds one sentence.
 
     Args:
         embeddings: The model.
@@ -190,6 +189,20 @@ def name_of(embeddings: Embeddings) -> str:
     return type(embeddings).__name__
 
 
+@contextmanager
+def ask_model(embeddings: Embeddings) -> Iterator[None]:
+    """Raise an embedding model's errors in our own words; they may be of any kind."""
+    try:
+        yield
+    except TokenMemoryError:
+        raise
+    except Exception as error:
+        raise RecallError(
+            f"The embedding model {name_of(embeddings)} failed ({type(error).__name__}: {error}). "
+            f"Recall is lexical until it answers; messages wait in the outbox."
+        ) from error
+
+
 def embed_texts(embeddings: Embeddings, texts: Sequence[str], dimension: int) -> Vectors:
     """Return the vectors of texts, each of length 1.
 
@@ -197,7 +210,8 @@ def embed_texts(embeddings: Embeddings, texts: Sequence[str], dimension: int) ->
         RecallError: When the model answers with something else than one vector of the right
             size and of finite numbers for each text.
     """
-    found = np.asarray(embeddings.embed_documents(list(texts)), np.float32)
+    with ask_model(embeddings):
+        found = np.asarray(embeddings.embed_documents(list(texts)), np.float32)
     if found.shape != (len(texts), dimension) or not np.isfinite(found).all():
         raise RecallError(
             f"{name_of(embeddings)} was given {len(texts)} texts and answered with vectors of "

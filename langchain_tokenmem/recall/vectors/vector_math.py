@@ -1,14 +1,13 @@
-"""Vectors of messages: blended with their neighbours', and compared with a question's.
+"""Arithmetic of vectors: a message's blended with its neighbours', and exact nearest search.
 
 A message says little without what stands around it ("Yes, that one."): its vector is mixed with
 those of its neighbours before it is compared. On LoCoMo this took the evidence within 1,024 tokens
-from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index); FACTS.md.
+from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +16,17 @@ from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.recall.vectors.embeddings import Vectors, unit_rows
 
 Numbers = npt.NDArray[np.int64]
-"""Unit numbers (`core.units`), one for each row of vectors."""
+"""Unit numbers (`core.search_units`), one for each row of vectors."""
 
 BLEND = 0.5
 """Share of the neighbours in a message's vector (lambda)."""
 
-REACH = 2
-"""How far neighbours stand at most, in messages of the same shelf."""
+NEIGHBOURS = 2
+"""Distance of neighbours at most, in messages of the same partition."""
 
 
 def blended(
-    units: Numbers, vectors: Vectors, *, share: float = BLEND, reach: int = REACH
+    units: Numbers, vectors: Vectors, *, share: float = BLEND, reach: int = NEIGHBOURS
 ) -> Vectors:
     """Return each unit's vector mixed with those of the messages around it.
 
@@ -85,20 +84,14 @@ def nearest(
     return [(int(units[at]), float(scores[at])) for at in best]
 
 
-def without_names(question: str, names: Iterable[str]) -> str:
-    """Return a question without the names of the speakers, as the dense index should see it.
+def to_bytes(vector: Vectors) -> bytes:
+    """Return a vector as the store keeps it: float32, little-endian."""
+    return vector.astype("<f4").tobytes()
 
-    A name pulls the vector towards every message that mentions it; without it 15 points more of
-    the evidence are found on LoCoMo (FACTS.md). The lexical index keeps it. A question of nothing
-    but names stays whole.
 
-    Example:
-        >>> without_names("When did Anna's brother call Bob?", ["Anna", "Bob"])
-        'When did brother call ?'
-    """
-    known = sorted({name for name in names if name.strip()}, key=len, reverse=True)
-    if not known:
-        return question
-    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?:['\u2019]s)?(?!\w)"
-    rest = " ".join(re.sub(pattern, " ", question, flags=re.IGNORECASE).split())
-    return rest if re.search(r"\w", rest) else question
+def to_matrix(vectors: Mapping[int, bytes]) -> tuple[Numbers, Vectors]:
+    """Return stored vectors as arrays, in the order of their units."""
+    units = sorted(vectors)
+    flat = np.frombuffer(b"".join(vectors[unit] for unit in units), dtype="<f4")
+    matrix = flat.reshape(len(units), -1) if units else flat.reshape(0, 0)
+    return np.array(units, np.int64), matrix.astype(np.float32, copy=False)

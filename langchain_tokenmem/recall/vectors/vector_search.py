@@ -1,4 +1,4 @@
-"""Search by meaning over the vectors of a store: few of them one by one, many in Chroma."""
+"""Vector search: few stored vectors are compared one by one, many are searched in Chroma."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.interfaces import IndexReader
+from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import DamagedIndexError, MissingIndexError
-from langchain_tokenmem.recall.vectors.collection_manager import Keeper
-from langchain_tokenmem.recall.vectors.embeddings import Vectors, unit_rows
-from langchain_tokenmem.recall.vectors.filling import asking, to_matrix
-from langchain_tokenmem.recall.vectors.vector_math import blended, nearest
+from langchain_tokenmem.recall.vectors.collection_manager import CollectionManager
+from langchain_tokenmem.recall.vectors.embeddings import Vectors, ask_model, unit_rows
+from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
 
 EXACT_MOST = 1_000
-"""Vectors in reach up to which the stored ones are compared one by one, without Chroma.
+"""Vectors in scope up to which the stored ones are compared one by one, without Chroma.
 
 A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
 number; Chroma takes 9 to 13 ms among 4,000 vectors, but 59 where one in a hundred of 100,000 is in
-scope (FACTS.md). So short histories are searched exactly and need no Chroma that works, and long
+scope. So short histories are searched exactly and need no Chroma that works, and long
 ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
 """
 
@@ -36,32 +34,28 @@ class VectorSearch:
 
     Args:
         chroma: Where the vectors are searched, and the model that makes them.
-        keeper: Of the collections.
-        share: Weight of the neighbours in a message's vector.
-        reach: How far neighbours stand at most, in messages.
-        exact_most: Vectors in reach up to which the stored ones are compared one by one.
+        collections: Of the store, for this model.
+        exact_most: Vectors in scope up to which the stored ones are compared one by one.
     """
 
     def __init__(
-        self, chroma: ChromaIndex, keeper: Keeper, *, share: float, reach: int, exact_most: int
+        self, chroma: ChromaIndex, collections: CollectionManager, *, exact_most: int
     ) -> None:
         self._chroma = chroma
-        self._keeper = keeper
-        self._share = share
-        self._reach = reach
+        self._collections = collections
         self._exact_most = exact_most
 
     def has_any(
-        self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
+        self, reader: SearchIndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
         """Return whether anything might be found by meaning, so that it is worth to ask the model.
 
         Raises:
             RecallError: When there are only vectors of another model.
         """
-        if self._keeper.is_known:
-            self._keeper.comparable(reader)
-        known = self._keeper.generations.read(reader)
+        if self._collections.has_fingerprint:
+            self._collections.comparable(reader)
+        known = self._collections.versions(reader)
         keys = {one.key for one in (known.building, known.active) if one is not None}
         return any(_is_any_left(reader, key, among, exclude) for key in sorted(keys))
 
@@ -69,13 +63,13 @@ class VectorSearch:
         """Ask the model for the vector of a question; never while a transaction is open.
 
         Args:
-            query: What to look for, without names of speakers (`dense.without_names`).
+            query: What to look for, without names of speakers.
 
         Raises:
             RecallError: When the model fails.
         """
-        mine = self._keeper.mine()
-        with asking(self._chroma.embeddings):
+        mine = self._collections.fingerprint()
+        with ask_model(self._chroma.embeddings):
             found = np.asarray(self._chroma.embeddings.embed_query(query), np.float32)
         if found.shape != (mine.dimension,) or not np.isfinite(found).all():
             raise RecallError(
@@ -86,12 +80,12 @@ class VectorSearch:
         return question
 
     def search(
-        self, question: Vectors, reader: IndexReader, k: int | None = None
+        self, question: Vectors, reader: SearchIndexReader, k: int | None = None
     ) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning and their cosine, best first, within reach.
+        """Return the units nearest in meaning and their cosine, best first, in scope.
 
         Few vectors are compared one by one as they stand in the store, exactly; for more Chroma is
-        asked. What is found is a proposal: `Recall` looks at the transcript for what it may show.
+        asked. The answer is a proposal: `Recall` looks at the transcript for what it may show.
 
         Args:
             question: What `question` gave.
@@ -101,44 +95,30 @@ class VectorSearch:
         Raises:
             RecallError: When the vectors are of another model, or Chroma fails.
         """
-        generation = self._keeper.comparable(reader)
-        if generation is None or (k is not None and k < 1):
+        version = self._collections.comparable(reader)
+        if version is None or (k is not None and k < 1):
             return []
-        count = reader.count_vectors(generation.key, self._exact_most + 1)
-        if not count:
-            return []
+        count = reader.count_vectors(version.key, self._exact_most + 1)
         if count > self._exact_most:
-            return self._ask(question, reader, k or DEPTH)
-        units, vectors = to_matrix(reader.vectors(generation.key))
+            return self._collections.nearest(question, reader, k or DEPTH)
+        units, vectors = to_matrix(reader.vectors(version.key))
         if not len(units):
             return []
-        mixed = blended(units, vectors, share=self._share, reach=self._reach)
-        return nearest(units, mixed, question, k or len(units))
+        return nearest(units, blended(units, vectors), question, k or len(units))
 
-    def lacking(self, units: Sequence[int], reader: IndexReader) -> set[int]:
-        """Return the units among some whose vector is still owed.
+    def lacking(self, units: Sequence[int], reader: SearchIndexReader) -> set[int]:
+        """Return the units among some whose vector is still missing.
 
         Raises:
             RecallError: When the vectors are of another model.
         """
-        generation = self._keeper.comparable(reader)
-        known = set() if generation is None else reader.with_vectors(generation.key, units)
-        return set(units) - known
-
-    def _ask(self, question: Vectors, reader: IndexReader, k: int) -> list[tuple[int, float]]:
-        try:
-            return self._keeper.answering(reader).nearest(question, reader.reach, k)
-        except (MissingIndexError, DamagedIndexError) as error:
-            self._keeper.give_up(reader, error)
-            self._heal()
-            raise
-
-    def _heal(self) -> None:
-        """Have the collection made anew."""
+        version = self._collections.comparable(reader)
+        known = {} if version is None else reader.vectors(version.key, units)
+        return set(units) - set(known)
 
 
 def _is_any_left(
-    reader: IndexReader, key: str, among: Collection[str] | None, exclude: Collection[str]
+    reader: SearchIndexReader, key: str, among: Collection[str] | None, exclude: Collection[str]
 ) -> bool:
     """Return whether a vector's message may be found; the oldest first, for the tail is new."""
     after = -1
@@ -146,7 +126,7 @@ def _is_any_left(
         page = reader.vector_units(key, after=after, limit=_PAGE)
         if not page:
             return False
-        if reader.chosen(page, among, exclude):
+        if reader.filter_units(page, among, exclude):
             return True
         after = page[-1]
     return True

@@ -37,7 +37,7 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     make_thread_session,
     thread_sessions_of,
 )
-from langchain_tokenmem.storage.search_index.erasing import erase_sessions
+from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of, unescaped

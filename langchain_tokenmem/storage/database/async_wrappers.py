@@ -1,4 +1,4 @@
-"""Async twins of sync methods."""
+"""Wraps sync methods as async ones that run in a thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Result = TypeVar("Result")
 def in_thread(
     method: Callable[Concatenate[Owner, Given], Result],
 ) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
-    """Return the async twin of a method: the same work in a thread, off the event loop."""
+    """Return an async method that does the work of a sync one in a thread."""
 
-    async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    async def wrapper(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    twin.__name__ = f"a{method.__name__}"
-    twin.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
-    twin.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
-    return twin
+    wrapper.__name__ = f"a{method.__name__}"
+    wrapper.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
+    wrapper.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
+    return wrapper

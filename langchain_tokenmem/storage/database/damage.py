@@ -1,4 +1,4 @@
-"""What databases say of a damaged file."""
+"""Recognises errors of a database that mean a damaged file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such tab
 def is_damage(error: BaseException) -> bool:
     """Return whether a database says that its file is damaged."""
     code = getattr(error, "sqlite_errorname", "") or ""
-    if any(code.startswith(known) for known in _DAMAGE_CODES):
+    if any(code.startswith(begin) for begin in _DAMAGE_CODES):
         return True
     words = str(error).lower()
     return isinstance(error, UnicodeDecodeError) or any(word in words for word in _DAMAGE_WORDS)

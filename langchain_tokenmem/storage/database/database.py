@@ -1,4 +1,4 @@
-"""The engine: connections, transactions, and errors in our own words."""
+"""Connections and transactions of a SQLite or PostgreSQL database, with errors of our own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
@@ -25,16 +25,10 @@ from langchain_tokenmem.storage.database.schema import Schema, configure_sqlite,
 from langchain_tokenmem.storage.database.urls import parsed
 
 _BUSY_SECONDS = 30
-"""How long a writer waits for another one before it gives up."""
+"""Seconds that a writer waits for another one before it gives up."""
 
 _WRITES = "tokenmem_writes"
-
-
-class _Engines(NamedTuple):
-    """An engine, and the same for transactions that write: made once, that takes its time."""
-
-    engine: Engine
-    writer: Engine
+_WRITER = {_WRITES: True}
 
 
 class Database:
@@ -65,22 +59,22 @@ class Database:
         # A database in memory is its one connection.
         is_memory = self._is_sqlite and not self._is_file
         self._pool_size = 1 if is_memory else pool_size + self._is_file
-        self._engines: _Engines | None = None
-        self._kept: Connection | None = None
+        self._engine: Engine | None = None
+        self._writer_connection: Connection | None = None
         self._inherited: list[object] = []
         self.closings = 0
-        self._turn = threading.Lock()
+        self._writer_lock = threading.Lock()
+        self._open_lock = threading.Lock()
         self._process = os.getpid()
-        self._opening = threading.Lock()
 
     @contextmanager
     def reading(self, about: str) -> Iterator[Connection]:
         """Give a connection with one consistent picture of the data.
 
         Args:
-            about: What is read, for the words of an error.
+            about: Named in errors, such as "Session 's1'".
         """
-        with self._said(about), self._begun(self._reader()) as connection:
+        with self._translated_errors(about), self._transaction(self._reader()) as connection:
             try:
                 yield connection
             except TokenMemoryError:
@@ -93,10 +87,16 @@ class Database:
 
     @contextmanager
     def writing(self, about: str) -> Iterator[Connection]:
-        """Give a connection whose changes are all made, or none; never one inside of another."""
-        with self._said(about), self._in_turn(about):
+        """Give a connection whose changes are all made, or none.
+
+        A transaction that writes is never begun inside of another one.
+
+        Args:
+            about: Named in errors.
+        """
+        with self._translated_errors(about), self._only_writer(about):
             try:
-                with self._begun(self._writer()) as connection:
+                with self._transaction(self._writer()) as connection:
                     yield connection
             except BaseException:
                 self._drop_writer()  # whatever state it is in
@@ -108,25 +108,25 @@ class Database:
         Raises:
             StoreError: When somebody has been writing for half a minute, and still is.
         """
-        about = "Closing the database"
-        with self._said(about), self._in_turn(about), self._opening:
+        about = "Closeable the database"
+        with self._translated_errors(about), self._only_writer(about), self._open_lock:
             self.closings += 1
             self._drop_writer()
-            if self._engines is not None:
-                self._engines.engine.dispose()
-                self._engines = None
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
 
     def forget_deleted(self) -> None:
         """Make sure that deleted text does not stay readable in SQLite's log."""
         if self._is_file:
-            with self._said("Cleaning the log"), self._opened().connect() as connection:
+            with self._translated_errors("Cleaning the log"), self._open().connect() as connection:
                 # Outside of a transaction, and harmless where a reader is in the way.
                 driver = sqlite_driver(connection)
                 if driver:
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
-    def _begun(self, source: Engine | Connection) -> Iterator[Connection]:
+    def _transaction(self, source: Engine | Connection) -> Iterator[Connection]:
         """Give a connection in a transaction."""
         with source.begin() as begun:
             connection = begun if isinstance(begun, Connection) else begun.connection
@@ -139,22 +139,22 @@ class Database:
                 if self._is_file:
                     # As long as somebody holds the error, it may hold a cursor with rows left, and
                     # the connection would go on with what it saw then, whatever is stored later.
-                    _end(connection)
+                    _discard(connection)
                 raise
 
     @contextmanager
-    def _in_turn(self, about: str) -> Iterator[None]:
+    def _only_writer(self, about: str) -> Iterator[None]:
         """Let the writers of this process queue up; SQLite itself has them ask again and again.
 
         SQLite's own lock still keeps other processes out.
         """
-        with self._opening:
-            self._leave_parent()
-            turn = self._turn
+        with self._open_lock:
+            self._reset_after_fork()
+            lock = self._writer_lock
         if not self._is_sqlite:
             yield
             return
-        if not turn.acquire(timeout=_BUSY_SECONDS):
+        if not lock.acquire(timeout=_BUSY_SECONDS):
             raise StoreError(
                 f"{about}: something in this process has been writing for {_BUSY_SECONDS} s, and "
                 f"nothing was done. Try again; if it was called inside of a transaction, such as "
@@ -163,32 +163,37 @@ class Database:
         try:
             yield
         finally:
-            turn.release()
+            lock.release()
+
+    def _open(self) -> Engine:
+        with self._open_lock:
+            self._reset_after_fork()
+            if self._engine is None:
+                engine = self._create_engine()
+                try:
+                    with self._transaction(engine.execution_options(**_WRITER)) as connection:
+                        self._set_up(connection)
+                except BaseException:
+                    engine.dispose()
+                    raise
+                self._engine = engine
+            return self._engine
+
+    def _set_up(self, connection: Connection) -> None:
+        version = set_up(connection, self._schema, self._url.database or "")
+        if version < self._schema.version:
+            # Alembic takes longer to import than the database to open.
+            from langchain_tokenmem.storage.database.upgrade import upgrade  # noqa: PLC0415
+
+            upgrade(connection, self._schema, version)
 
     def _reader(self) -> Engine:
-        engine = self._opened()
+        engine = self._open()
         if self._is_sqlite:
             return engine
         # By default each statement would see what others committed meanwhile: a session's row
         # and its messages would not belong together.
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-
-    def _opened(self) -> Engine:
-        return self._open().engine
-
-    def _open(self) -> _Engines:
-        with self._opening:
-            self._leave_parent()
-            if self._engines is None:
-                engine = self._made()
-                try:
-                    self._set_up(engine)
-                except BaseException:
-                    engine.dispose()
-                    raise
-                writer = engine.execution_options(**{_WRITES: True})
-                self._engines = _Engines(engine, writer)
-            return self._engines
 
     def _writer(self) -> Engine | Connection:
         """Return where a transaction that writes begins.
@@ -196,33 +201,33 @@ class Database:
         For a SQLite file that is a connection that is kept: in a transaction of a few statements,
         to take one from the pool and put it back would be a good part of the work.
         """
-        writer = self._open().writer
+        engine = self._open()
         if not self._is_file:
-            return writer
-        if self._kept is None:
-            self._kept = writer.connect()
-        return self._kept
+            return engine.execution_options(**_WRITER)
+        if self._writer_connection is None:
+            self._writer_connection = engine.connect().execution_options(**_WRITER)
+        return self._writer_connection
 
     def _drop_writer(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            _end(kept)
+        connection, self._writer_connection = self._writer_connection, None
+        if connection is not None:
+            _discard(connection)
             with suppress(SQLAlchemyError):
-                kept.close()
+                connection.close()
 
-    def _leave_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child, open everything anew.
 
         It must not use its parent's connections, nor close them, not even by forgetting them.
         """
         if self._process != os.getpid():
-            if self._engines is not None:
-                self._inherited += [self._engines.engine.pool, self._kept]
-                self._engines.engine.dispose(close=False)
-            self._engines, self._kept, self._turn = None, None, threading.Lock()
-            self._process = os.getpid()
+            if self._engine is not None:
+                self._inherited += [self._engine.pool, self._writer_connection]
+                self._engine.dispose(close=False)
+            self._engine, self._writer_connection = None, None
+            self._writer_lock, self._process = threading.Lock(), os.getpid()
 
-    def _made(self) -> Engine:
+    def _create_engine(self) -> Engine:
         options: dict[str, Any] = {
             "poolclass": QueuePool,
             "pool_size": self._pool_size,
@@ -236,13 +241,9 @@ class Database:
         event.listen(engine, "connect", configure_sqlite)
         return engine
 
-    def _set_up(self, engine: Engine) -> None:
-        with self._begun(engine.execution_options(**{_WRITES: True})) as connection:
-            set_up(connection, self._schema, self._url.database or "")
-
     @contextmanager
-    def _said(self, about: str) -> Iterator[None]:
-        """Raise what a database says in our own words."""
+    def _translated_errors(self, about: str) -> Iterator[None]:
+        """Raise errors of the database as those of this package."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
@@ -255,7 +256,7 @@ class Database:
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
 
 
-def _end(connection: Connection) -> None:
+def _discard(connection: Connection) -> None:
     """Give up a transaction of SQLite, and the driver's connection with it."""
     with suppress(sqlite3.Error, SQLAlchemyError):
         if not (connection.closed or connection.invalidated):

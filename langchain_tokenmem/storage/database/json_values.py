@@ -1,4 +1,4 @@
-"""Any value as plain JSON text: what has no JSON form is kept as text, never refused."""
+"""Encodes any value as plain JSON; what has no JSON form is kept as text, never refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEEPEST = 100
 _LONGEST_INTEGER = 10_000
 """Bits; Python refuses to write integers of more than 4,300 digits."""
 
-# orjson would write these in its own way, and the words of a warning would be lost.
+# orjson would write these in its own way, and no warning could name their types.
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
@@ -86,7 +86,7 @@ def _leaf(value: Any, described: set[str]) -> Any:
     if isinstance(value, (datetime, date, time, UUID)):
         return str(value) if isinstance(value, UUID) else value.isoformat()
     described.add(type(value).__name__)
-    return hex(value) if isinstance(value, int) else _words(value)
+    return hex(value) if isinstance(value, int) else _repr(value)
 
 
 def _key(key: Any, described: set[str]) -> str:
@@ -94,7 +94,7 @@ def _key(key: Any, described: set[str]) -> str:
     return plain if isinstance(plain, str) else json.dumps(plain)
 
 
-def _words(value: Any) -> str:
+def _repr(value: Any) -> str:
     try:
         return repr(value)
     except (ValueError, TypeError, AttributeError, RecursionError):

@@ -1,17 +1,13 @@
-"""Creates the tables of a new database, checks those of an old one, and upgrades older schemas."""
+"""Creates the tables of a new database, and checks those and the version of an old one."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, MetaData, insert, inspect, select, text, update
+from sqlalchemy import Connection, MetaData, delete, insert, inspect, select, text
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.tables import facts
@@ -19,12 +15,10 @@ from langchain_tokenmem.storage.database.tables import facts
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-logger = logging.getLogger(__name__)
-
 APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours in its header (the letters `tokm`)."""
 
-_PREFIX = "tokenmem_"
+PREFIX = "tokenmem_"
 """Begins the names of all our tables, in every version of the schema."""
 
 _SETUP_LOCK = 0x746F6B6D
@@ -48,13 +42,16 @@ class Schema(NamedTuple):
     oldest: int = 1
 
 
-def set_up(connection: Connection, schema: Schema, path: str) -> None:
-    """Create the tables in a new database, or check and if need be upgrade those that are there.
+def set_up(connection: Connection, schema: Schema, path: str) -> int:
+    """Create the tables in a new database, or check those that are there.
 
     Args:
         connection: In a transaction that writes.
         schema: The tables that the database should have.
         path: The SQLite file; empty where there is none.
+
+    Returns:
+        The version of the database's schema; an older one than `schema` is to be upgraded.
 
     Raises:
         CorruptStoreError: When the database is another program's, damaged, or of a version that
@@ -69,23 +66,23 @@ def set_up(connection: Connection, schema: Schema, path: str) -> None:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         schema.metadata.create_all(connection, checkfirst=False)
         connection.execute(insert(facts), {"name": "schema_version", "number": schema.version})
-        _save_shape(connection)
-        return
+        save_shape(connection)
+        return schema.version
     if is_sqlite:
         _check_file(connection, names, path)
     found = _fact(connection, "schema_version")
-    if isinstance(found, int) and schema.oldest <= found < schema.version:
-        _upgrade(connection, schema, found)
-    elif found != schema.version:
+    if not (isinstance(found, int) and schema.oldest <= found <= schema.version):
         is_newer = isinstance(found, int) and found > schema.version
         remedy = "Upgrade" if is_newer else "It needs the version that wrote it: downgrade"
         raise CorruptStoreError(
             f"The database has schema version {found!r}, this package reads {schema.version}. "
             f"{remedy} langchain-tokenmem, or restore a backup."
         )
-    elif missing := ", ".join(sorted(set(schema.metadata.tables) - names)):
+    missing = ", ".join(sorted(set(schema.metadata.tables) - names))
+    if missing and found == schema.version:
         # Made anew, they would turn damage into silently empty histories.
         raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
+    return found
 
 
 def _is_new(connection: Connection, names: set[str]) -> bool:
@@ -117,7 +114,7 @@ def _shape(connection: Connection) -> int:
     rows = connection.exec_driver_sql(
         "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
     ).all()
-    ours = [tuple(row) for row in rows if str(row.tbl_name).startswith(_PREFIX)]
+    ours = [tuple(row) for row in rows if str(row.tbl_name).startswith(PREFIX)]
     definitions = repr((encoding, ours)).encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.blake2b(definitions, digest_size=7).digest(), "big")
 
@@ -126,67 +123,11 @@ def _fact(connection: Connection, name: str) -> Any:
     return connection.execute(select(facts.c.number).where(facts.c.name == name)).scalar()
 
 
-def _save_shape(connection: Connection) -> None:
+def save_shape(connection: Connection) -> None:
+    """Store the digest of the table definitions of a SQLite file."""
     if connection.dialect.name == "sqlite":
-        connection.execute(facts.delete().where(facts.c.name == "shape"))
+        connection.execute(delete(facts).where(facts.c.name == "shape"))
         connection.execute(insert(facts), {"name": "shape", "number": _shape(connection)})
-
-
-def _upgrade(connection: Connection, schema: Schema, version: int) -> None:
-    """Bring an older version's tables to this one, in the transaction of the connection.
-
-    Alembic is imported here only: it takes longer than to open a database.
-    """
-    from alembic.autogenerate import compare_metadata  # noqa: PLC0415
-    from alembic.migration import MigrationContext  # noqa: PLC0415
-    from alembic.operations import Operations  # noqa: PLC0415
-
-    copy = _copy_beside(connection, version)
-    context = MigrationContext.configure(connection, opts={"include_name": _is_ours})
-    schema.upgrade(Operations(context), version)
-    schema.metadata.create_all(connection)
-    for table in schema.metadata.tables.values():
-        for index in table.indexes:
-            index.create(connection, checkfirst=True)
-    if left := compare_metadata(context, schema.metadata):
-        raise CorruptStoreError(
-            f"The tables of schema version {version} are not as that version made them "
-            f"({left[0]!r:.200}). Nothing was changed; restore a backup."
-        )
-    version_row = update(facts).where(facts.c.name == "schema_version")
-    connection.execute(version_row.values(number=schema.version))
-    _save_shape(connection)
-    logger.warning(
-        "The database was upgraded from schema version %d to %d.%s",
-        version,
-        schema.version,
-        f" {copy} keeps it as it was, with everything that is erased later: delete it when you "
-        f"need it no longer."
-        if copy
-        else "",
-    )
-
-
-def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
-    return kind != "table" or (name or "").startswith(_PREFIX)
-
-
-def _copy_beside(connection: Connection, version: int) -> Path | None:
-    """Copy a SQLite file by SQLite's own backup, and return the path of the copy.
-
-    Nobody else can write meanwhile: the caller's transaction holds the lock.
-    """
-    if connection.dialect.name != "sqlite":
-        return None
-    path = connection.exec_driver_sql("PRAGMA database_list").all()[0].file
-    moment = datetime.now(UTC)
-    copy = Path(f"{path}.v{version}-{moment:%Y%m%dT%H%M%S.%f}Z.bak")
-    unfinished = copy.with_suffix(".part")
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
-        source.backup(target)
-    unfinished.chmod(Path(path).stat().st_mode)
-    unfinished.replace(copy)
-    return copy
 
 
 def configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

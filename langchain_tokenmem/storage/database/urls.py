@@ -1,4 +1,4 @@
-"""The addresses of databases."""
+"""URLs of databases: parsed, checked, and made from the path of a file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The index of recall, beside the transcripts: postings, vectors, documents, and what is owed."""
+"""Search index: postings, vectors, documents and outbox, beside the transcripts."""

@@ -1,41 +1,40 @@
-"""Adding and deleting documents, with their entries in the index, in one transaction."""
+"""Documents: texts beside the transcript that may be replaced and deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, func, insert, select
 
-from langchain_tokenmem.core.search_units import Entry, Source, unit_number
-from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.storage.search_index.document_rows import (
-    drop_document,
-    find_document,
-    last_document,
-    put_document,
-)
-from langchain_tokenmem.storage.search_index.postings import add_entries, drop_units
-from langchain_tokenmem.storage.search_index.shelves import (
-    SINKS,
-    VECTORS,
-    Shelf,
-    find_or_make_shelf,
-    find_shelf,
-    hand_over,
-    owe,
+from langchain_tokenmem.core.search_units import DOCUMENT_STEP, Entry, IndexSource
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
+from langchain_tokenmem.storage.database.json_values import from_json, to_json
+from langchain_tokenmem.storage.search_index.outbox import INDEXES, VECTORS, enqueue
+from langchain_tokenmem.storage.search_index.partitions import (
+    Partition,
+    find_or_make_partition,
+    find_partition,
     owner_key,
+    partition_of,
     session_documents,
     user_key,
+    with_owner,
 )
-from langchain_tokenmem.storage.search_index.tables import vectors
+from langchain_tokenmem.storage.search_index.postings import add_entries, delete_entries
+from langchain_tokenmem.storage.search_index.tables import documents
+from langchain_tokenmem.storage.search_index.vectors import delete_vectors
+from langchain_tokenmem.storage.transcripts.encoded_message import checksum, key_of
 from langchain_tokenmem.storage.transcripts.sessions import checked_id, find, find_or_make
 
+_COLUMNS = ("partition_key", "seq", "document_key", "created_at", "metadata", "body")
 
-def home_of(
+
+def document_partition(
     connection: Connection, session_id: str | None, user_id: str | None, *, make: bool
-) -> Shelf | None:
-    """Return the shelf of the documents of a session, or of a user where no session is named.
+) -> Partition | None:
+    """Return the partition of a session's documents, or of a user's where no session is named.
 
     Raises:
         ScopeError: When neither is named, or the session belongs to another user.
@@ -47,59 +46,114 @@ def home_of(
             )
         key = user_key(checked_id(user_id, "user_id"))
         if make:
-            find_or_make_shelf(connection, key, key)
-        return find_shelf(connection, key, lock=True)
+            find_or_make_partition(connection, key, key)
+        return find_partition(connection, key, lock=True)
     if not make:
-        session = find(connection, session_id, user_id)
-        if session is None:
-            return None
-        return find_shelf(connection, session_documents(session.key), lock=True)
+        known = find(connection, session_id, user_id)
+        key = "" if known is None else session_documents(known.key)
+        return find_partition(connection, key, lock=True)
     session = find_or_make(connection, session_id, user_id)
-    own = find_shelf(connection, session.key)
-    if own is not None:
-        hand_over(connection, session, own)
+    partition_of(connection, session)  # its owner is that of the messages
     key = session_documents(session.key)
-    return hand_over(connection, session, find_or_make_shelf(connection, key, owner_key(session)))
+    made = find_or_make_partition(connection, key, owner_key(session))
+    return with_owner(connection, session, made)
 
 
-def put(
+def put_document(
     connection: Connection,
-    shelf: Shelf,
-    source: Source,
+    partition: Partition,
+    source: IndexSource,
     entries: Sequence[Entry] | None,
     now: datetime,
-) -> int:
-    """Store a document in the place of one with its id and return its number.
+) -> bool:
+    """Store a document in the place of one with its id; return whether there was none.
 
     Args:
         connection: In a transaction that writes.
-        shelf: Where it stands.
+        partition: Where it belongs.
         source: The document.
-        entries: Of the lexical index; None where nobody could make them: they are owed.
+        entries: Of the lexical index; None where nobody could make them: they are enqueued.
         now: When it was added.
     """
-    remove(connection, shelf, source.source_id)
-    last = max(last_document(connection, shelf.key), shelf.indexed_to)
-    seq = put_document(
-        connection, shelf.key, source.source_id, source.text, source.metadata, now, last
+    was_there = delete_document(connection, partition, source.source_id)
+    seq = max(last_document(connection, partition.key), partition.indexed_to) + DOCUMENT_STEP
+    columns = {
+        "partition_key": partition.key,
+        "seq": seq,
+        "document_key": key_of(source.source_id),
+        "created_at": now.isoformat(),
+        "metadata": to_json(dict(source.metadata))[0],
+        "body": to_json([source.source_id, source.text])[0],
+    }
+    connection.execute(
+        insert(documents).values({**columns, "checksum": checksum(columns.values())})
     )
-    owe(connection, [VECTORS] if entries is not None else SINKS, shelf.key, seq)
+    enqueue(connection, [VECTORS] if entries is not None else INDEXES, partition.key, seq)
     if entries is not None:
-        add_entries(connection, shelf, {seq: entries}, seq)
-    return seq
+        add_entries(connection, partition, {seq: entries}, seq)
+    return not was_there
 
 
-def remove(connection: Connection, shelf: Shelf, document_id: str) -> bool:
-    """Delete a document and its entries; return whether there was one."""
-    seq = find_document(connection, shelf.key, document_id)
+def delete_document(connection: Connection, partition: Partition, document_id: str) -> bool:
+    """Delete a document with its entries and vectors; return whether there was one."""
+    own = (documents.c.partition_key == partition.key) & (
+        documents.c.document_key == key_of(document_id)
+    )
+    seq = connection.execute(select(documents.c.seq).where(own)).scalar()
     if seq is None:
         return False
-    drop_document(connection, shelf.key, seq)
-    drop_units(connection, shelf, [seq])
-    first, last = unit_number(shelf.number, seq), unit_number(shelf.number, seq + 1)
-    connection.execute(
-        delete(vectors).where(
-            vectors.c.shelf == shelf.number, vectors.c.unit >= first, vectors.c.unit < last
-        )
-    )
+    connection.execute(delete(documents).where(own))
+    delete_entries(connection, partition, seq)
+    delete_vectors(connection, partition.number, seq)
     return True
+
+
+def last_document(connection: Connection, partition_key: str) -> int:
+    """Return the highest number in a partition of documents, 0 when it is empty."""
+    query = select(func.max(documents.c.seq)).where(documents.c.partition_key == partition_key)
+    return connection.execute(query).scalar() or 0
+
+
+def read_documents(
+    connection: Connection,
+    partition_key: str,
+    *,
+    from_seq: int = 0,
+    limit: int | None = None,
+    seqs: Sequence[int] | None = None,
+    session_id: str | None = None,
+    user_id: str | None = None,
+) -> list[IndexSource]:
+    """Return documents of a partition in order: from a number on, or those with some numbers.
+
+    Raises:
+        CorruptStoreError: When one is damaged.
+    """
+    query = (
+        select(documents)
+        .where(documents.c.partition_key == partition_key, documents.c.seq >= from_seq)
+        .order_by(documents.c.seq)
+        .limit(limit)
+    )
+    if seqs is not None:
+        query = query.where(documents.c.seq.in_(seqs))
+    return [_source(row, session_id, user_id) for row in connection.execute(query).mappings()]
+
+
+def _source(row: Mapping[Any, Any], session_id: str | None, user_id: str | None) -> IndexSource:
+    if checksum(row[name] for name in _COLUMNS) != row["checksum"]:
+        raise CorruptStoreError(
+            f"Document {row['seq']} of {row['partition_key']!r} is damaged. Nothing was "
+            f"returned; add it again."
+        )
+    source_id, text = from_json(row["body"])
+    return IndexSource(
+        seq=row["seq"],
+        text=text,
+        role="document",
+        created_at=datetime.fromisoformat(row["created_at"]),
+        source_id=source_id,
+        session_id=session_id,
+        user_id=user_id,
+        metadata=from_json(row["metadata"]),
+    )

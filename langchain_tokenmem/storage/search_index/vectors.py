@@ -1,101 +1,127 @@
-"""The side of the vectors of a store's index, and its facts."""
+"""Vectors of texts as rows, so that no text is ever embedded twice by one model."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import vector_rows
-from langchain_tokenmem.storage.search_index.facts import fact, owe_everything, set_fact
-from langchain_tokenmem.storage.search_index.shelves import VECTORS, find_owner, settle
-from langchain_tokenmem.storage.search_index.sources import (
-    present_units,
-    shelf_to_write,
-    sources_from,
-)
+from sqlalchemy import Connection, delete, func, insert, select
+
+from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
+from langchain_tokenmem.storage.search_index.outbox import get_property
+from langchain_tokenmem.storage.search_index.tables import partitions, vectors
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 
-class IndexVectors:
-    """Vectors and facts of an index; the part of `IndexStore` that knows nothing of words.
+def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, bytes]) -> None:
+    """Store the vectors of some units, in the place of earlier ones."""
+    for units in chunks(list(given)):
+        connection.execute(delete(vectors).where(*_at(fingerprint, units)))
+        rows = [
+            {
+                "partition_id": unpack_unit(unit)[0],
+                "fingerprint": fingerprint,
+                "unit": unit,
+                "checksum": _digest(unit, given[unit]),
+                "vector": given[unit],
+            }
+            for unit in units
+        ]
+        connection.execute(insert(vectors), rows)
+
+
+def delete_vectors(connection: Connection, partition: int, seq: int | None = None) -> int:
+    """Delete the vectors of a partition, or of one number in it; return how many."""
+    query = delete(vectors).where(vectors.c.partition_id == partition)
+    if seq is not None:
+        first, last = pack_unit(partition, seq), pack_unit(partition, seq + 1)
+        query = query.where(vectors.c.unit >= first, vectors.c.unit < last)
+    return connection.execute(query).rowcount
+
+
+def delete_vectors_of_model(connection: Connection, fingerprint: str) -> None:
+    """Delete all vectors of a model."""
+    connection.execute(delete(vectors).where(vectors.c.fingerprint == fingerprint))
+
+
+def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
+    return [
+        vectors.c.fingerprint == fingerprint,
+        vectors.c.partition_id.in_(sorted({unpack_unit(unit)[0] for unit in units})),
+        vectors.c.unit.in_(units),
+    ]
+
+
+def _digest(unit: int, vector: bytes) -> str:
+    return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
+
+
+class VectorsReader:
+    """The vectors of a scope, or of the whole store.
 
     Args:
-        database: The database of the transcripts.
+        connection: In a transaction.
+        partitions: The partitions that the scope covers; None for all.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, connection: Connection, partitions: ScopePartitions | None = None) -> None:
+        self._connection = connection
+        self._within = partitions
 
-    def shelf_number(self, shelf_key: str) -> int | None:
-        """Return the number of a shelf; make it for a session that has none."""
-        with self._database.writing("The index of recall") as connection:
-            shelf = shelf_to_write(connection, shelf_key)
-            return None if shelf is None else shelf.number
+    def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
+        """Return vectors by unit, all or those of some units; a damaged row is as good as none."""
+        conditions = (
+            [self._of_model(fingerprint)]
+            if units is None
+            else [_at(fingerprint, some) for some in chunks(units)]
+        )
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        return {
+            unit: bytes(vector)
+            for condition in conditions
+            for unit, checksum, vector in self._connection.execute(
+                query.where(*condition).order_by(vectors.c.unit)
+            )
+            if checksum == _digest(unit, bytes(vector))
+        }
 
-    def owner_of(self, shelf: int) -> int | None:
-        """Return the number of the owner of a shelf."""
-        with self._database.reading("The index of recall") as connection:
-            return find_owner(connection, shelf)
+    def vector_units(
+        self, fingerprint: str, *, after: int = -1, limit: int | None = None
+    ) -> list[int]:
+        """Return the units that have a vector, in order, those after one of them."""
+        query = (
+            select(vectors.c.unit)
+            .where(
+                *self._of_model(fingerprint),
+                vectors.c.partition_id >= max(0, unpack_unit(after)[0]),
+                vectors.c.unit > after,
+            )
+            .order_by(vectors.c.partition_id, vectors.c.unit)
+            .limit(limit)
+        )
+        return list(self._connection.execute(query).scalars())
 
-    def put_vectors(
-        self,
-        fingerprint: str,
-        vectors: Mapping[int, bytes],
-        *,
-        done: tuple[str, int] | None = None,
-    ) -> None:
-        """Store vectors by unit; with `done`, also that its shelf is taken in up to a number.
+    def count_vectors(self, fingerprint: str, most: int | None = None) -> int:
+        """Return how many vectors there are; counts no further than `most`.
 
-        Vectors of what is no longer there are left out.
-
-        Args:
-            fingerprint: Of the model.
-            vectors: float32, little-endian, by unit.
-            done: Key of the shelf, and the last of its numbers that is taken in; the outbox row
-                goes when no later one is there.
+        Rows are large, and to count all of them all would be read.
         """
-        with self._database.writing("The vectors of recall") as connection:
-            # What was erased while its text was being embedded must not come back.
-            there = present_units(connection, vectors) if vectors else ()
-            kept = {unit: vectors[unit] for unit in vectors if unit in there}
-            vector_rows.put_vectors(connection, fingerprint, kept)
-            if done is not None:
-                _, last = sources_from(connection, done[0], done[1] + 1, 1)
-                settle(connection, VECTORS, done[0], done[1], last)
+        some = select(vectors.c.unit).where(*self._of_model(fingerprint)).limit(most).subquery()
+        query = select(func.count()).select_from(some)
+        return self._connection.execute(query).scalar_one()
 
-    def vectors_of(self, fingerprint: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, as far as there are any."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vectors_of(connection, fingerprint, units)
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        return get_property(self._connection, name)
 
-    def vector_units(self, fingerprint: str, *, after: int = -1, limit: int = 1_000) -> list[int]:
-        """Return the units that have a vector, in order, one page at a time."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.vector_units(connection, fingerprint, after=after, limit=limit)
-
-    def count_vectors(self, fingerprint: str) -> int:
-        """Return how many vectors there are under a fingerprint."""
-        with self._database.reading("The vectors of recall") as connection:
-            return vector_rows.count_vectors(connection, fingerprint)
-
-    def drop_vectors(self, fingerprint: str) -> int:
-        """Delete the vectors of a model; return how many there were."""
-        with self._database.writing("The vectors of recall") as connection:
-            return vector_rows.drop_vectors(connection, fingerprint=fingerprint)
-
-    def owe_vectors(self) -> None:
-        """Put every shelf into the outbox of the vectors, from its first number on."""
-        with self._database.writing("The outbox of recall") as connection:
-            owe_everything(connection, VECTORS)
-
-    # --- facts
-
-    def fact(self, name: str) -> Any:
-        """Return a fact about an index (plain JSON); None when it is not known."""
-        with self._database.reading("The facts of recall") as connection:
-            return fact(connection, name)
-
-    def set_fact(self, name: str, value: Any) -> None:
-        """Keep a fact; None forgets it."""
-        with self._database.writing("The facts of recall") as connection:
-            set_fact(connection, name, value)
+    def _of_model(self, fingerprint: str) -> list[Any]:
+        own: list[Any] = [vectors.c.fingerprint == fingerprint]
+        if self._within is not None:
+            numbers: Any = self._within.partitions
+            if self._within.whole:
+                numbers = select(partitions.c.partition_id).where(
+                    partitions.c.owner_id == self._within.owner
+                )
+            own.append(vectors.c.partition_id.in_(numbers))
+        return own

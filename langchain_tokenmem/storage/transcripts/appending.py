@@ -21,7 +21,11 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
     created_at_of,
     key_of,
 )
-from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, chunks, columns_from
+from langchain_tokenmem.storage.transcripts.message_rows import (
+    TranscriptRow,
+    chunks,
+    columns_between,
+)
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, save
 from langchain_tokenmem.storage.transcripts.tables import messages
 
@@ -49,7 +53,7 @@ _COUNTS = Statement(
 )
 
 
-class SearchIndex(Protocol):
+class MessageIndexer(Protocol):
     """Takes the new messages of a session in the transaction that stores them."""
 
     def appended(
@@ -70,14 +74,16 @@ class SearchIndex(Protocol):
 
 def append_indexed(
     connection: Connection,
-    index: SearchIndex,
+    index: MessageIndexer,
     session: SessionRow,
     new: Sequence[EncodedMessage],
     now: datetime,
     *,
     of_thread: bool = False,
 ) -> tuple[list[TranscriptRow], Change]:
-    """Append what is new, and note it for the index.
+    """Append the messages that are new, and index them.
+
+    A message whose id is stored with other content is not stored again, with a warning.
 
     Args:
         connection: In a transaction that writes; `index.make_ready` was called before it.
@@ -85,97 +91,79 @@ def append_indexed(
         session: The session's row as it is stored.
         new: The messages, oldest first.
         now: Time of messages that bring none.
-        of_thread: Whether they come from a checkpointed thread, as for `append`.
+        of_thread: Whether they come from a checkpointed thread: then other content under a
+            stored id is an edit and worth no warning, and messages without an id are new.
 
     Returns:
         The new rows, and what to tell the index's listeners after the commit.
-    """
-    added = append(connection, session, new, now, of_thread=of_thread)
-    if added:
-        save(connection, replace(session, last_seq=session.last_seq + len(added)))
-    return added, index.appended(connection, session, added)
-
-
-def append(
-    connection: Connection,
-    session: SessionRow,
-    new: Sequence[EncodedMessage],
-    now: datetime,
-    *,
-    of_thread: bool = False,
-) -> list[TranscriptRow]:
-    """Insert the messages that are new, and return them with number and time.
-
-    A message whose id is stored with other content is not stored again, with a warning.
-
-    Args:
-        connection: In a transaction that writes.
-        session: The session's row as it is stored.
-        new: The messages, oldest first.
-        now: Time of messages that bring none.
-        of_thread: Whether they come from a checkpointed thread: then other content under a
-            stored id is an edit and worth no warning, and messages without an id are new.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
     """
-    stored = [one.stored for one in new]
-    resent = 0 if of_thread else _resent(connection, session, stored)
-    places = range(resent, len(stored))
-    fresh = _places_of_new(connection, session, places, new, may_differ=of_thread)
-    rows, added = [], []
-    for seq, index in enumerate(fresh, session.last_seq + 1):
-        was_named = bool(new[index].given.id)
-        encoded = new[index] if stored[index].id else EncodedMessage(new[index].given, str(uuid4()))
-        encoding = encoded.encoding
-        if encoding.text_only:
-            logger.warning(
-                "Message %s holds %s, which is no plain data: only its text form is stored.",
-                encoded.stored.id,
-                ", ".join(sorted(encoding.text_only)),
-            )
-        # The mark that gives the time is no part of what is stored: ask the original.
-        moment = created_at_of(encoded.given, now)
-        columns = {
-            "session_key": session.key,
-            "seq": seq,
-            "message_key": key_of(encoded.stored.id or ""),
-            "has_own_id": int(was_named),
-            "content_hash": encoded.digest,
-            "created_at": moment.isoformat(),
-            "message": encoding.json,
-        }
-        rows.append({**columns, "checksum": checksum(columns.values())})
-        added.append(TranscriptRow(seq, encoded.stored, moment, was_named))
-    if rows:
-        _INSERT.run_all(connection, rows)
-    return added
+    resent = 0 if of_thread else _resent(connection, session, [one.stored for one in new])
+    fresh = _new_messages(connection, session, new[resent:], may_differ=of_thread)
+    made = [
+        _made_row(session, seq, message, now)
+        for seq, message in enumerate(fresh, session.last_seq + 1)
+    ]
+    if made:
+        _INSERT.run_all(connection, [columns for columns, _ in made])
+        save(connection, replace(session, last_seq=session.last_seq + len(made)))
+    added = [row for _, row in made]
+    return added, index.appended(connection, session, added)
 
 
-def _places_of_new(
+def _made_row(
+    session: SessionRow, seq: int, message: EncodedMessage, now: datetime
+) -> tuple[dict[str, Any], TranscriptRow]:
+    """Return the columns of a new message, and the row that reading them gives."""
+    has_own_id = bool(message.given.id)
+    if not message.stored.id:
+        message = EncodedMessage(message.given, str(uuid4()))
+    text, _, text_only = message.encoding
+    if text_only:
+        logger.warning(
+            "Message %s holds %s, which is no plain data: only its text form is stored.",
+            message.stored.id,
+            ", ".join(sorted(text_only)),
+        )
+    # The mark that gives the time is no part of what is stored: ask the original.
+    moment = created_at_of(message.given, now)
+    columns = {
+        "session_key": session.key,
+        "seq": seq,
+        "message_key": key_of(message.stored.id or ""),
+        "has_own_id": int(has_own_id),
+        "content_hash": message.digest,
+        "created_at": moment.isoformat(),
+        "message": text,
+    }
+    row = TranscriptRow(seq, message.stored, moment, has_own_id)
+    return {**columns, "checksum": checksum(columns.values())}, row
+
+
+def _new_messages(
     connection: Connection,
     session: SessionRow,
-    places: range,
     new: Sequence[EncodedMessage],
     *,
     may_differ: bool,
-) -> list[int]:
-    """Return the places of the messages whose id is not stored yet, each id once."""
-    keys = {index: key_of(name) for index in places if (name := new[index].stored.id)}
-    known = hashes_by_key(connection, session.key, list(keys.values()))
+) -> list[EncodedMessage]:
+    """Return the messages whose id is not stored yet, each id once."""
+    keys = [key_of(one.stored.id) if one.stored.id else "" for one in new]
+    stored = hashes_by_key(connection, session.key, [*filter(None, keys)])
     fresh = []
-    for index in places:
-        key = keys.get(index, "")
-        if key not in known:
-            fresh.append(index)
-        elif not may_differ and known[key] != new[index].digest:
+    for key, message in zip(keys, new, strict=True):
+        if key not in stored:
+            fresh.append(message)
+        elif not may_differ and stored[key] != message.digest:
             logger.warning(
                 "Session %s: message %s is there with other words; the first ones stay.",
                 session.session_id,
-                new[index].stored.id,
+                message.stored.id,
             )
         if key:
-            known.setdefault(key, new[index].digest)
+            stored.setdefault(key, message.digest)
     return fresh
 
 
@@ -207,7 +195,7 @@ def _resent(connection: Connection, session: SessionRow, new: Sequence[BaseMessa
     if session.count == 0 or all(message.id for message in new):
         return 0
     most = min(len(new), session.count)
-    stored = columns_from(connection, session, session.last_seq - most + 1)
+    stored = columns_between(connection, session, session.last_seq - most + 1, session.last_seq)
     # A turn of two messages may come twice with the same content; a list that goes on, or a
     # longer one, is the transcript sent again.
     repeats = session.count > _LONGEST_TURN or len(new) > session.count > 1

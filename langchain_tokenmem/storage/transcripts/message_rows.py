@@ -29,6 +29,10 @@ _AT_ONCE = 500
 _LOOK_BACK = 16
 """Rows read in front of the last ones, for the call of a result."""
 
+# Made once: a search over many sessions asks for rows of each.
+_OWN = select(messages).where(messages.c.session_key == bindparam("key"))
+_AT = _OWN.where(messages.c.seq.in_(bindparam("seqs", expanding=True))).order_by(messages.c.seq)
+
 _COLUMNS = tuple(column.name for column in messages.c if column.name != "checksum")
 
 
@@ -38,8 +42,8 @@ class TranscriptRow:
 
     Attributes:
         seq: Its number in the session; grows by one, is never used again.
-        message: The message as the application said it.
-        created_at: When it was said, in UTC.
+        message: The message as the application gave it.
+        created_at: Its time, in UTC.
         was_named: Whether it brought its id.
     """
 
@@ -55,10 +59,7 @@ def read_from(connection: Connection, session: SessionRow, start: int) -> list[T
     Raises:
         CorruptStoreError: When one of them is damaged or missing.
     """
-    found = columns_from(connection, session, start)
-    if len({row["message_key"] for row in found}) != len(found):
-        raise _incomplete(session, "an id is there twice")
-    return [_row(columns) for columns in found]
+    return read_between(connection, session, start, session.last_seq)
 
 
 def read_between(
@@ -69,15 +70,29 @@ def read_between(
     Raises:
         CorruptStoreError: When one of them is damaged or missing.
     """
-    query = (
-        select(messages)
-        .where(messages.c.session_key == session.key, messages.c.seq.between(first, last))
-        .order_by(messages.c.seq)
-    )
-    found = [_checked(row, session) for row in connection.execute(query).mappings()]
+    return [_row(columns) for columns in columns_between(connection, session, first, last)]
+
+
+def columns_between(
+    connection: Connection, session: SessionRow, first: int, last: int
+) -> list[dict[str, Any]]:
+    """Return the checked columns of the messages with the numbers `first` to `last`, in order.
+
+    Raises:
+        CorruptStoreError: When one of them is damaged or missing.
+    """
+    query = _OWN.where(messages.c.seq >= first).order_by(messages.c.seq)
+    if last < session.last_seq:
+        query = query.where(messages.c.seq <= last)
+    rows = connection.execute(query, {"key": session.key}).mappings()
+    found = [_checked(row, session) for row in rows]
     if [row["seq"] for row in found] != list(range(first, last + 1)):
-        raise _incomplete(session, f"messages {first} to {last} are not all there")
-    return [_row(columns) for columns in found]
+        raise _incomplete(
+            session, f"messages {first} to {last} should be there, {len(found)} were found"
+        )
+    if len({row["message_key"] for row in found}) != len(found):
+        raise _incomplete(session, "an id is there twice")
+    return found
 
 
 def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
@@ -120,9 +135,7 @@ def read_named(
         _row(_checked(row, session))
         for chunk in chunks(sorted(keys))
         for row in connection.execute(
-            select(messages).where(
-                messages.c.session_key == session.key, messages.c.message_key.in_(chunk)
-            )
+            _OWN.where(messages.c.message_key.in_(chunk)), {"key": session.key}
         ).mappings()
     ]
     if len(found) < len(keys):
@@ -138,11 +151,7 @@ def read_some(
     Raises:
         CorruptStoreError: When one is damaged or missing.
     """
-    last = min(session.last_seq, start + limit - 1)
-    found = read_at(connection, session, range(start, last + 1))
-    if len(found) < last - start + 1:
-        raise _incomplete(session, f"of messages {start} to {last} {len(found)} were found")
-    return found
+    return read_between(connection, session, start, min(session.last_seq, start + limit - 1))
 
 
 def read_at(
@@ -153,38 +162,22 @@ def read_at(
     Raises:
         CorruptStoreError: When one is damaged.
     """
-    if len(seqs) <= _FEW:
-        asked = [connection.execute(_AT, {"key": session.key, "seq": seq}) for seq in seqs]
-    else:
-        asked = [
-            connection.execute(_AT_SOME, {"key": session.key, "seqs": chunk})
-            for chunk in chunks(seqs)
-        ]
-    return [_row(_checked(row, session)) for each in asked for row in each.mappings()]
-
-
-_FEW = 3
-"""Numbers that are asked for one by one: a list in a query costs as much as two more queries."""
-
-# Made once: a search over many sessions asks them for each session.
-_OWN = select(messages).where(messages.c.session_key == bindparam("key"))
-_AT = _OWN.where(messages.c.seq == bindparam("seq"))
-_AT_SOME = _OWN.where(messages.c.seq.in_(bindparam("seqs", expanding=True))).order_by(
-    messages.c.seq
-)
+    return [
+        _row(_checked(row, session))
+        for chunk in chunks(seqs)
+        for row in connection.execute(_AT, {"key": session.key, "seqs": chunk}).mappings()
+    ]
 
 
 def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> dict[int, str]:
     """Return the keys of the messages with these numbers, by number."""
+    query = select(messages.c.seq, messages.c.message_key).where(
+        messages.c.session_key == session_key
+    )
     return {
         row.seq: row.message_key
-        for start in range(0, len(seqs), _AT_ONCE)
-        for row in connection.execute(
-            select(messages.c.seq, messages.c.message_key).where(
-                messages.c.session_key == session_key,
-                messages.c.seq.in_(seqs[start : start + _AT_ONCE]),
-            )
-        )
+        for chunk in chunks(seqs)
+        for row in connection.execute(query.where(messages.c.seq.in_(chunk)))
     }
 
 
@@ -201,22 +194,6 @@ def _make_sure_of_absence(
         raise _incomplete(session, f"{len(rows)} of {session.count} messages were found")
     if sum(row.message_key in keys for row in rows) != found:
         raise _incomplete(session, "the index of its ids lacks one")
-
-
-def columns_from(connection: Connection, session: SessionRow, start: int) -> list[dict[str, Any]]:
-    """Return the checked columns of every row from number `start` on; none may be missing."""
-    query = (
-        select(messages)
-        .where(messages.c.session_key == session.key, messages.c.seq >= start)
-        .order_by(messages.c.seq)
-    )
-    found = [_checked(row, session) for row in connection.execute(query).mappings()]
-    if [row["seq"] for row in found] != list(range(start, session.last_seq + 1)):
-        raise _incomplete(
-            session,
-            f"messages {start} to {session.last_seq} should be there, {len(found)} were found",
-        )
-    return found
 
 
 def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:

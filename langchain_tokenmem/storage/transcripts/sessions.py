@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
-from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import (
-    ConfigurationError,
     CorruptStoreError,
     ScopeError,
 )
-from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.database.json_values import from_json, to_json
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
@@ -55,7 +50,7 @@ class SessionRow:
 
     @property
     def count(self) -> int:
-        """How many messages the session has."""
+        """Number of messages in the session."""
         return self.last_seq - self.first_seq + 1
 
     def values(self) -> dict[str, Any]:
@@ -72,14 +67,6 @@ class SessionRow:
             "state": self.state,
         }
         return {**columns, "checksum": checksum(columns.values())}
-
-    def memory_state(self) -> MemoryState | None:
-        """Return the stored state."""
-        return None if self.state is None else load_state(from_json(self.state))
-
-    def token_budget(self) -> TokenBudget | None:
-        """Return the stored budget."""
-        return None if self.budget is None else TokenBudget(**from_json(self.budget))
 
 
 def _hash(session_id: str) -> str:
@@ -100,23 +87,11 @@ def checked_id(session_id: Any, what: str = "session_id") -> str:
     return session_id
 
 
-def budget_json(budget: TokenBudget | None) -> str | None:
-    """Return a budget as it is stored.
-
-    Raises:
-        ConfigurationError: When it is no `TokenBudget`.
-    """
-    if budget is None:
-        return None
-    if not isinstance(budget, TokenBudget):
-        raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-    return to_json(dataclasses.asdict(budget))[0]
-
-
 _OWN = select(sessions).where(sessions.c.session_key == bindparam("b_key"))
 _FIND = Statement(_OWN)
 _FIND_LOCKED = Statement(_OWN.with_for_update())
 _SAVE = Statement(update(sessions).where(sessions.c.session_key == bindparam("b_key")))
+_BY_KEYS = select(sessions).where(sessions.c.session_key.in_(bindparam("keys", expanding=True)))
 
 
 def find(connection: Connection, session_id: str, user_id: str | None) -> SessionRow | None:
@@ -129,15 +104,12 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
     key = key_of(checked_id(session_id))
     if user_id is not None:
         checked_id(user_id, "user_id")
-    query = _FIND_LOCKED if is_writer(connection) else _FIND
-    found = query.first(connection, {"b_key": key})
-    if found is None:
+    row = find_by_key(connection, key)
+    if row is None:
         _make_sure_of_absence(connection, key, session_id)
-        return None
-    row = checked_row(found)
-    if row.session_id != session_id:
+    elif row.session_id != session_id:
         raise _damaged(session_id)
-    if user_id is not None and row.user_id not in {None, user_id}:
+    elif user_id is not None and row.user_id not in {None, user_id}:
         raise ScopeError(
             f"Session {session_id!r} belongs to another user than {user_id!r}; use a session id "
             f"of this user's own."
@@ -148,7 +120,7 @@ def find(connection: Connection, session_id: str, user_id: str | None) -> Sessio
 def find_by_key(connection: Connection, key: str) -> SessionRow | None:
     """Return the row of a session by its key in every table, checked; None when there is none.
 
-    A writer holds it from then on, as by `find`.
+    In a transaction that writes nobody else can change it from then on.
 
     Raises:
         CorruptStoreError: When the row is damaged.
@@ -166,9 +138,6 @@ def find_by_keys(connection: Connection, keys: Iterable[str]) -> dict[str, Sessi
     """
     found = connection.execute(_BY_KEYS, {"keys": sorted(keys)}).mappings().all()
     return {row.key: row for row in map(checked_row, found)}
-
-
-_BY_KEYS = select(sessions).where(sessions.c.session_key.in_(bindparam("keys", expanding=True)))
 
 
 def checked_row(found: Mapping[Any, Any]) -> SessionRow:
@@ -261,8 +230,8 @@ def session_keys(connection: Connection, session_id: str | None, user_id: str | 
         ScopeError: When neither id is given, or the session belongs to another user.
     """
     if session_id is not None:
-        session = find(connection, session_id, user_id)
-        return [key_of(session_id)] if session is None else [session.key]
+        find(connection, session_id, user_id)  # raises where it is another user's
+        return [key_of(session_id)]
     if user_id is None:
         raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
     owner = escaped(checked_id(user_id, "user_id"))

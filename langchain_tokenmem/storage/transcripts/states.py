@@ -1,19 +1,20 @@
-"""What a memory keeps of a session beside its messages: state, budget, and who summarizes."""
+"""Memory states, budgets and summary leases of sessions."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass, replace
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.database.json_values import to_json
+from langchain_tokenmem.storage.database.json_values import from_json, to_json
 from langchain_tokenmem.storage.transcripts import leases
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
-    budget_json,
     find,
     find_or_make,
     save,
@@ -60,18 +61,24 @@ class SessionStates:
             Whether it was stored.
         """
         with self._database.writing(f"Session {session_id!r}") as connection:
-            known = find(connection, session_id, None)
-            if (known.version if known else 0) != expected:
+            found = find(connection, session_id, None)
+            if (found.version if found else 0) != expected:
                 return False
-            session = known or find_or_make(connection, session_id, None)
+            session = found or find_or_make(connection, session_id, None)
             save(connection, replace(session, version=expected + 1, state=to_json(state)[0]))
             return True
 
     asave_state = in_thread(save_state)
 
     def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
-        """Give a session a budget of its own; None takes it back."""
-        stored = budget_json(budget)
+        """Give a session a budget of its own; None takes it back.
+
+        Raises:
+            ConfigurationError: When it is no `TokenBudget`.
+        """
+        if not isinstance(budget, TokenBudget | None):
+            raise ConfigurationError(f"{budget!r} is no TokenBudget.")
+        stored = None if budget is None else to_json(dataclasses.asdict(budget))[0]
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find_or_make(connection, session_id, None)
             save(connection, replace(session, budget=stored))
@@ -105,4 +112,11 @@ class SessionStates:
 
 def stored_state(session: SessionRow) -> StoredState:
     """Return the memory of a session from its row."""
-    return StoredState(session.memory_state(), session.version, session.token_budget())
+    state, budget = (
+        None if text is None else from_json(text) for text in (session.state, session.budget)
+    )
+    return StoredState(
+        None if state is None else load_state(state),
+        session.version,
+        None if budget is None else TokenBudget(**budget),
+    )

@@ -32,7 +32,7 @@ sessions = Table(
     Column("state", Text),
     UniqueConstraint("session_id_hash"),
 )
-"""One row a session: its messages are those from `first_seq` to `last_seq`, without a gap."""
+"""One row for each session; it has all messages from number `first_seq` to `last_seq`."""
 
 messages = Table(
     "tokenmem_messages",
@@ -49,7 +49,7 @@ messages = Table(
     PrimaryKeyConstraint("session_key", "seq"),
     UniqueConstraint("session_key", "message_key"),
 )
-"""One row a message; rows are added and, by `clear`, deleted, never changed."""
+"""One row for each message; rows are added and, by `clear`, deleted, never changed."""
 
 _UNNAMED = text("has_own_id = 0")
 
@@ -68,4 +68,4 @@ leases = Table(
     Column("held_by", Text, nullable=False),
     Column("expires_at_ms", BigInteger, nullable=False),
 )
-"""Who summarizes a session, and until when; of no value once it has expired."""
+"""One row for each session that is being summarized; of no value once it has expired."""

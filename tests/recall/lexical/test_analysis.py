@@ -8,17 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.core.search_units import Source
+from langchain_tokenmem.core.search_units import IndexSource
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.chunks import OVERLAP_TOKENS, PART_TOKENS, parts_of, rough_tokens
+from langchain_tokenmem.recall.base.text_parts import (
+    OVERLAP_TOKENS,
+    PART_TOKENS,
+    parts_of,
+    rough_tokens,
+)
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.ranking.dates import NamedDate, dates_in
 
 analyser = TextAnalyser()
 
 
-def source(text: str, **changes) -> Source:
-    return Source(1, text, "human", datetime(2026, 3, 5, tzinfo=UTC), **changes)
+def source(text: str, **changes) -> IndexSource:
+    return IndexSource(1, text, "human", datetime(2026, 3, 5, tzinfo=UTC), **changes)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_date_and_speaker_belong_to_an_entry():
     "unindexed",
     [
         source("", name="Ann"),
-        Source(1, "be nice", "system", datetime(2026, 1, 1, tzinfo=UTC)),
+        IndexSource(1, "be nice", "system", datetime(2026, 1, 1, tzinfo=UTC)),
         source("recalled", is_added=True),
         source("<recalled_messages>\nold words\n</recalled_messages>"),
     ],

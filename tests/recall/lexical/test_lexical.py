@@ -9,10 +9,10 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import LexicalIndex, Recall
-from langchain_tokenmem.core.search_units import Scope, unit_number, unit_place
+from langchain_tokenmem.core.search_units import Scope, pack_unit, unpack_unit
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, TermWeight, idf, score
-from langchain_tokenmem.recall.lexical.index import Effort
+from langchain_tokenmem.recall.lexical.index import ReadLimits
 from tests.recall.talk import FILLER, filled, talk
 
 
@@ -20,11 +20,13 @@ def texts(store, scope, scores):
     with store.index.reading(scope) as reader:
         found = reader.sources([int(unit) for unit in scores.units])
     order = sorted(zip(scores.values.tolist(), scores.units.tolist(), strict=True), reverse=True)
-    return [found[unit_place(unit)[:2]].text for _, unit in order if unit_place(unit)[:2] in found]
+    return [
+        found[unpack_unit(unit)[:2]].text for _, unit in order if unpack_unit(unit)[:2] in found
+    ]
 
 
 def test_the_formula_by_hand():
-    unit = unit_number(1, 10)
+    unit = pack_unit(1, 10)
     scores = score(
         {"a": [(unit, 2, 8)]}, {"a": TermWeight(1.5, 1)}, 8.0, Bm25(k1=1.0, b=0.5, neighbours=0)
     )
@@ -37,16 +39,16 @@ def test_the_formula_by_hand():
 
 def test_a_word_is_lent_to_the_neighbours():
     parameters = Bm25(neighbours=2, neighbour_weight=0.3)
-    scores = score({"a": [(unit_number(1, 10), 1, 5)]}, {"a": TermWeight(1, 1)}, 5.0, parameters)
-    places = [unit_place(unit) for unit in scores.units.tolist()]
+    scores = score({"a": [(pack_unit(1, 10), 1, 5)]}, {"a": TermWeight(1, 1)}, 5.0, parameters)
+    places = [unpack_unit(unit) for unit in scores.units.tolist()]
     assert places == [(1, seq, 0) for seq in (8, 9, 10, 11, 12)]
     assert scores.values.argmax() == 2
     assert scores.shares.tolist() == pytest.approx([0.3, 0.3, 1, 0.3, 0.3])
 
 
 def test_the_first_message_lends_nothing_to_another_shelf():
-    scores = score({"a": [(unit_number(2, 1), 1, 5)]}, {"a": TermWeight(1, 1)}, 5.0, Bm25())
-    assert {unit_place(unit)[0] for unit in scores.units.tolist()} == {2}
+    scores = score({"a": [(pack_unit(2, 1), 1, 5)]}, {"a": TermWeight(1, 1)}, 5.0, Bm25())
+    assert {unpack_unit(unit)[0] for unit in scores.units.tolist()} == {2}
 
 
 def test_words_are_found_as_soon_as_they_are_said(store):
@@ -89,8 +91,8 @@ def test_common_terms_are_looked_up_for_the_best_only(store):
     texts_ = [f"the report of day {number} and of team {number % 7}" for number in range(400)]
     texts_[123] = "the report of the walrus"
     store.add("s", [HumanMessage(text, id=f"m{n}") for n, text in enumerate(texts_)])
-    whole = LexicalIndex(store, effort=Effort(postings=10_000))
-    quick = LexicalIndex(store, effort=Effort(postings=50, candidates=10))
+    whole = LexicalIndex(store, effort=ReadLimits(postings=10_000))
+    quick = LexicalIndex(store, effort=ReadLimits(postings=50, candidates=10))
     for query in ("walrus report", "report of team 3 walrus"):
         one, two = (
             texts(store, Scope("s"), each.search(query, Scope("s"))) for each in (whole, quick)
@@ -100,9 +102,9 @@ def test_common_terms_are_looked_up_for_the_best_only(store):
 
 def test_a_term_that_is_rare_nowhere_brings_the_newest(store):
     store.add("s", [HumanMessage(f"report {number}", id=f"m{number}") for number in range(300)])
-    index = LexicalIndex(store, effort=Effort(postings=20))
+    index = LexicalIndex(store, effort=ReadLimits(postings=20))
     found = index.search("report", Scope("s"))
-    assert {unit_place(unit)[1] for unit in found.units.tolist()} >= set(range(281, 301))
+    assert {unpack_unit(unit)[1] for unit in found.units.tolist()} >= set(range(281, 301))
     assert found.units.size < 30
 
 

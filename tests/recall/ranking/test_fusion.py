@@ -1,4 +1,4 @@
-"""One ranking of two: the floor on raw signals, and messages whose vector is still owed."""
+"""One ranking of two: the floor on raw signals, and messages whose vector is still missing."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, unit_place
+from langchain_tokenmem.core.search_units import Scope, unpack_unit
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
@@ -68,7 +68,7 @@ def seqs(
     question = index.question(query)
     with store.index.reading(scope) as reader:
         found = [] if reader is None else index.search(question, reader, k)
-    return [unit_place(unit)[1] for unit, _ in found]
+    return [unpack_unit(unit)[1] for unit, _ in found]
 
 
 def units_in(chroma: ChromaIndex, name: str) -> Sequence[int]:

@@ -7,21 +7,20 @@ import os
 import socket
 import subprocess
 import sys
-from types import SimpleNamespace
+import time
 
 import chromadb
 import numpy as np
 import pytest
 from pytest_socket import SocketBlockedError
 
-from langchain_tokenmem.core.search_units import Reach, unit_number
+from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import (
+    BrokenCollectionError,
     ChromaCollection,
-    DamagedIndexError,
-    MissingIndexError,
-    told,
+    ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
 
@@ -40,8 +39,8 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
     return unit_rows(random.astype(np.float32))
 
 
-def units(shelf: int, count: int) -> np.ndarray:
-    return np.array([unit_number(shelf, seq) for seq in range(1, count + 1)], np.int64)
+def units(partition: int, count: int) -> np.ndarray:
+    return np.array([pack_unit(partition, seq) for seq in range(1, count + 1)], np.int64)
 
 
 def filled(chroma: ChromaIndex, name: str = "tokenmem-test") -> ChromaCollection:
@@ -56,10 +55,10 @@ def test_R12_works_without_a_socket_and_sends_no_telemetry(chroma):
     with pytest.raises(SocketBlockedError):
         socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     collection = filled(chroma)
-    hits = collection.nearest(rows(20, 1)[4], Reach(1, (1,)), 3)
-    assert hits[0][0] == unit_number(1, 5)
+    hits = collection.nearest(rows(20, 1)[4], ScopePartitions(1, (1,)), 3)
+    assert hits[0][0] == pack_unit(1, 5)
     assert hits[0][1] == pytest.approx(1.0, abs=1e-5)
-    settings = chroma.connect().get_settings()
+    settings = chroma.connect("tokenmem-test").get_settings()
     assert settings.anonymized_telemetry is False
 
 
@@ -72,8 +71,8 @@ def test_R12_the_default_embedding_function_is_never_used(chroma, monkeypatch):
     monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", used)
     filled(chroma)
     again = chroma.open("tokenmem-test")
-    assert again.nearest(rows(1)[0], Reach(1, (1, 2)), 5)
-    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None)
+    assert again.nearest(rows(1)[0], ScopePartitions(1, (1, 2)), 5)
+    stored = chroma.open("tokenmem-test")._collection
     assert stored._embedding_function is None
 
 
@@ -89,29 +88,29 @@ def test_R12_it_is_there_for_who_asks_for_it_by_name(monkeypatch):
 
 def test_only_vectors_and_numbers_reach_chroma(chroma):
     filled(chroma)
-    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None).get()
+    stored = chroma.open("tokenmem-test")._collection.get()
     assert set(stored["documents"]) == {None}
     assert all(name.isdecimal() for name in stored["ids"])
-    assert all(set(one) == {"owner", "shelf"} for one in stored["metadatas"])
+    assert all(set(one) == {"owner", "partition"} for one in stored["metadatas"])
     assert all(value.isdecimal() for one in stored["metadatas"] for value in one.values())
 
 
 @pytest.mark.parametrize(
-    ("reach", "shelves"),
+    ("within", "partitions"),
     [
-        (Reach(1, (1,)), {1}),
-        (Reach(1, (1, 2)), {1, 2}),
-        (Reach(1, (1, 2), whole=True), {1, 2}),
-        (Reach(2, (3,)), {3}),
-        (Reach(2, (1, 3)), {3}),  # the owner is asked, too
-        (Reach(1, (3,)), set()),
-        (Reach(9, (1,), whole=True), set()),
+        (ScopePartitions(1, (1,)), {1}),
+        (ScopePartitions(1, (1, 2)), {1, 2}),
+        (ScopePartitions(1, (1, 2), whole=True), {1, 2}),
+        (ScopePartitions(2, (3,)), {3}),
+        (ScopePartitions(2, (1, 3)), {3}),  # the owner is asked, too
+        (ScopePartitions(1, (3,)), set()),
+        (ScopePartitions(9, (1,), whole=True), set()),
     ],
 )
-def test_nothing_out_of_reach_is_found(chroma, reach, shelves):
-    hits = filled(chroma).nearest(rows(1)[0], reach, 60)
-    assert {unit >> 36 for unit, _ in hits} == shelves
-    assert len(hits) == 20 * len(shelves)
+def test_nothing_out_of_scope_is_found(chroma, within, partitions):
+    hits = filled(chroma).nearest(rows(1)[0], within, 60)
+    assert {unit >> 36 for unit, _ in hits} == partitions
+    assert len(hits) == 20 * len(partitions)
     assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
@@ -119,8 +118,8 @@ def test_a_vector_is_replaced_and_removed(chroma):
     collection = filled(chroma)
     collection.put(units(1, 1), rows(1, 50), owner=1)
     assert collection.count() == 60
-    assert collection.nearest(rows(1, 50)[0], Reach(1, (1,)), 1)[0][0] == unit_number(1, 1)
-    collection.remove([unit_number(1, 1), 12345])
+    assert collection.nearest(rows(1, 50)[0], ScopePartitions(1, (1,)), 1)[0][0] == pack_unit(1, 1)
+    collection.remove([pack_unit(1, 1), 12345])
     assert collection.count() == 59
     assert collection.units(1) == units(1, 20).tolist()[1:]
     assert len(collection.units()) == 59
@@ -128,13 +127,13 @@ def test_a_vector_is_replaced_and_removed(chroma):
 
 def test_what_others_have_put_there_is_not_looked_at(chroma):
     collection = filled(chroma)
-    stored = chroma.connect().get_collection("tokenmem-test", embedding_function=None)
+    stored = chroma.open("tokenmem-test")._collection
     stored.upsert(
         ids=["not-a-number"],
         embeddings=rows(1, 1),
-        metadatas=[{"owner": "1", "shelf": "1"}],
+        metadatas=[{"owner": "1", "partition": "1"}],
     )
-    assert len(collection.nearest(rows(1, 1)[0], Reach(1, (1,)), 21)) == 20
+    assert len(collection.nearest(rows(1, 1)[0], ScopePartitions(1, (1,)), 21)) == 20
     assert len(collection.units()) == 60
 
 
@@ -148,17 +147,17 @@ def test_batches_stay_below_the_bound(chroma):
 
 
 def test_a_missing_collection_is_said_and_dropping_one_is_no_error(chroma):
-    with pytest.raises(MissingIndexError, match="tokenmem-none"):
+    with pytest.raises(BrokenCollectionError, match="tokenmem-none"):
         chroma.open("tokenmem-none")
     chroma.drop("tokenmem-none")
 
 
 def test_a_dropped_collection_leaves_no_files(chroma, tmp_path):
     filled(chroma)
-    folders = [one for one in (tmp_path / "chroma").iterdir() if one.is_dir()]
-    assert folders
+    folder = tmp_path / "chroma" / "tokenmem"
+    assert (folder / "tokenmem-test").is_dir()
     chroma.drop("tokenmem-test")
-    assert [one for one in (tmp_path / "chroma").iterdir() if one.is_dir()] == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -197,7 +196,7 @@ def test_nothing_is_opened_before_it_is_used(tmp_path):
 def test_a_server_that_is_not_there_is_said():
     chroma = ChromaIndex(host="127.0.0.1", port=9, embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"server at 127\.0\.0\.1:9.*cannot be used now"):
-        chroma.connect()
+        chroma.connect("tokenmem-test")
 
 
 def test_a_client_of_the_application_stays_open(tmp_path):
@@ -211,68 +210,68 @@ def test_a_client_of_the_application_stays_open(tmp_path):
     client.close()
 
 
-class Session:
-    timeout = None
+class FakeClient:
     is_closed = False
 
     def close(self):
         self.is_closed = True
 
 
-def fake_client():
-    def one():
-        return SimpleNamespace(_server=SimpleNamespace(_session=Session()), close=lambda: None)
-
-    client = one()
-    client._admin_client = one()
-    return client
-
-
-def test_a_server_gets_a_time_limit_and_its_connections_are_closed(monkeypatch):
-    client, asked = fake_client(), []
+def test_a_server_is_asked_whether_it_is_there_and_its_client_is_closed(monkeypatch):
+    client, asked = FakeClient(), []
     monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: client)
     monkeypatch.setattr("httpx.get", lambda address, **options: asked.append((address, options)))
     chroma = ChromaIndex(
         host="chroma.test", port=1, ssl=True, headers={"x": "y"}, embeddings=EMBEDDINGS, timeout_s=3
     )
-    assert chroma.connect() is client
+    assert chroma.connect("tokenmem-test") is client
     heartbeat = ("https://chroma.test:1/api/v2/heartbeat", {"headers": {"x": "y"}, "timeout": 3})
     assert asked == [heartbeat]
-    sessions = [one._server._session for one in (client, client._admin_client)]
-    assert [session.timeout for session in sessions] == [3, 3]
     chroma.close()
-    assert [session.is_closed for session in sessions] == [True, True]
+    assert client.is_closed
+
+
+def test_a_server_that_was_too_slow_gets_a_new_client(monkeypatch):
+    clients = [FakeClient(), FakeClient()]
+    clients[0].get_collection = lambda *_args, **_options: time.sleep(3)
+    made = iter(clients)
+    monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
+    monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
+    chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS, timeout_s=0.1)
+    with pytest.raises(RecallError, match="Timeout"):
+        chroma.open("tokenmem-test")
+    assert chroma.connect("tokenmem-test") is clients[1]
 
 
 def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
-    clients = [fake_client(), fake_client()]
+    clients = [FakeClient(), FakeClient()]
     made = iter(clients)
     monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
     monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
     chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS)
-    assert chroma.connect() is chroma.connect() is clients[0]
+    assert chroma.connect("tokenmem-test") is chroma.connect("tokenmem-test") is clients[0]
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
-    assert chroma.connect() is clients[1]
-    assert not clients[0]._server._session.is_closed
+    assert chroma.connect("tokenmem-test") is clients[1]
+    assert not clients[0].is_closed
 
 
 def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypatch):
     """Not more than that: Chroma Cloud itself was not there to be tested."""
-    client, given = fake_client(), {}
+    client, given = FakeClient(), {}
     monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
     chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
-    assert chroma.connect() is client
+    assert chroma.connect("tokenmem-test") is client
     assert (given["tenant"], given["api_key"]) == ("t", "k")
     assert given["settings"].anonymized_telemetry is False
 
 
 HOLDER = """
 import sys
-from langchain_tokenmem.recall.vectors.folder import ChromaFolder
+from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
 from pathlib import Path
-folder = ChromaFolder(Path(sys.argv[1]))
-folder.take()
+folder = EmbeddedFolder(Path(sys.argv[1]))
+folder.lock()
 print("taken", flush=True)
 sys.stdin.read()
 """
@@ -290,10 +289,10 @@ def test_R9_a_second_process_on_one_folder_is_refused_with_the_way_out(tmp_path)
         assert other.stdout.readline() == "taken\n"
         index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
         with pytest.raises(RecallError, match=r"Another process.*chroma run --path.*host="):
-            index.connect()
+            index.connect("tokenmem-test")
     finally:
         other.communicate(timeout=20)
-    index.connect()  # it has ended
+    index.connect("tokenmem-test")  # it has ended
     index.close()
 
 
@@ -328,25 +327,40 @@ def test_R11_a_missing_or_broken_chromadb_is_one_clear_error_when_it_is_asked_fo
     monkeypatch.setattr(builtins, "__import__", broken)
     index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"unsupported version of sqlite3.*works without"):
-        index.connect()
+        index.connect("tokenmem-test")
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (chromadb.errors.InternalError("hnsw"), DamagedIndexError, "made anew"),
-        (chromadb.errors.NotFoundError("gone"), MissingIndexError, "not there"),
+        (chromadb.errors.InternalError("hnsw"), BrokenCollectionError, "made anew"),
+        (chromadb.errors.NotFoundError("gone"), BrokenCollectionError, "made anew"),
         (ConnectionError("refused"), RecallError, "cannot be used now"),
-        (type("PanicException", (BaseException,), {})("rust"), DamagedIndexError, "made anew"),
+        (type("PanicException", (BaseException,), {})("rust"), BrokenCollectionError, "made anew"),
         (RecallError("ours"), RecallError, "^ours$"),
     ],
 )
 def test_what_chroma_says_is_said_in_our_words(fault, kind, said):
-    with pytest.raises(kind, match=said), told("Collection x"):
+    def fails():
         raise fault
+
+    with pytest.raises(kind, match=said):
+        ask_chroma("Collection x", fails)
+    with pytest.raises(kind, match=said):
+        ask_chroma("Collection x", fails, timeout_s=5)
 
 
 def test_an_interrupt_is_no_error_of_chroma():
-    with pytest.raises(KeyboardInterrupt), told("Collection x"):
+    def interrupted():
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_chroma("Collection x", interrupted)
+
+
+def test_a_call_that_takes_too_long_is_given_up():
+    begun = time.monotonic()
+    with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
+        ask_chroma("Collection x", lambda: time.sleep(3), timeout_s=0.1)
+    assert time.monotonic() - begun < 2

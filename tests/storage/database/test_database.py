@@ -86,7 +86,7 @@ def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.Monkey
         with store.database.writing("here"):
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
                 threads.submit(store.add, "s", turn(1)).result(10)
-            with pytest.raises(StoreError, match="Closing the database"):
+            with pytest.raises(StoreError, match="Closeable the database"):
                 threads.submit(store.close).result(10)
         store.add("s", turn(1))
         assert len(store.messages("s")) == 2
@@ -117,7 +117,7 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
     url = f"sqlite:///{path}"
     with TranscriptStore(url) as store, TranscriptStore(url) as other:
         store.add("s", turn(1))
-        kept = store.database._kept
+        kept = store.database._writer_connection
         assert kept is not None
         do = getattr(kept.dialect, f"do_{moment}")
 
@@ -161,7 +161,7 @@ def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pyt
         store.add("s", turn(1))
         with store.database.writing("here") as connection:
             connection.execute(delete(messages))
-            with pytest.raises(StoreError, match="Closing the database"):
+            with pytest.raises(StoreError, match="Closeable the database"):
                 store.close()
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
                 store.add("s", turn(2))

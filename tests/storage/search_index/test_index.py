@@ -1,4 +1,4 @@
-"""The index side of a store: outbox, shelves, vectors; derived data that is never the truth."""
+"""The search index of a store: outbox, partitions, vectors; derived, never the truth."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from langchain_tokenmem.core.search_units import (
     Change,
     Entry,
     Scope,
-    unit_number,
-    unit_place,
+    pack_unit,
+    unpack_unit,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -45,9 +45,9 @@ def counted(store, scope, *terms):
 
 def test_units_are_packed_and_unpacked():
     top = (2**27 - 1, 2**24 - 1, MOST_PARTS - 1)
-    assert unit_place(unit_number(*top)) == top
-    assert unit_number(*top) < 2**63
-    assert unit_number(1, 2, 3) < unit_number(1, 3) < unit_number(2, 0)
+    assert unpack_unit(pack_unit(*top)) == top
+    assert pack_unit(*top) < 2**63
+    assert pack_unit(1, 2, 3) < pack_unit(1, 3) < pack_unit(2, 0)
 
 
 def test_a_store_without_recall_writes_notes_only(file_store, path):
@@ -142,7 +142,7 @@ def test_clear_empties_the_index_and_numbers_go_on(store):
     assert counted(store, Scope("s"), "question") == (2, {"question": 1})
     with store.index.reading(Scope("s")) as reader:
         assert {
-            unit_place(unit)[1] for unit, *_ in reader.postings(["question"], 9)["question"]
+            unpack_unit(unit)[1] for unit, *_ in reader.postings(["question"], 9)["question"]
         } == {3}
 
 
@@ -151,7 +151,7 @@ def test_numbers_of_erased_shelves_are_not_used_again(store):
     numbers = set()
     for _ in range(4):
         store.add("s", turn(1))
-        numbers |= set(store.index.shelves_of(session_id="s", user_id=None))
+        numbers.add(store.index.partition("=s").number)
         store.erase(session_id="s")
     assert len(numbers) == 4
 
@@ -182,8 +182,8 @@ def test_what_stands_on_a_shelf_is_told_with_role_and_time(store):
 def test_a_damaged_vector_is_as_good_as_none(file_store, path):
     file_store.index.attach(Words())
     file_store.add("s", turn(1))
-    (shelf,) = file_store.index.shelves_of(session_id="s", user_id=None)
-    one, two = unit_number(shelf, 1), unit_number(shelf, 2)
+    partition = file_store.index.partition("=s").number
+    one, two = pack_unit(partition, 1), pack_unit(partition, 2)
     file_store.index.put_vectors("model", {one: b"12345678", two: b"abcdefgh"})
     file_store.close()
     with sqlite3.connect(path) as connection:
@@ -191,7 +191,8 @@ def test_a_damaged_vector_is_as_good_as_none(file_store, path):
             "UPDATE tokenmem_vectors SET vector = ? WHERE unit = ?", (b"12345679", one)
         )
     connection.close()
-    assert file_store.index.vectors_of("model", [one, two]) == {two: b"abcdefgh"}
+    with file_store.index.reading_vectors() as reader:
+        assert reader.vectors("model", [one, two]) == {two: b"abcdefgh"}
 
 
 def test_a_damaged_index_is_made_anew(file_store, path):
@@ -201,19 +202,20 @@ def test_a_damaged_index_is_made_anew(file_store, path):
     file_store.close()
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM tokenmem_terms WHERE term = 'question'")
-        connection.execute("UPDATE tokenmem_shelves SET units = 0, owner = 77")
+        connection.execute("UPDATE tokenmem_index_partitions SET unit_count = 0, owner_id = 77")
     connection.close()
     assert recall.search("question", session_id="s") == []
     recall.rebuild()
     assert recall.search("question", session_id="s") == before
 
 
-def test_facts_are_kept_and_forgotten(store):
-    assert store.index.fact("x") is None
-    store.index.set_fact("x", {"a": [1, "ü"]})
-    assert store.index.fact("x") == {"a": [1, "ü"]}
-    store.index.set_fact("x", None)
-    assert store.index.fact("x") is None
+def test_properties_are_kept_and_replaced(store):
+    with store.index.reading_vectors() as reader:
+        assert reader.get_property("x") is None
+    store.index.set_property("x", {"a": [1, "ü"]})
+    store.index.set_property("x", {"a": [2, "ü"]})
+    with store.index.reading_vectors() as reader:
+        assert reader.get_property("x") == {"a": [2, "ü"]}
 
 
 def test_the_mark_of_what_the_memory_added_is_kept():

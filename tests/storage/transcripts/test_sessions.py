@@ -176,7 +176,7 @@ def test_a_conversation_reads_kept_pointer_and_tail_only(file_store, monkeypatch
     statements: list[str] = []
     fetched: list[int] = []
 
-    @event.listens_for(file_store._database._opened(), "after_cursor_execute")
+    @event.listens_for(file_store._database._open(), "after_cursor_execute")
     def _ran(connection, cursor, statement, parameters, context, many):
         statements.append(statement)
 

@@ -1,0 +1,1 @@
+"""Shared by lexical search, vector search and ranking: interfaces, text parts, worker."""

@@ -1,0 +1,168 @@
+"""Maintenance of the indexes: documents, backlog, rebuilding, erasing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.documents import Document
+
+from langchain_tokenmem.core.search_units import Change, IndexSource
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.recall.base.interfaces import SearchableStore
+from langchain_tokenmem.recall.lexical.index import LexicalIndex
+from langchain_tokenmem.recall.vectors.dense_search import DenseIndex
+
+
+class IndexMaintenance:
+    """The part of `Recall` that maintains its indexes.
+
+    Args:
+        store: The transcripts.
+        lexical: The index of words.
+        dense: The index of meaning, where there is one.
+    """
+
+    def __init__(
+        self, store: SearchableStore, lexical: LexicalIndex, dense: DenseIndex | None
+    ) -> None:
+        self.lexical = lexical
+        self._store = store
+        self._dense = dense
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> list[str]:
+        """Add documents to a session, or to a user; one with a known id takes the other's place.
+
+        Args:
+            documents: LangChain documents; one without an id gets one from what it says.
+            session_id: The session that they belong to.
+            user_id: The user that they belong to where no session is named: they are found with
+                `scope="user"`.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            ScopeError: When neither is named, or the session belongs to another user.
+        """
+        sources = [_as_source(each, session_id, user_id) for each in documents]
+        if not sources and session_id is None and user_id is None:
+            raise ScopeError("Documents belong to a session or a user: name one.")
+        for source in sources:
+            self._store.index.put_document(source, now=datetime.now(UTC))
+        return [source.source_id for source in sources]
+
+    async def aadd_documents(self, documents: Iterable[Document], **options: Any) -> list[str]:
+        """Do the same as `add_documents` without blocking the event loop."""
+        return await asyncio.to_thread(self.add_documents, documents, **options)
+
+    def delete(
+        self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
+    ) -> bool:
+        """Delete a document; return whether it was there. Once more does no harm.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+        """
+        return self._store.index.delete_document(
+            document_id, session_id=session_id, user_id=user_id
+        )
+
+    async def adelete(self, document_id: str, **options: Any) -> bool:
+        """Do the same as `delete` without blocking the event loop."""
+        return await asyncio.to_thread(self.delete, document_id, **options)
+
+    def index(self) -> int:
+        """Index now what the indexes lack; return how many messages and units it was.
+
+        Raises:
+            RecallError: When the embedding model or Chroma fails; nothing is lost.
+        """
+        done = self.lexical.index()
+        return done + (self._dense.index() if self._dense is not None else 0)
+
+    async def aindex(self) -> int:
+        """Do the same as `index` without blocking the event loop."""
+        return await asyncio.to_thread(self.index)
+
+    def backlog(self) -> dict[str, int]:
+        """Return how many partitions each index has not indexed whole: `lexical`, `vectors`."""
+        found = self._store.index.backlog()
+        return found if self._dense is not None else {"lexical": found["lexical"]}
+
+    def rebuild(self, *, progress: bool = False) -> int:
+        """Make every index anew from the transcript; return how many messages and units.
+
+        Args:
+            progress: Whether a bar is shown.
+        """
+        done = self._store.index.rebuild_lexical()
+        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
+
+    async def arebuild(self, *, progress: bool = False) -> int:
+        """Do the same as `rebuild` without blocking the event loop."""
+        return await asyncio.to_thread(self.rebuild, progress=progress)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session, or of a user, from the store and from Chroma.
+
+        Returns:
+            How many entries of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            RecallError: When Chroma could not delete; the store's part is done.
+        """
+        erased: list[int] = []
+
+        def note(change: Change) -> None:
+            if change.kind == "erased":
+                erased.extend(change.partitions)
+
+        stop = self._store.index.listen(note)
+        try:
+            counts = self._store.erase(session_id, user_id)
+        finally:
+            stop()
+        if self._dense is not None:
+            counts["chroma"] = self._dense.forget(erased)
+        return counts
+
+    async def aerase(
+        self, session_id: str | None = None, user_id: str | None = None
+    ) -> dict[str, int]:
+        """Do the same as `erase` without blocking the event loop."""
+        return await asyncio.to_thread(self.erase, session_id, user_id)
+
+
+def _as_source(document: Document, session_id: str | None, user_id: str | None) -> IndexSource:
+    """Return a document as it is stored; without an id it gets one from what it says.
+
+    Raises:
+        ConfigurationError: When it is no document.
+    """
+    if not isinstance(document, Document):
+        raise ConfigurationError(
+            f"{type(document).__name__} is no document; make one with "
+            f"langchain_core.documents.Document(page_content=..., id=...)."
+        )
+    said = document.page_content.encode("utf-8", "surrogatepass")
+    return IndexSource(
+        seq=0,
+        text=document.page_content,
+        role="document",
+        created_at=datetime.now(UTC),
+        source_id=document.id or f"doc-{hashlib.blake2b(said, digest_size=16).hexdigest()}",
+        session_id=session_id,
+        user_id=user_id,
+        metadata=document.metadata,
+    )

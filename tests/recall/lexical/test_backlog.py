@@ -1,0 +1,162 @@
+"""An old store: a search never waits for all of its history; a model never holds a connection."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
+from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.recall.lexical import backlog
+from tests.recall.talk import FILLER, filled, talk
+from tests.recall.vectors.dense_helpers import CountingEmbeddings
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(backlog, "AT_ONCE", 200)
+    monkeypatch.setattr(backlog, "_PAUSE_SECONDS", 0)
+
+
+def old(store, session_id, count, user_id=None):
+    said = [HumanMessage(f"{session_id} report {n}", id=f"{session_id}{n}") for n in range(count)]
+    store.add(session_id, said, user_id=user_id)
+
+
+def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_thread(
+    store, small, caplog, monkeypatch
+):
+    old(store, "s", 900)
+    recall = Recall(store)
+    asleep = recall._lexical_backlog._worker
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(asleep, "wake", lambda: None)
+        assert recall.search("report 3", session_id="s", k=1)[0].message_id == "s3"
+        assert recall.search("report 850", session_id="s", k=1, among={"s850"}) == []
+        assert recall.backlog() == {"lexical": 1}
+        with store.index.reading(backlog.Scope("s"), index_first=False) as reader:
+            assert reader.totals()[0] == 200  # the second search did not take in more
+    assert caplog.text.count("not indexed yet") == 1
+    recall.search("report 850", session_id="s", k=1)
+    assert recall._lexical_backlog.wait(30)
+    assert recall.backlog() == {"lexical": 0}
+    assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
+    recall.close()
+
+
+def test_index_takes_in_everything_before_it_returns(store, small):
+    old(store, "s", 900)
+    with Recall(store) as recall:
+        assert recall.index() == 900
+        assert recall.backlog() == {"lexical": 0}
+        assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
+
+
+def test_of_a_users_sessions_the_one_that_asks_comes_first(store, small, monkeypatch):
+    for name in ("a", "b", "z"):
+        old(store, name, 200, user_id="u")
+    recall = Recall(store)
+    monkeypatch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
+    found = recall.search("z report 7", session_id="z", user_id="u", scope="user", k=1)
+    assert found[0].message_id == "z7"
+    assert recall.backlog() == {"lexical": 2}
+
+
+@pytest.mark.slow
+def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, small, monkeypatch):
+    old(store, "s", 900)
+    recall = Recall(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
+        recall.search("report", session_id="s")
+        store.add("s", talk("The walrus sleeps in the harbour.", start=5_000))
+    recall.search("walrus", session_id="s")
+    assert recall._lexical_backlog.wait(30)
+    assert recall.search("walrus", session_id="s", k=1)[0].message_id == "m5000"
+    recall.close()
+
+
+def test_a_scope_that_cannot_be_read_does_not_keep_the_others_waiting(store, small, monkeypatch):
+    old(store, "a", 500)
+    old(store, "b", 500)
+    recall = Recall(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
+        recall.search("report", session_id="a")
+        recall.search("report", session_id="b")
+    index_lexical = store.index.index_lexical
+
+    def fail_for_a(scope=None, most=None):
+        if scope is not None and scope.session_id == "a":
+            raise StoreError("disk full")
+        return index_lexical(scope, most)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.index, "index_lexical", fail_for_a)
+        recall._lexical_backlog._worker.wake()
+        assert recall._lexical_backlog.wait(30)
+        assert [one.partition_key for one in store.index.pending("lexical")] == ["=a"]
+    recall.search("report", session_id="a")
+    assert recall._lexical_backlog.wait(30)
+    assert recall.backlog() == {"lexical": 0}
+
+
+# --- the question's embedding
+
+
+class Watching(CountingEmbeddings):
+    """Notes how many connections of the store are in use while it is asked."""
+
+    store: TranscriptStore
+    free: list[int]
+
+    def embed_query(self, text: str) -> list[float]:
+        database = self.store.index._database
+        kept = database._writer_connection
+        assert kept is not None
+        checked_out = database._open().pool.checkedout()
+        self.free.append(checked_out - 1 + kept.in_transaction())
+        return super().embed_query(text)
+
+
+def dense(store, tmp_path):
+    model = Watching(32)
+    model.store, model.free = store, []
+    recall = Recall(store, ChromaIndex(tmp_path / "chroma", embeddings=model))
+    return recall, model
+
+
+def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
+    recall, model = dense(store, tmp_path)
+    filled(store, "s", "The key is under the blue mat.")
+    recall.index()
+    assert recall._dense._worker.wait(30)
+    model.free.clear()  # the worker asks for the fingerprint, beside others who read
+    assert recall.search("Where is the key?", session_id="s")
+    assert model.free
+    assert set(model.free) == {0}
+    recall.close()
+
+
+def test_a_model_is_not_asked_where_nothing_can_be_found(store, tmp_path):
+    recall, model = dense(store, tmp_path)
+    filled(store, "s", "The key is under the blue mat.")
+    ids = [message.id for message in store.messages("s")]
+    assert recall.search("key", session_id="elsewhere") == []
+    recall.index()
+    assert recall._dense._worker.wait(30)
+    model.questions.clear()
+    assert recall.search("key", session_id="s", exclude=set(ids)) == []
+    assert recall.search("key", session_id="s", among=set()) == []
+    assert model.questions == []
+    assert recall.search("key", session_id="s", exclude=set(ids[: len(FILLER)]))
+    assert len(model.questions) == 1
+    recall.close()
