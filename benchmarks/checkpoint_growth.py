@@ -380,6 +380,7 @@ def main() -> None:
     options = parser.parse_args()
     turns = max(2, options.turns // 2 * 2)
     console = Console(width=110)
+    print_cpu_costs(console, options.stall_messages)  # first: no other saver's objects are there
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         runners = [
@@ -400,7 +401,6 @@ def main() -> None:
         console.print(table(runners, turns))
         for name, value, relation, bound in promises({one.name: one for one in runners}, turns):
             console.print(f"{name}: {value:,.2f} (promised for 1,000 turns: {relation} {bound:g})")
-        print_cpu_costs(console, options.stall_messages)
         late = asyncio.run(stalls(folder, options.stall_messages))
     for name, held in late.items():
         console.print(
