@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
-
 from langchain_tokenmem.errors import ConfigurationError, StoreError, TokenMemoryError
-from langchain_tokenmem.storage.checkpoints.codec import BLOCKED
+from langchain_tokenmem.storage.checkpoints.codec import refused_types
 
 
 @contextmanager
@@ -22,20 +20,12 @@ def reading_source(where: str) -> Iterator[None]:
         ConfigurationError: When the source holds a type that is not allowed.
         StoreError: When it fails.
     """
-    refused: set[str] = set()
-
-    def note(event: SerdeEvent) -> None:
-        if event["kind"] in BLOCKED:
-            refused.add(f"{event['module']}:{event['name']}")
-
-    forget = register_serde_event_listener(note)
     failure: Exception | None = None
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001  # somebody else's saver may raise anything
-        failure = error
-    finally:
-        forget()
+    with refused_types(in_any_thread=True) as refused:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # somebody else's saver may raise anything
+            failure = error
     if refused:
         names = sorted(refused)
         raise ConfigurationError(

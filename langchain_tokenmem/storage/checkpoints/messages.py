@@ -97,7 +97,9 @@ class ThreadMessages:
         if not messages:
             return ""
         rows = self._rows(connection, namespace)
+        _pause(messages)
         begin, entries, fresh_from = self.cache.find(namespace, messages, is_main=is_main)
+        _pause(messages)
         if not _stay(rows, begin.beside, is_main=is_main):
             begin, entries = CachedList([]), [*begin.entries, *entries]
         start = begin.size
@@ -217,6 +219,12 @@ class ThreadMessages:
 
     def _rows(self, connection: Connection, namespace: Namespace) -> MessageRows:
         return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
+
+
+def _pause(messages: Sequence[BaseMessage]) -> None:
+    """Let an event loop run before and after long work; it would wait for Python's 5 ms else."""
+    if len(messages) > _AT_ONCE:
+        time.sleep(0)
 
 
 def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:
