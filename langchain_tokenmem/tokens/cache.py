@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.tokens.blocks import as_mapping, reported_reasoning
+
 # Longer strings are keyed by length and hash, so that the cache does not keep them alive.
 _LONGEST_KEPT = 2_048
 
@@ -75,9 +77,8 @@ def plain_key(message: BaseMessage) -> Hashable:
     ):
         return None
     kind = fields.get("role") or fields.get("type")
-    if len(content) > _LONGEST_KEPT:
-        return kind, text_key(content), fields.get("name"), fields.get("tool_call_id")
-    return kind, content, fields.get("name"), fields.get("tool_call_id")
+    text = content if len(content) <= _LONGEST_KEPT else text_key(content)
+    return kind, text, fields.get("name"), fields.get("tool_call_id")
 
 
 def text_key(text: str) -> Hashable:
@@ -105,11 +106,8 @@ def structured_key(message: BaseMessage) -> Hashable:
     """Return the key of a message with blocks, tool calls or extras."""
     fields = message.__dict__
     counted = [fields.get(key) for key in _COUNTED]
-    usage = fields.get("usage_metadata")
-    details = usage.get("output_token_details") if isinstance(usage, dict) else None
-    counted.append(details.get("reasoning") if isinstance(details, dict) else None)
-    extra = fields.get("additional_kwargs")
-    if isinstance(extra, dict) and extra:
+    counted.append(reported_reasoning(fields))
+    if extra := as_mapping(fields.get("additional_kwargs")):
         counted += [extra.get(key) for key in _COUNTED_EXTRAS]
     written = to_json(counted)
     return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))

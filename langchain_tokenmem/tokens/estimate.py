@@ -126,13 +126,10 @@ def estimate_tokens(text: str) -> int:
         return 0
     pieces = (_ASCII_PIECES_OR_BLOBS if text.isascii() else _PIECES_OR_BLOBS).findall(text)
     english = sum(map(_english_cost, pieces))
-    if not text.isascii():
-        english += _cyrillic_surcharge(text)
+    surcharge = 0.0 if text.isascii() else _cyrillic_surcharge(text)
     foreign = _foreignness(text)
-    if not foreign:
-        return math.ceil(_SAFETY * english)
-    dearer = sum(map(_foreign_cost, pieces)) - sum(map(_english_cost, pieces))
-    return math.ceil(_SAFETY * (english + foreign * dearer))
+    dearer = sum(map(_foreign_cost, pieces)) - english if foreign else 0.0
+    return math.ceil(_SAFETY * (english + surcharge + foreign * dearer))
 
 
 def _cyrillic_surcharge(text: str) -> float:
