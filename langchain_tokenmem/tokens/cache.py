@@ -8,7 +8,7 @@ string); for blocks and tool calls one JSON dump.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import orjson
@@ -65,8 +65,8 @@ class CountCache:
         return len(self._young) + len(self._old)
 
 
-def plain_key(message: BaseMessage) -> Hashable:
-    """Return the key of a message that is only text, None for any other."""
+def message_key(message: BaseMessage) -> Hashable:
+    """Return the key of a message; it can raise for what no provider would take."""
     fields = message.__dict__
     content = fields.get("content")
     if (
@@ -75,7 +75,7 @@ def plain_key(message: BaseMessage) -> Hashable:
         or fields.get("invalid_tool_calls")
         or fields.get("additional_kwargs")
     ):
-        return None
+        return _structured_key(fields)
     kind = fields.get("role") or fields.get("type")
     text = content if len(content) <= _LONGEST_KEPT else text_key(content)
     return kind, text, fields.get("name"), fields.get("tool_call_id")
@@ -102,9 +102,8 @@ _COUNTED_EXTRAS = [
 ]
 
 
-def structured_key(message: BaseMessage) -> Hashable:
+def _structured_key(fields: Mapping[str, Any]) -> Hashable:
     """Return the key of a message with blocks, tool calls or extras."""
-    fields = message.__dict__
     counted = [fields.get(key) for key in _COUNTED]
     counted.append(reported_reasoning(fields))
     if extra := as_mapping(fields.get("additional_kwargs")):

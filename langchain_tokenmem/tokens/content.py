@@ -74,7 +74,6 @@ class _MessageCounter:
         self._fields = fields
         self._text = text
         self._image_rule = image_rule
-        self._extra: Mapping[str, Any] = as_mapping(fields.get("additional_kwargs"))
         self._calls = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
         self._reported = reported_reasoning(fields)
 
@@ -85,12 +84,9 @@ class _MessageCounter:
             tokens += NAME_FRAME + self._text(str(name))
         if answered := fields.get("tool_call_id"):
             tokens += self._text(str(answered))
-        return tokens + self._extras()
-
-    def _extras(self) -> int:
-        extra = self._extra
+        extra = as_mapping(fields.get("additional_kwargs"))
         function = filter(None, [extra.get("function_call")])
-        tokens = sum(map(self._call, self._calls or as_list(extra.get("tool_calls")) or function))
+        tokens += sum(map(self._call, self._calls or as_list(extra.get("tool_calls")) or function))
         thoughts = (extra.get("reasoning_content"), extra.get("reasoning"))
         tokens += sum(self._reasoning(thought, 0) for thought in thoughts if thought)
         tokens += self._block(extra.get("refusal"), 0)

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
-from langchain_tokenmem.tokens.cache import CountCache, plain_key, structured_key, to_json
+from langchain_tokenmem.tokens.cache import CountCache, message_key, to_json
 from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
@@ -90,14 +90,10 @@ class _Counter:
     def _message(self, message: BaseMessage) -> tuple[int, bool]:
         """Return the tokens of a message, and whether they were known."""
         try:
-            key = plain_key(message)
+            key = message_key(message)
             tokens = self._messages.get(key)
-        except (AttributeError, TypeError):  # no message, or unhashable where a str should be
+        except Exception:  # noqa: BLE001  # anything can stand in a block: no key, counted each time
             key = tokens = None
-        if tokens is None and key is None:
-            # Anything can stand in a block: building the key may fail like counting itself.
-            key = _never_raise(lambda: structured_key(message), lambda: None)
-            tokens = self._messages.get(key)
         if tokens is not None:
             return tokens, True
         tokens = _never_raise(
