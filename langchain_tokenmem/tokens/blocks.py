@@ -127,7 +127,9 @@ def reported_reasoning(fields: Mapping[str, Any]) -> int | None:
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a value that is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    # Asked for every message: `dict` and None spare the dearer test of the abstract class.
+    is_mapping = value is not None and isinstance(value, (dict, Mapping))
+    return value if is_mapping else {}
 
 
 def as_list(value: Any) -> list[Any]:
