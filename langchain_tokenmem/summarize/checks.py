@@ -25,7 +25,6 @@ _CHAT = re.compile(
     r"|sure|of course|okay|ok|great|certainly|absolutely|thanks?|sorry|hello|hi|yes|no)\b)",
     re.IGNORECASE,
 )
-_LETTERS = re.compile(r"\w")
 
 
 def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:
@@ -47,19 +46,15 @@ def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequenc
         if str(metadata.get(key, "")).lower() in _CUT_OFF:
             raise SummaryError(f"the answer was cut off ({key} {metadata[key]})")
     text = text_of(answer).strip()
-    if not _LETTERS.search(text):
+    if not re.search(r"\w", text):
         raise SummaryError("the answer is blank")
     total = sum(len(text_of(message)) for message in request.messages)
     if len(text) < MIN_CHARACTERS and total > _WORTH:
         raise SummaryError(f"the answer is too short: {text!r}")
-    if sections and not _has_heading(text, sections) and _CHAT.match(text):
+    lines = {line.strip(" #*:_-").lower() for line in text.splitlines()}
+    if sections and lines.isdisjoint(map(str.lower, sections)) and _CHAT.match(text):
         raise SummaryError(f"the answer continues the chat: {text[:60]!r}")
     tokens = request.count_text(text)
     if tokens > request.max_tokens:
         raise SummaryError(f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed")
     return text
-
-
-def _has_heading(text: str, sections: Sequence[str]) -> bool:
-    lines = {line.strip(" #*:_-").lower() for line in text.splitlines()}
-    return any(section.lower() in lines for section in sections)

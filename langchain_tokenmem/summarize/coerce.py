@@ -38,7 +38,9 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
     if given is None:
         return ExtractiveSummarizer()
     if isinstance(given, str):
-        return ModelSummarizer(_model(given))
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415  # only for names
+
+        return ModelSummarizer(init_chat_model(given))
     if isinstance(given, Summarizer):
         return given
     if isinstance(given, Runnable):
@@ -48,12 +50,6 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
     raise ConfigurationError(
         f"{given!r} is no summarizer; give a chat model, its name, a runnable or a function."
     )
-
-
-def _model(name: str) -> Runnable[Any, Any]:
-    from langchain.chat_models import init_chat_model  # noqa: PLC0415  # only for names
-
-    return init_chat_model(name)
 
 
 class FunctionSummarizer:
@@ -83,24 +79,23 @@ class FunctionSummarizer:
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the function's text, or the extractive summary where it fails."""
         try:
-            text = self._function(*self._arguments(request))
+            text: Any = self._function(*self._arguments(request))
             if inspect.isawaitable(text):
                 # On a loop of its own: the caller may stand in one, as every notebook does.
                 with ThreadPoolExecutor(1) as pool:
                     text = pool.submit(asyncio.run, _awaited(text)).result()
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            return self._fall_back(request, f"{type(error).__name__}: {error}")
+            text = error
         return self._checked(request, text)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
+        if not inspect.iscoroutinefunction(self._function):
+            return await asyncio.to_thread(self.summarize, request)
         try:
-            if inspect.iscoroutinefunction(self._function):
-                text = await self._function(*self._arguments(request))
-            else:
-                return await asyncio.to_thread(self.summarize, request)
+            text: Any = await self._function(*self._arguments(request))
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            return self._fall_back(request, f"{type(error).__name__}: {error}")
+            text = error
         return self._checked(request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
@@ -111,16 +106,14 @@ class FunctionSummarizer:
         return given[: self._takes]
 
     def _checked(self, request: SummaryRequest, text: Any) -> Summary:
-        if not isinstance(text, str) or not text.strip():
-            return self._fall_back(request, "the answer is blank")
-        tokens = request.count_text(text)
-        if tokens > request.max_tokens:
-            return self._fall_back(
-                request, f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
-            )
-        return Summary(text.strip(), self.name, "function")
-
-    def _fall_back(self, request: SummaryRequest, why: str) -> Summary:
+        if isinstance(text, Exception):
+            why = f"{type(text).__name__}: {text}"
+        elif not isinstance(text, str) or not text.strip():
+            why = "the answer is blank"
+        elif (tokens := request.count_text(text)) > request.max_tokens:
+            why = f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
+        else:
+            return Summary(text.strip(), self.name, "function")
         return replace(self._fallback.summarize(request), failures=(f"{self.name}: {why}",))
 
 
@@ -136,5 +129,4 @@ def _positional_parameters(function: SummaryFunction) -> int:
     kinds = [parameter.kind for parameter in parameters]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 4
-    wanted = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(kind in wanted for kind in kinds)
+    return sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)

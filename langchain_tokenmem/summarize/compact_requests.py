@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -55,10 +56,11 @@ class PromptBuilder:
         """
         words = max(10, min(MOST_WORDS, int(target * _WORDS_PER_TOKEN)))
         rules = fill_template(self.prompts.system, language=self.language, words=words)
+        asked = f"For this time, the application asks: {request.instruction}\n"
         values: dict[str, str | int] = {
-            "prior": _NO_PRIOR,
+            "prior": escape_fences(request.prior or _NO_PRIOR),
             "transcript": transcript,
-            "instruction": _instruction(request),
+            "instruction": asked if request.instruction else "",
             "words": words,
         }
         if step == "reuse":
@@ -67,14 +69,12 @@ class PromptBuilder:
             tail = len(after) - 1 - after.index(last) if last in after else 0
             order = fill_template(self.prompts.reuse, **values, rules=rules, tail=tail)
             return [*request.sent, HumanMessage(order)]
-        if step in {"update", "merge"} and request.prior:
-            values["prior"] = escape_fences(request.prior)
         template = self.prompts.merge if step in {"merge", "part"} else self.prompts.update
         return [SystemMessage(rules), HumanMessage(fill_template(template, **values))]
 
-    def room(self, request: SummaryRequest, step: str) -> int:
+    def room(self, request: SummaryRequest) -> int:
         """Return the tokens that a transcript may have in one request."""
-        empty = self.prompt(request, step, "", request.max_tokens)
+        empty = self.prompt(request, "update", "", request.max_tokens)
         fixed = sum(request.count_text(text_of(message)) for message in empty)
         free = int(self.window * (1 - _WINDOW_MARGIN)) - request.max_tokens
         return free - fixed - _FRAME_TOKENS
@@ -89,15 +89,6 @@ class PromptBuilder:
 
     def key(self, request: SummaryRequest, author: str) -> str:
         """Return what names a summary: everything that goes into it, and who writes it."""
-        digest = hashlib.blake2b(digest_size=24)
         parts = [author, self.language, request.prior or "", request.instruction or ""]
-        for part in (*parts, *map(render_message, request.messages)):
-            plain = part.encode("utf-8", "backslashreplace")
-            digest.update(len(plain).to_bytes(8, "big") + plain)
-        return digest.hexdigest()
-
-
-def _instruction(request: SummaryRequest) -> str:
-    if not request.instruction:
-        return ""
-    return f"For this time, the application asks: {request.instruction}\n"
+        parts += map(render_message, request.messages)
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=24).hexdigest()

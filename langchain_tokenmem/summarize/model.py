@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from langchain_core.caches import BaseCache, InMemoryCache
@@ -42,20 +42,6 @@ _PART_NOTES = 8
 _MEANINGFUL_CHARACTERS = 20
 
 
-@dataclass(frozen=True)
-class ModelCall:
-    """A model call that a summary needs."""
-
-    messages: Sequence[BaseMessage]
-    step: str
-    attempt: int
-
-    @property
-    def config(self) -> RunnableConfig:
-        """Config that keeps the call out of every stream."""
-        return unstreamed_config(self.step, self.attempt)
-
-
 @dataclass
 class _Usage:
     """Usage of a job so far."""
@@ -64,7 +50,7 @@ class _Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    failures: list[str] = field(default_factory=list)
+    failures: tuple[str, ...] = ()
 
     def add(self, answer: BaseMessage) -> None:
         usage = getattr(answer, "usage_metadata", None) or {}
@@ -76,9 +62,14 @@ class _Usage:
             self.cost = (self.cost or 0.0) + price
 
 
+class _NoNotesError(Exception):
+    """The model gave no notes; the failures say why."""
+
+
 _T = TypeVar("_T")
 _Answer = BaseMessage | Exception | None
-ModelCalls = Generator[ModelCall, _Answer, _T]
+_Call = tuple[list[BaseMessage], RunnableConfig]
+Steps = Generator[_Call, _Answer, _T]
 """Yields model calls, gets their answers, and returns its result."""
 
 
@@ -152,9 +143,9 @@ class ModelSummarizer:
         """Return the new running summary; the fallback's where the model fails."""
         steps = self._summary_steps(request)
         step = _advance(steps)
-        while isinstance(step, ModelCall):
+        while not isinstance(step, Summary):
             try:
-                answer: _Answer = _as_message(self._model.invoke(step.messages, step.config))
+                answer: _Answer = _as_message(self._model.invoke(*step))
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
             step = _advance(steps, answer)
@@ -164,61 +155,52 @@ class ModelSummarizer:
         """Do the same as `summarize` without blocking the event loop."""
         steps = self._summary_steps(request)
         step = _advance(steps)
-        while isinstance(step, ModelCall):
+        while not isinstance(step, Summary):
             try:
-                reply = await self._model.ainvoke(step.messages, step.config)
-                answer: _Answer = _as_message(reply)
+                answer: _Answer = _as_message(await self._model.ainvoke(*step))
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
             step = _advance(steps, answer)
         return step
 
-    def _summary_steps(self, request: SummaryRequest) -> ModelCalls[Summary]:
+    def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
         key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
             return Summary(known[0].text, self.name, self.prompts.version)
         tally = _Usage()
-        text = None
-        if self.breaker.is_open:
-            tally.failures.append(f"{self.name} has failed {ATTEMPTS} times and is left alone")
-        else:
+        try:
             text = yield from self._notes(request, tally)
-        used: dict[str, Any] = {**vars(tally), "failures": tuple(tally.failures)}
-        if text is None:
-            return replace(self._fallback.summarize(request), **used)
+        except _NoNotesError:
+            return replace(self._fallback.summarize(request), **vars(tally))
         self._cache.update(key, self.prompts.version, [Generation(text=text)])
-        return Summary(text, self.name, self.prompts.version, **used)
+        return Summary(text, self.name, self.prompts.version, **vars(tally))
 
-    def _notes(self, request: SummaryRequest, tally: _Usage) -> ModelCalls[str | None]:
-        """Yield the calls of a job; return the notes, or None when the model gave none."""
+    def _notes(self, request: SummaryRequest, tally: _Usage) -> Steps[str]:
+        """Yield the calls of a job; return the notes."""
+        if self.breaker.is_open:
+            tally.failures = (f"{self.name} has failed {ATTEMPTS} times and is left alone",)
+            raise _NoNotesError
         if self._reuse_prefix and self._builder.fits_reused(request):
             return (yield from self._ask(request, tally, "reuse", ""))
         request = self._within_window(request)
-        room = self._builder.room(request, "update")
+        room = self._builder.room(request)
         parts = self._parts(request, room)
         if len(parts) == 1:
             return (yield from self._ask(request, tally, "update", parts[0].text))
         # Parts know nothing of each other; what they say is merged into the earlier notes.
         part_request = replace(request, prior=None, max_tokens=self.window // _PART_NOTES)
-        part_room = self._builder.room(part_request, "update")
+        part_room = self._builder.room(part_request)
         if part_room < part_request.max_tokens * 2 or room < part_request.max_tokens:
-            tally.failures.append(f"the window of {self.name} ({self.window:,}) is too small")
-            return None
+            tally.failures = (f"the window of {self.name} ({self.window:,}) is too small",)
+            raise _NoNotesError
         notes = []
         for part in self._parts(request, part_room):
-            text = yield from self._ask(part_request, tally, "leaf", part.text)
-            if text is None:
-                return None
-            notes.append(text)
+            note = yield from self._ask(part_request, tally, "leaf", part.text)
+            notes.append(note)
         while sum(map(request.count_text, notes)) + len(notes) > room:
-            batch = [notes.pop(0), notes.pop(0)]
-            text = yield from self._ask(
-                part_request, tally, "part", escape_fences("\n\n".join(batch))
-            )
-            if text is None:
-                return None
-            notes.append(text)
+            batch = escape_fences("\n\n".join([notes.pop(0), notes.pop(0)]))
+            notes.append((yield from self._ask(part_request, tally, "part", batch)))
         return (yield from self._ask(request, tally, "merge", escape_fences("\n\n".join(notes))))
 
     def _within_window(self, request: SummaryRequest) -> SummaryRequest:
@@ -240,25 +222,25 @@ class ModelSummarizer:
 
     def _ask(
         self, request: SummaryRequest, tally: _Usage, step: str, transcript: str
-    ) -> ModelCalls[str | None]:
+    ) -> Steps[str]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
             messages = self._builder.prompt(
                 request, step, transcript, int(share * request.max_tokens)
             )
             tally.calls += 1
-            answer = yield ModelCall(messages, step, attempt)
+            answer = yield messages, unstreamed_config(step, attempt)
             try:
                 text = self._checked(answer, request, tally)
             except SummaryError as refused:
-                tally.failures.append(f"{self.name}: {refused}")
+                tally.failures += (f"{self.name}: {refused}",)
                 self.breaker.failed()
                 if self.breaker.is_open:
-                    return None
+                    break
             else:
                 self.breaker.succeeded()
                 return text
-        return None
+        raise _NoNotesError
 
     def _checked(self, answer: _Answer, request: SummaryRequest, tally: _Usage) -> str:
         if not isinstance(answer, BaseMessage):
@@ -267,7 +249,7 @@ class ModelSummarizer:
         return check_answer(answer, request, self.prompts.sections)
 
 
-def _advance(steps: ModelCalls[Summary], answer: _Answer = None) -> ModelCall | Summary:
+def _advance(steps: Steps[Summary], answer: _Answer = None) -> _Call | Summary:
     """Send an answer to the generator; return its next call, or its result."""
     try:
         return steps.send(answer)

@@ -100,10 +100,9 @@ def _unbound(model: Runnable[Any, Any]) -> Runnable[Any, Any] | None:
     if isinstance(model, BaseChatModel):
         return model
     if isinstance(model, RunnableSequence):
-        steps = [step for step in map(_unbound, model.steps) if step is not None]
         # `with_structured_output` puts parsers behind the model; a prompt in front is a chain
         # of the user's own, which is left alone.
-        return steps[0] if steps and _unbound(model.steps[0]) is not None else None
+        return _unbound(model.steps[0])
     if isinstance(model, RunnableBindingBase):
         inner = _unbound(model.bound)
         if inner is None:

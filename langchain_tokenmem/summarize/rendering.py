@@ -72,7 +72,14 @@ def split_transcript(
     found: list[TranscriptPart] = []
     texts: list[str] = []
     used, begun = 0, 0
-    for piece, begins in _pieces(messages, most_tokens, count_text):
+    pieces = (
+        (piece, int(number == 0))  # the first piece begins a message
+        for message in messages
+        for number, piece in enumerate(
+            split_text(render_message(message), most_tokens - 1, count_text)
+        )
+    )
+    for piece, begins in pieces:
         size = count_text(piece) + 1  # the blank line between two messages
         if texts and (used + size > most_tokens or begun + begins > most_messages):
             found.append(TranscriptPart("\n\n".join(texts), begun))
@@ -81,17 +88,6 @@ def split_transcript(
         used += size
         begun += begins
     return [*found, TranscriptPart("\n\n".join(texts), begun)] if texts else found
-
-
-def _pieces(
-    messages: Sequence[BaseMessage], most_tokens: int, count_text: Callable[[str], int]
-) -> Iterator[tuple[str, int]]:
-    """Yield each message, in pieces where it is too large; 1 for the first piece, 0 for others."""
-    for message in messages:
-        for number, piece in enumerate(
-            split_text(render_message(message), most_tokens - 1, count_text)
-        ):
-            yield piece, int(number == 0)
 
 
 def split_text(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:

@@ -14,30 +14,6 @@ from typing import Any
 _SHORTEST_DATA = 256
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-\r\n]{256}")
 
-TEXT = frozenset(
-    ["text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text"]
-)
-REASONING = frozenset(
-    ["reasoning", "thinking", "redacted_thinking", "reasoning_content", "thought"]
-)
-CALLS = frozenset(
-    [
-        "tool_use",
-        "tool_call",
-        "tool_call_chunk",
-        "invalid_tool_call",
-        "function_call",
-        "custom_tool_call",
-        "input_json_delta",
-    ]
-)
-RESULTS = frozenset(
-    ["tool_result", "server_tool_result", "function_call_output", "custom_tool_call_output"]
-)
-IMAGES = frozenset(["image", "image_url", "input_image"])
-AUDIO = frozenset(["audio", "input_audio", "audio_url"])
-VIDEO = frozenset(["video", "video_url", "input_video"])
-FILES = frozenset(["file", "document", "input_file", "file_url"])
 # Never shown to the model as text: bookkeeping, signatures and ciphertext.
 UNSEEN = frozenset(
     [
@@ -71,10 +47,7 @@ def kind_of(block: Mapping[str, Any]) -> str | None:
     if isinstance(kind, str):
         return kind
     # Bedrock's Converse API and Gemini's parts name the block by its only key.
-    for key, name in _UNTYPED.items():
-        if key in block:
-            return name
-    return None
+    return next((name for key, name in _UNTYPED.items() if key in block), None)
 
 
 _UNTYPED = {
@@ -132,9 +105,11 @@ def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return places
 
 
-def is_data(text: str) -> bool:
-    """Return whether a string is encoded data rather than text."""
-    return text[:5] == "data:" or (len(text) > _SHORTEST_DATA and _BASE64.match(text) is not None)
+def is_data(value: Any) -> bool:
+    """Return whether a value is bytes, or a string of encoded data rather than text."""
+    if not isinstance(value, str):
+        return isinstance(value, bytes | bytearray)
+    return value[:5] == "data:" or (len(value) > _SHORTEST_DATA and bool(_BASE64.match(value)))
 
 
 def first_of(block: Mapping[str, Any], *keys: str) -> Any:
@@ -142,9 +117,19 @@ def first_of(block: Mapping[str, Any], *keys: str) -> Any:
     return next((block[key] for key in keys if block.get(key) is not None), None)
 
 
+def reported_reasoning(fields: Mapping[str, Any]) -> int | None:
+    """Return the reasoning tokens in a message's usage, None where the provider counted none."""
+    details = as_mapping(as_mapping(fields.get("usage_metadata")).get("output_token_details"))
+    reported = details.get("reasoning")
+    # Servers that do not count reasoning report 0 beside visible reasoning text.
+    return reported if isinstance(reported, int) and reported > 0 else None
+
+
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a value that is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    # Asked for every message: `dict` and None spare the dearer test of the abstract class.
+    is_mapping = value is not None and isinstance(value, (dict, Mapping))
+    return value if is_mapping else {}
 
 
 def as_list(value: Any) -> list[Any]:

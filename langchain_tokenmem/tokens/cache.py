@@ -8,11 +8,13 @@ string); for blocks and tool calls one JSON dump.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import orjson
 from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.tokens.blocks import as_mapping, reported_reasoning
 
 # Longer strings are keyed by length and hash, so that the cache does not keep them alive.
 _LONGEST_KEPT = 2_048
@@ -63,8 +65,8 @@ class CountCache:
         return len(self._young) + len(self._old)
 
 
-def plain_key(message: BaseMessage) -> Hashable:
-    """Return the key of a message that is only text, None for any other."""
+def message_key(message: BaseMessage) -> Hashable:
+    """Return the key of a message; it can raise for what no provider would take."""
     fields = message.__dict__
     content = fields.get("content")
     if (
@@ -73,11 +75,10 @@ def plain_key(message: BaseMessage) -> Hashable:
         or fields.get("invalid_tool_calls")
         or fields.get("additional_kwargs")
     ):
-        return None
+        return _structured_key(fields)
     kind = fields.get("role") or fields.get("type")
-    if len(content) > _LONGEST_KEPT:
-        return kind, text_key(content), fields.get("name"), fields.get("tool_call_id")
-    return kind, content, fields.get("name"), fields.get("tool_call_id")
+    text = content if len(content) <= _LONGEST_KEPT else text_key(content)
+    return kind, text, fields.get("name"), fields.get("tool_call_id")
 
 
 def text_key(text: str) -> Hashable:
@@ -101,15 +102,11 @@ _COUNTED_EXTRAS = [
 ]
 
 
-def structured_key(message: BaseMessage) -> Hashable:
+def _structured_key(fields: Mapping[str, Any]) -> Hashable:
     """Return the key of a message with blocks, tool calls or extras."""
-    fields = message.__dict__
     counted = [fields.get(key) for key in _COUNTED]
-    usage = fields.get("usage_metadata")
-    details = usage.get("output_token_details") if isinstance(usage, dict) else None
-    counted.append(details.get("reasoning") if isinstance(details, dict) else None)
-    extra = fields.get("additional_kwargs")
-    if isinstance(extra, dict) and extra:
+    counted.append(reported_reasoning(fields))
+    if extra := as_mapping(fields.get("additional_kwargs")):
         counted += [extra.get(key) for key in _COUNTED_EXTRAS]
     written = to_json(counted)
     return written if len(written) <= _LONGEST_KEPT else (len(written), hash(written))

@@ -16,13 +16,19 @@ is counted once. Signatures, encrypted reasoning and inline data are never count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.tokens import blocks, media
-from langchain_tokenmem.tokens.blocks import as_list, as_mapping, first_of, inline_data
+from langchain_tokenmem.tokens.blocks import (
+    as_list,
+    as_mapping,
+    first_of,
+    inline_data,
+    reported_reasoning,
+)
 from langchain_tokenmem.tokens.media import ImageRule
 from langchain_tokenmem.tokens.schemas import compact_json
 
@@ -56,8 +62,7 @@ def message_tokens(
         >>> message_tokens(HumanMessage("hi"), counter.text)
         5
     """
-    fields = vars(message)
-    return _MessageCounter(fields, text, image_rule).message()
+    return _MessageCounter(vars(message), text, image_rule).message()
 
 
 class _MessageCounter:
@@ -69,14 +74,8 @@ class _MessageCounter:
         self._fields = fields
         self._text = text
         self._image_rule = image_rule
-        self._extra: Mapping[str, Any] = as_mapping(fields.get("additional_kwargs"))
-        self._calls = [
-            call
-            for key in ("tool_calls", "invalid_tool_calls")
-            for call in as_list(fields.get(key))
-        ]
-        self._reported = _reported_reasoning(fields)
-        self._reported_counted = False
+        self._calls = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
+        self._reported = reported_reasoning(fields)
 
     def message(self) -> int:
         fields = self._fields
@@ -85,32 +84,20 @@ class _MessageCounter:
             tokens += NAME_FRAME + self._text(str(name))
         if answered := fields.get("tool_call_id"):
             tokens += self._text(str(answered))
-        return tokens + self._all_calls() + self._extras()
-
-    def _all_calls(self) -> int:
-        calls: Iterable[Any] = self._calls
-        if not self._calls:
-            calls = as_list(self._extra.get("tool_calls"))
-            if not calls and (function := self._extra.get("function_call")):
-                calls = [function]
-        return sum(map(self._call, calls))
-
-    def _extras(self) -> int:
-        extra = self._extra
-        if not extra:
-            return 0
+        extra = as_mapping(fields.get("additional_kwargs"))
+        function = filter(None, [extra.get("function_call")])
+        tokens += sum(map(self._call, self._calls or as_list(extra.get("tool_calls")) or function))
         thoughts = (extra.get("reasoning_content"), extra.get("reasoning"))
-        tokens = sum(self._reasoning(thought, 0) for thought in thoughts if thought)
+        tokens += sum(self._reasoning(thought, 0) for thought in thoughts if thought)
         tokens += self._block(extra.get("refusal"), 0)
         if isinstance(audio := extra.get("audio"), Mapping):
-            tokens += self._block({**audio, "type": "audio"}, 0)
+            tokens += self._audio(audio, 0)
         return tokens
 
     def _call(self, call: Any) -> int:
         if not isinstance(call, Mapping):
             return TOOL_CALL_FRAME + self._unknown(call, 0)
-        inner = call.get("function")
-        source: Mapping[str, Any] = {**call, **inner} if isinstance(inner, Mapping) else call
+        source = {**call, **as_mapping(call.get("function"))}
         arguments = first_of(source, "args", "arguments", "input", "partial_json")
         written = arguments if isinstance(arguments, str) else compact_json(arguments)
         tokens = TOOL_CALL_FRAME + self._text(str(source.get("name") or ""))
@@ -124,12 +111,8 @@ class _MessageCounter:
             return 0
         if isinstance(block, list | tuple):
             return sum(self._block(part, depth + 1) for part in block)
-        if isinstance(block, Mapping):
-            return self._typed(block, depth)
-        return self._unknown(block, depth)
-
-    def _typed(self, block: Mapping[str, Any], depth: int) -> int:
-        rule: Callable[..., int] = self._RULES.get(blocks.kind_of(block), _MessageCounter._unknown)
+        kind = blocks.kind_of(block) if isinstance(block, Mapping) else None
+        rule: Callable[..., int] = self._RULES.get(kind, _MessageCounter._unknown)
         return rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
@@ -151,10 +134,8 @@ class _MessageCounter:
         return media.video_tokens(inline_data(block))
 
     def _image(self, block: Mapping[str, Any], _depth: int) -> int:
-        data = inline_data(block)
-        nested = block.get("image_url")
-        detail = as_mapping(nested).get("detail") or block.get("detail")
-        size = media.image_size(data) if data is not None else None
+        detail = as_mapping(block.get("image_url")).get("detail") or block.get("detail")
+        size = media.image_size(inline_data(block) or b"")
         return media.image_tokens(size, self._image_rule, low_detail=detail == "low")
 
     def _audio(self, block: Mapping[str, Any], depth: int) -> int:
@@ -182,16 +163,14 @@ class _MessageCounter:
         A message that carries no reasoning is sent back without it, whatever its usage says.
         """
         if self._reported is not None:
-            tokens = 0 if self._reported_counted else self._reported
-            self._reported_counted = True
+            tokens, self._reported = self._reported, 0
             return tokens
         visible = self._visible_reasoning(value, depth)
-        if not isinstance(value, Mapping):
-            return visible
+        block = as_mapping(value)
         # A signature stands beside the text it signs, ciphertext in place of more than is shown.
-        hidden = first_of(value, "encrypted_content", "data", "redactedContent")
+        hidden = first_of(block, "encrypted_content", "data", "redactedContent")
         if hidden is None and not visible:
-            hidden = value.get("signature")
+            hidden = block.get("signature")
         length = len(hidden) if isinstance(hidden, str | bytes) else 0
         guess = min(HIDDEN_REASONING_MOST, length // HIDDEN_REASONING_CHARACTERS_PER_TOKEN)
         return max(visible, guess)
@@ -213,20 +192,17 @@ class _MessageCounter:
             return bool(self._calls)
         call = as_mapping(block.get("toolUse", block))
         identity = first_of(call, "call_id", "id", "toolUseId")
-        if identity is None:
-            return any(as_mapping(known).get("name") == call.get("name") for known in self._calls)
         # OpenAI's `id` names the item (fc_...), its `call_id` is LangChain's id.
-        return any(
-            as_mapping(known).get("id") in (identity, call.get("id")) for known in self._calls
+        key, same = (
+            ("name", [call.get("name")]) if identity is None else ("id", [identity, call.get("id")])
         )
+        return any(as_mapping(known).get(key) in same for known in self._calls)
 
     def _unknown(self, value: Any, depth: int) -> int:
         """Count the short strings and numbers of a block that no rule knows."""
         if depth > _DEEPEST or value is None:
             return 0
-        if isinstance(value, str):
-            return media.UNKNOWN_DATA_TOKENS if blocks.is_data(value) else self._text(value)
-        if isinstance(value, bytes | bytearray):
+        if blocks.is_data(value):
             return media.UNKNOWN_DATA_TOKENS
         if isinstance(value, list | tuple | set | frozenset):
             return sum(self._nested(part, depth + 1) for part in value)
@@ -244,24 +220,22 @@ class _MessageCounter:
         return self._block(value, depth) if known else self._unknown(value, depth)
 
     _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
-        **dict.fromkeys(blocks.TEXT, _plain),
-        **dict.fromkeys(blocks.REASONING, _reasoning),
-        **dict.fromkeys(blocks.CALLS, _call_block),
-        **dict.fromkeys(blocks.RESULTS, _result),
-        **dict.fromkeys(blocks.IMAGES, _image),
-        **dict.fromkeys(blocks.AUDIO, _audio),
-        **dict.fromkeys(blocks.VIDEO, _video),
-        **dict.fromkeys(blocks.FILES, _file),
+        **dict.fromkeys(["text", "input_text", "output_text", "text-plain"], _plain),
+        **dict.fromkeys(["summary_text", "reasoning_text"], _plain),
+        **dict.fromkeys(["reasoning", "thinking", "redacted_thinking"], _reasoning),
+        **dict.fromkeys(["reasoning_content", "thought"], _reasoning),
+        **dict.fromkeys(["tool_use", "tool_call", "tool_call_chunk"], _call_block),
+        **dict.fromkeys(["invalid_tool_call", "input_json_delta"], _call_block),
+        **dict.fromkeys(["function_call", "custom_tool_call"], _call_block),
+        **dict.fromkeys(["tool_result", "server_tool_result"], _result),
+        **dict.fromkeys(["function_call_output", "custom_tool_call_output"], _result),
+        **dict.fromkeys(["image", "image_url", "input_image"], _image),
+        **dict.fromkeys(["audio", "input_audio", "audio_url"], _audio),
+        **dict.fromkeys(["video", "video_url", "input_video"], _video),
+        **dict.fromkeys(["file", "document", "input_file", "file_url"], _file),
     }
 
 
 def _role(fields: Mapping[str, Any]) -> str:
     kind = str(fields.get("role") or fields.get("type") or "").lower().removesuffix("messagechunk")
     return _ROLES.get(kind, kind)
-
-
-def _reported_reasoning(fields: Mapping[str, Any]) -> int | None:
-    details = as_mapping(as_mapping(fields.get("usage_metadata")).get("output_token_details"))
-    reported = details.get("reasoning")
-    # Servers that do not count reasoning report 0 beside visible reasoning text.
-    return reported if isinstance(reported, int) and reported > 0 else None

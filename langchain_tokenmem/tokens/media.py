@@ -7,10 +7,8 @@ read, a documented default stands in.
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import struct
-from collections.abc import Callable
 from typing import Literal
 
 ImageRule = Literal["openai", "anthropic", "gemini", "largest"]
@@ -160,7 +158,7 @@ def leading_bytes(data: str | bytes, most: int = _HEADER_BYTES) -> bytes:
     encoded = data[start : start + most * 4 // 3].translate(_TO_STANDARD_BASE64)
     try:
         return base64.b64decode(encoded[: len(encoded) // 4 * 4])
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
 
 
@@ -183,28 +181,24 @@ def image_size(data: str | bytes) -> tuple[int, int] | None:
         Width and height in pixels.
     """
     head = leading_bytes(data)
-    read = next((read for magic, read in _READERS if head.startswith(magic)), None)
-    if read is None:
-        return None
     try:
-        width, height = read(leading_bytes(data, _JPEG_HEADER_BYTES) if read is _jpeg else head)
-    except (struct.error, ValueError):
+        if head.startswith(b"\xff\xd8"):
+            sides = _jpeg(leading_bytes(data, _JPEG_HEADER_BYTES))
+        elif head.startswith(b"RIFF"):
+            sides = _webp(head)
+        else:
+            layout = next(layout for magic, layout in _LAYOUTS.items() if head.startswith(magic))
+            sides = struct.unpack_from(layout, head)
+    except (StopIteration, struct.error, ValueError):
         return None
+    # The negative height of a BMP means rows from top to bottom.
+    width, height = map(abs, sides)
     plausible = 0 < width <= _LONGEST_SIDE and 0 < height <= _LONGEST_SIDE
     return (width, height) if plausible else None
 
 
-def _png(head: bytes) -> tuple[int, ...]:
-    return struct.unpack(">II", head[16:24])
-
-
-def _gif(head: bytes) -> tuple[int, ...]:
-    return struct.unpack("<HH", head[6:10])
-
-
-def _bmp(head: bytes) -> tuple[int, ...]:
-    # A negative height means rows from top to bottom.
-    return tuple(map(abs, struct.unpack("<ii", head[18:26])))
+# Place and form (`struct`) of width and height, by the first bytes of the file.
+_LAYOUTS = {b"\x89PNG\r\n\x1a\n": ">16xII", b"GIF8": "<6xHH", b"BM": "<18xii"}
 
 
 def _webp(head: bytes) -> tuple[int, ...]:
@@ -234,12 +228,3 @@ def _jpeg(head: bytes) -> tuple[int, ...]:
         # FF may be repeated as padding before a marker.
         at += 1 if marker == 0xFF else 2 + int.from_bytes(head[at + 2 : at + 4], "big")  # noqa: PLR2004
     raise ValueError("no frame header")
-
-
-_READERS: tuple[tuple[bytes, Callable[[bytes], tuple[int, ...]]], ...] = (
-    (b"\x89PNG\r\n\x1a\n", _png),
-    (b"\xff\xd8", _jpeg),
-    (b"GIF8", _gif),
-    (b"RIFF", _webp),
-    (b"BM", _bmp),
-)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_tokenmem.core.chat_models import model_name
-from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
+from langchain_tokenmem.tokens.counters import CounterOptions, EstimateCounter, TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
-from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseLanguageModel
@@ -60,7 +59,7 @@ _FAMILIES = (
         scale=1.15,
     ),
 )
-_DEFAULT = _Family("", image_rule="largest")
+_DEFAULT = _Family("")
 _UNKNOWN = _Family("", accuracy=0.25)
 # Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
 _NAME_START = r"(?:^|[/:.])"
@@ -112,17 +111,10 @@ def _family_of(name: str) -> _Family:
 
 @functools.cache
 def _counter(family: _Family, allow_download: bool) -> TokenCounter:  # noqa: FBT001  # cache key
+    options: CounterOptions = {
+        "accuracy": family.accuracy,
+        "scale": family.scale,
+        "image_rule": family.image_rule,
+    }
     encoding = find_encoding(family.encoding, allow_download=allow_download)
-    if encoding is None:
-        return EstimateCounter(
-            accuracy=max(family.accuracy, ESTIMATE_ACCURACY),
-            scale=family.scale,
-            image_rule=family.image_rule,
-        )
-    return TiktokenCounter(
-        encoding,
-        method="estimate" if family.accuracy else "exact",
-        accuracy=family.accuracy,
-        scale=family.scale,
-        image_rule=family.image_rule,
-    )
+    return TiktokenCounter(encoding, **options) if encoding else EstimateCounter(**options)

@@ -13,6 +13,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from langchain_tokenmem.tokens.blocks import as_list, as_mapping
+
 FUNCTION_START = 7
 PROPERTIES_START = 3
 PROPERTY = 3
@@ -22,28 +24,13 @@ FUNCTIONS_END = 12
 """Added once per request that has tools."""
 
 _DEEPEST = 40
-# Counted elsewhere by the formula, or not shown to the model.
-_STRUCTURE = frozenset(
-    [
-        "type",
-        "description",
-        "properties",
-        "items",
-        "enum",
-        "required",
-        "strict",
-        "$schema",
-        "$defs",
-        "definitions",
-        "additionalProperties",
-        "anyOf",
-        "oneOf",
-        "allOf",
-        "prefixItems",
-    ]
-)
-_MAPS = ("$defs", "definitions")
+# Keywords that hold named schemas, one schema, or a list of them.
+_MAPS = ("properties", "$defs", "definitions")
+_NESTED = ("items", "additionalProperties")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf", "prefixItems")
+# Counted elsewhere by the formula, or not shown to the model.
+_OTHERS = ("type", "description", "enum", "required", "strict", "$schema")
+_STRUCTURE = frozenset([*_MAPS, *_NESTED, *_ALTERNATIVES, *_OTHERS])
 
 
 def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
@@ -64,13 +51,11 @@ def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
         converted: Any = convert_to_openai_tool(tool)
     except (ValueError, TypeError, KeyError, AttributeError):
         converted = tool
-    function = converted.get("function") if isinstance(converted, Mapping) else None
+    function = as_mapping(converted).get("function")
     if not isinstance(function, Mapping):
         return FUNCTION_START + text(compact_json(converted))
     head = f"{function.get('name', '')}:{_sentence(function.get('description'))}"
-    parameters = function.get("parameters")
-    tokens = FUNCTION_START + text(head)
-    return tokens + (_inside(parameters, text, 0) if isinstance(parameters, Mapping) else 0)
+    return FUNCTION_START + text(head) + _inside(as_mapping(function.get("parameters")), text, 0)
 
 
 def compact_json(value: Any) -> str:
@@ -89,23 +74,16 @@ def _inside(schema: Mapping[str, Any], text: Callable[[str], int], depth: int) -
     """Return what a schema holds beyond its own type and description."""
     if depth > _DEEPEST:
         return text(compact_json(schema))
-    tokens = 0
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping) and properties:
+    nested: list[tuple[str, Any]] = [
+        *((str(name), v) for key in _MAPS for name, v in as_mapping(schema.get(key)).items()),
+        *((key, schema[key]) for key in _NESTED if isinstance(schema.get(key), Mapping)),
+        *(("", option) for key in _ALTERNATIVES for option in as_list(schema.get(key))),
+    ]
+    tokens = sum(_property(name, inner, text, depth) for name, inner in nested)
+    if as_mapping(schema.get("properties")):
         tokens += PROPERTIES_START
-        tokens += sum(_property(str(k), v, text, depth) for k, v in properties.items())
-    choices = schema.get("enum")
-    if isinstance(choices, list | tuple):
+    if choices := as_list(schema.get("enum")):
         tokens += max(0, ENUM_START + sum(ENUM_ITEM + text(str(choice)) for choice in choices))
-    for key in ("items", "additionalProperties"):
-        if isinstance(nested := schema.get(key), Mapping):
-            tokens += _property(key, nested, text, depth)
-    for key in _ALTERNATIVES:
-        if isinstance(options := schema.get(key), list | tuple):
-            tokens += sum(_property("", option, text, depth) for option in options)
-    for key in _MAPS:
-        if isinstance(named := schema.get(key), Mapping):
-            tokens += sum(_property(str(k), v, text, depth) for k, v in named.items())
     rest = {key: value for key, value in schema.items() if key not in _STRUCTURE}
     return tokens + (text(compact_json(rest)) if rest else 0)
 
