@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.summarize.extractive.classification import Section, is_done
-from langchain_tokenmem.summarize.extractive.items import (
-    Item,
-    Speaker,
-    make_item,
-)
+from langchain_tokenmem.summarize.extractive.classification import is_done
+from langchain_tokenmem.summarize.extractive.items import Item, Speaker, make_item
 from langchain_tokenmem.summarize.extractive.literals import (
     Literal,
     capitalises_nouns,
     find_literals,
 )
-from langchain_tokenmem.summarize.extractive.sections import parse_summary
+from langchain_tokenmem.summarize.extractive.sections import Line, Section, parse_summary
 from langchain_tokenmem.summarize.extractive.sentences import (
-    is_log_line,
+    LOG_LINE,
     message_text,
     prose,
-    split_lines,
     split_sentences,
     strip_bullet,
     terms,
@@ -35,196 +30,175 @@ from langchain_tokenmem.summarize.extractive.vocabulary import STRONG_OPEN
 _SHORT_FENCE = 3
 _MAX_FENCED = 200
 _DONE_OVERLAP = 0.5
-_FILE_ITEM = re.compile(r"(\S{1,220}) \((changed|read|ran)((?:, (?:changed|read|ran))*)\)")
+_FILE_ITEM = re.compile(r"(\S{1,220}) \(((?:changed|read|ran)(?:, (?:changed|read|ran))*)\)")
 _TOOL_ITEM = re.compile(r"[\w.-]{1,60}\([^→]{0,140}\)(?: →|$)")
 _FILE_WORTH = {"changed": 4.0, "ran": 1.5, "read": 0.5}
 _LISTING = 8
 _STALE_REQUEST = 0.4
+_SPEAKERS = {
+    **dict.fromkeys(("human", "user", "humanmessagechunk"), Speaker.USER),
+    **dict.fromkeys(("ai", "assistant", "aimessagechunk"), Speaker.ASSISTANT),
+}
 
 
-@dataclass
-class ItemCollector:
-    """The items of one summary, collected in the order of the conversation.
+def collect_items(
+    messages: Sequence[BaseMessage], prior: str | None, instruction: str | None
+) -> list[Item]:
+    """Return the items of a summary in the order of the conversation, without closed ones.
 
-    Attributes:
-        items: What was found so far.
-        tools: What the tool calls left.
+    Args:
+        messages: The new messages; system messages are not part of a conversation.
+        prior: The earlier summary; one that a chat model wrote counts line by line.
+        instruction: Words that raise the worth of the items that share them.
     """
-
-    items: list[Item] = field(default_factory=list)
-    tools: ToolLog = field(default_factory=ToolLog)
-    _carried_files: dict[str, dict[str, None]] = field(default_factory=dict)
-
-    def add_prior(self, text: str) -> None:
-        """Carry an earlier summary forward; one that a chat model wrote counts line by line."""
-        for order, line in enumerate(parse_summary(text)):
-            source = Speaker.USER if line.by_user else Speaker.CARRIED
-            if line.bare:
-                self._carry_literal(line.text, source, order)
-            elif line.section is Section.FILES and (file := _FILE_ITEM.fullmatch(line.text)):
-                verbs = [file[2], *file[3].split(", ")[1:]]
-                self._carried_files[file[1]] = dict.fromkeys(verbs)
-            else:
-                self._carry_line(line.text, line.section, source, order)
-
-    def _carry_literal(self, text: str, source: Speaker, order: int) -> None:
-        found = find_literals(text, single_names=True)
-        kind = found[0].kind if found and found[0].text == text else "name"
-        literal = Literal(kind, text)
-        self.items.append(
-            Item(text, Section.FACTS, source, 0.0, (literal,), order, carried=True, bare=True)
-        )
-
-    def _carry_line(self, text: str, section: Section | None, source: Speaker, order: int) -> None:
-        if source is Speaker.CARRIED and _TOOL_ITEM.match(text):
-            source = Speaker.TOOL
-        pieces = [text]
-        if section is None:
-            pieces = split_sentences(strip_bullet(text)[0])
-        for piece in pieces:
-            self._add(make_item(piece, order=order, source=source, section=section, carried=True))
-
-    def add_messages(self, messages: Sequence[BaseMessage], first_order: int) -> None:
-        """Collect what the messages say; system messages are not part of a conversation."""
-        last = {role: i for i, message in enumerate(messages) if (role := _role(message))}
-        for index, message in enumerate(messages):
-            order = first_order + index
-            self.tools.add(message, order)
-            role = _role(message)
-            if role:
-                self._add_prose(message, role, order, is_last=last[role] == index)
-
-    def _add_prose(
-        self, message: BaseMessage, source: Speaker, order: int, *, is_last: bool
-    ) -> None:
-        text = prose(message_text(message))
-        names = not capitalises_nouns(text)
-        lines = list(split_lines(text))
-        fences = sum(fenced for _, fenced in lines)
-        logs = []
-        first = len(self.items)
-        for line, fenced in lines:
-            if is_log_line(line) or (fenced and (fences > _SHORT_FENCE or len(line) > _MAX_FENCED)):
-                logs.append(line)
-                continue
-            plain, box = strip_bullet(line)
-            section = {"open": Section.OPEN, "done": Section.DONE}.get(box)
-            for sentence in split_sentences(plain):
-                self._add(
-                    make_item(
-                        sentence,
-                        order=order,
-                        source=source,
-                        is_last=is_last,
-                        section=section,
-                        single_names=names,
-                    )
-                )
-        for error in error_lines("\n".join(logs), strict=True, failed=False):
-            self._add(make_item(error, order=order, source=source, section=Section.ERRORS))
-
-        self._dilute(first)
-
-    def _dilute(self, first: int) -> None:
-        """Let the literals of a message that lists many of them count less each."""
-        listed = sum(len(item.literals) for item in self.items[first:])
-        if listed > _LISTING:
-            dilution = (_LISTING / listed) ** 0.5
-            self.items[first:] = [replace(item, dilution=dilution) for item in self.items[first:]]
-
-    def _add(self, item: Item | None) -> None:
-        if item:
-            self.items.append(item)
-
-    def finish(self, instruction: str | None, human_turns: int) -> list[Item]:
-        """Return the items of the summary without closed ones, weighted by the instruction."""
-        self._add_tool_facts()
-        self._close_open_items(human_turns)
-        items = _without_repeats(self.items)
-        if instruction:
-            wanted = terms(instruction)
-            items = [replace(item, worth=_worth_for(item, wanted)) for item in items]
+    tools = ToolLog()
+    items: list[Item] = []
+    for order, line in enumerate(parse_summary(prior or "")):
+        if line.section is Section.FILES and (file := _FILE_ITEM.fullmatch(line.text)):
+            tools.files[file[1]] = set(file[2].split(", "))
+        else:
+            items += _carried_items(line, order)
+    speakers = [_SPEAKERS.get(_role(message)) for message in messages]
+    last = {speaker: at for at, speaker in enumerate(speakers)}
+    first_order = len(items)
+    for at, (message, speaker) in enumerate(zip(messages, speakers, strict=True)):
+        tools.add(message, first_order + at)
+        if speaker:
+            items += _prose_items(message, speaker, first_order + at, is_last=last[speaker] == at)
+    items += [_file_item(path, verbs) for path, verbs in tools.files.items()]
+    items += filter(None, [*tools.failures.values(), *tools.facts.values()])
+    human_turns = sum(message.type == "human" for message in messages)
+    items = _without_repeats(_without_closed(items, has_gone_on=human_turns > 1))
+    if not instruction:
         return items
+    wanted = terms(instruction)
+    return [replace(item, worth=_worth_for(item, wanted)) for item in items]
 
-    def _add_tool_facts(self) -> None:
-        files = self._carried_files
-        for path, verbs in self.tools.files.items():
-            files.setdefault(path, {}).update(verbs)
-        for path, verbs in files.items():
-            literal = (Literal("path", path),)
-            worth = max(_FILE_WORTH.get(verb, 0.5) for verb in verbs)
-            source = Speaker.ASSISTANT if worth > 1 else Speaker.TOOL
-            text = f"{path} ({', '.join(sorted(verbs))})"
-            self.items.append(
-                Item(text, Section.FILES, source, worth, literal, -1, topic=terms(path))
+
+def _role(message: BaseMessage) -> str:
+    return str(getattr(message, "role", message.type)).lower()
+
+
+def _carried_items(line: Line, order: int) -> list[Item]:
+    """Return the items of one line of an earlier summary, as they stand there."""
+    source = Speaker.USER if line.by_user else Speaker.CARRIED
+    if line.bare:
+        found = find_literals(line.text)
+        kind = found[0].kind if found and found[0].text == line.text else "name"
+        literals = (Literal(kind, line.text),)
+        facts = Section.FACTS
+        return [Item(line.text, facts, source, 0.0, literals, order, carried=True, bare=True)]
+    if not line.by_user and _TOOL_ITEM.match(line.text):
+        source = Speaker.TOOL
+    pieces = [line.text] if line.section else split_sentences(strip_bullet(line.text)[0])
+    made = (
+        make_item(piece, order=order, source=source, section=line.section, carried=True)
+        for piece in pieces
+    )
+    return [item for item in made if item]
+
+
+def _prose_items(message: BaseMessage, source: Speaker, order: int, *, is_last: bool) -> list[Item]:
+    """Return the items of a message of the user or the model, those of its logs last."""
+    text = prose(message_text(message))
+    single_names = not capitalises_nouns(text)
+    plain, logs = _split_lines(text)
+    made = []
+    for line in plain:
+        bare, box = strip_bullet(line)
+        section = None if not box else Section.OPEN if box == " " else Section.DONE
+        made += [
+            make_item(
+                sentence,
+                order=order,
+                source=source,
+                is_last=is_last,
+                section=section,
+                single_names=single_names,
             )
-        for fact in [*self.tools.failures.values(), *self.tools.facts.values()]:
-            item = make_item(fact.text, order=fact.order, source=Speaker.TOOL, section=fact.section)
-            if item:
-                worth = 0.5 if fact.section is Section.FACTS else item.worth * fact.worth
-                self.items.append(replace(item, text=fact.text, worth=worth))
+            for sentence in split_sentences(bare)
+        ]
+    made += [
+        make_item(error, order=order, source=source, section=Section.ERRORS)
+        for error in error_lines("\n".join(logs), strict=True, failed=False)
+    ]
+    items = [item for item in made if item]
+    listed = sum(len(item.literals) for item in items)
+    if listed <= _LISTING:
+        return items
+    # The literals of a message that lists many of them count less each.
+    return [replace(item, dilution=(_LISTING / listed) ** 0.5) for item in items]
 
-    def _close_open_items(self, human_turns: int) -> None:
-        """Take items off the open list that a later message reports as done."""
-        done = [(at, item) for at, item in enumerate(self.items) if _reports_done(item)]
-        kept: list[Item] = []
-        for at, item in enumerate(self.items):
-            if item.section is not Section.OPEN:
-                kept.append(item)
-            elif any(
-                _later(other, place, item, at) and _covers(other.topic, item.topic)
-                for place, other in done
-            ):
+
+def _split_lines(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines of prose, and those of logs and of source code in fences."""
+    lines: list[tuple[str, bool]] = []
+    is_fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            is_fenced = not is_fenced
+        elif line.strip():
+            lines.append((line, is_fenced))
+    is_code = sum(fenced for _, fenced in lines) > _SHORT_FENCE
+    split: tuple[list[str], list[str]] = ([], [])
+    for line, fenced in lines:
+        is_raw = fenced and (is_code or len(line) > _MAX_FENCED)
+        split[is_raw or bool(LOG_LINE.match(line))].append(line)
+    return split
+
+
+def _file_item(path: str, verbs: set[str]) -> Item:
+    worth = max(_FILE_WORTH[verb] for verb in verbs)
+    source = Speaker.ASSISTANT if worth > 1 else Speaker.TOOL
+    text = f"{path} ({', '.join(sorted(verbs))})"
+    literals = (Literal("path", path),)
+    return Item(text, Section.FILES, source, worth, literals, -1, topic=terms(path))
+
+
+def _without_closed(items: list[Item], *, has_gone_on: bool) -> list[Item]:
+    """Take items off the open list that a later message reports as done.
+
+    Args:
+        items: The items.
+        has_gone_on: Whether the conversation went on for turns: a plain question or wish of an
+            earlier summary was dealt with and becomes a fact.
+    """
+    # An earlier summary has no order of events of its own: what it reports closes nothing.
+    reports = [(at, item) for at, item in enumerate(items) if _reports_done(item)]
+    kept: list[Item] = []
+    for at, item in enumerate(items):
+        if item.section is Section.OPEN:
+            is_closed = any(
+                (item.carried or (report.order, place) > (item.order, at))
+                and _covers(report.topic, item.topic)
+                for place, report in reports
+            )
+            if is_closed:
                 continue
-            elif item.carried and human_turns > 1 and not STRONG_OPEN.search(item.text):
-                # The talk went on for turns: a plain question or wish of then was dealt with.
+            if item.carried and has_gone_on and not STRONG_OPEN.search(item.text):
                 worth = item.worth * _STALE_REQUEST
-                kept.append(replace(item, section=Section.FACTS, worth=worth))
-            else:
-                kept.append(item)
-        self.items = kept
-
-
-def _role(message: BaseMessage) -> Speaker | None:
-    kind = str(getattr(message, "role", message.type)).lower()
-    if kind in ("human", "user", "humanmessagechunk"):
-        return Speaker.USER
-    if kind in ("ai", "assistant", "aimessagechunk"):
-        return Speaker.ASSISTANT
-    return None
+                item = replace(item, section=Section.FACTS, worth=worth)  # noqa: PLW2901
+        kept.append(item)
+    return kept
 
 
 def _reports_done(item: Item) -> bool:
-    return item.section is Section.DONE or (not item.bare and is_done(item.text))
+    return not item.carried and (item.section is Section.DONE or is_done(item.text))
 
 
-def _later(done: Item, place: int, item: Item, at: int) -> bool:
-    """Return whether a report came after an item; a summary has no order of events of its own."""
-    if done.carried:
-        return False
-    return item.carried or (done.order, place) > (item.order, at)
-
-
-def _covers(done: frozenset[str], wanted: frozenset[str]) -> bool:
-    shared = len(done & wanted)
+def _covers(report: frozenset[str], wanted: frozenset[str]) -> bool:
+    shared = len(report & wanted)
     return bool(wanted) and shared >= min(2, len(wanted)) and shared >= _DONE_OVERLAP * len(wanted)
 
 
 def _without_repeats(items: list[Item]) -> list[Item]:
     """Drop items that say the same words, the user's copy and then the earliest staying."""
-    kept: dict[str, int] = {}
-    result: list[Item | None] = []
+    kept: dict[str, Item] = {}
     for item in items:
         key = " ".join(re.findall(r"\w+", item.text.lower()))
-        at = kept.get(key)
-        if at is None:
-            kept[key] = len(result)
-            result.append(item)
-            continue
-        before = result[at]
-        if before and before.source is not Speaker.USER and item.source is Speaker.USER:
-            result[at] = item
-    return [item for item in result if item]
+        if key not in kept or (item.by_user and not kept[key].by_user):
+            kept[key] = item
+    return list(kept.values())
 
 
 def _worth_for(item: Item, wanted: frozenset[str]) -> float:
