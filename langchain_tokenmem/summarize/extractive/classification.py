@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from langchain_tokenmem.summarize.extractive import vocabulary as cues
 from langchain_tokenmem.summarize.extractive.literals import Literal
@@ -23,54 +22,6 @@ _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
 
 
-class _Sentence(NamedTuple):
-    """A sentence, and what its section depends on besides its words."""
-
-    text: str
-    literals: list[Literal]
-    kinds: set[str]
-    is_user: bool
-    is_last: bool
-
-    @property
-    def asks(self) -> bool:
-        return self.text.endswith(("?", "？"))
-
-    @property
-    def fails(self) -> bool:
-        if any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in self.literals):
-            return True
-        # "If you believe there is an error, ..." is how an assistant takes its leave.
-        is_leave = not self.is_user and _IF_YOU.match(self.text)
-        return not is_leave and bool(cues.ERROR.search(self.text))
-
-    @property
-    def asks_for_work(self) -> bool:
-        if self.is_user:
-            return self.asks or bool(cues.REQUEST.search(self.text))
-        return bool(cues.OPEN.search(self.text))
-
-
-# The first that holds decides: a user's order stands above the error that it mentions.
-_RULES: tuple[tuple[Section, Callable[[_Sentence], object]], ...] = (
-    (
-        Section.DECISIONS,
-        lambda s: s.is_user and not s.asks and (is_order(s.text) or cues.CONDITION.search(s.text)),
-    ),
-    (Section.OPEN, lambda s: cues.STRONG_OPEN.search(s.text)),
-    (Section.ERRORS, lambda s: s.fails),
-    (Section.DEPENDENCIES, lambda s: cues.DEPENDENCY.search(s.text)),
-    (Section.DEPENDENCIES, lambda s: "version" in s.kinds and cues.LIBRARY.search(s.text)),
-    (Section.CONFIGURATION, lambda s: (s.kinds or s.is_user) and cues.CONFIGURATION.search(s.text)),
-    (Section.DECISIONS, lambda s: is_order(s.text) and not cues.BOILERPLATE.match(s.text)),
-    (Section.DECISIONS, lambda s: cues.DECISION.search(s.text)),
-    (Section.OPEN, lambda s: s.is_last and s.asks_for_work),
-    (Section.DONE, lambda s: s.kinds and not s.is_user and is_done(s.text)),
-    (Section.FILES, lambda s: "path" in s.kinds or _CALL.search(s.text)),
-    (Section.FACTS, lambda _: True),
-)
-
-
 def classify(text: str, literals: list[Literal], *, is_user: bool, is_last: bool) -> Section:
     """Return the section of a sentence by its cue words and literals.
 
@@ -81,8 +32,29 @@ def classify(text: str, literals: list[Literal], *, is_user: bool, is_last: bool
         is_last: Whether nothing of the same role was said after it.
     """
     kinds = {literal.kind for literal in literals}
-    sentence = _Sentence(text, literals, kinds, is_user, is_last)
-    return next(section for section, holds in _RULES if holds(sentence))
+    asks = text.endswith(("?", "？"))
+    has_code = any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals)
+    # "If you believe there is an error, ..." is how an assistant takes its leave.
+    is_leave = not is_user and _IF_YOU.match(text)
+    # The first that holds decides: a user's order stands above the error that it mentions.
+    rules: tuple[tuple[Section, Callable[[], object]], ...] = (
+        (
+            Section.DECISIONS,
+            lambda: is_user and not asks and (is_order(text) or cues.CONDITION.search(text)),
+        ),
+        (Section.OPEN, lambda: cues.STRONG_OPEN.search(text)),
+        (Section.ERRORS, lambda: has_code or (not is_leave and cues.ERROR.search(text))),
+        (Section.DEPENDENCIES, lambda: cues.DEPENDENCY.search(text)),
+        (Section.DEPENDENCIES, lambda: "version" in kinds and cues.LIBRARY.search(text)),
+        (Section.CONFIGURATION, lambda: (kinds or is_user) and cues.CONFIGURATION.search(text)),
+        (Section.DECISIONS, lambda: is_order(text) and not cues.BOILERPLATE.match(text)),
+        (Section.DECISIONS, lambda: cues.DECISION.search(text)),
+        (Section.OPEN, lambda: is_last and is_user and (asks or cues.REQUEST.search(text))),
+        (Section.OPEN, lambda: is_last and not is_user and cues.OPEN.search(text)),
+        (Section.DONE, lambda: kinds and not is_user and is_done(text)),
+        (Section.FILES, lambda: "path" in kinds or _CALL.search(text)),
+    )
+    return next((section for section, holds in rules if holds()), Section.FACTS)
 
 
 def is_order(sentence: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 
@@ -91,11 +92,8 @@ def _carried_items(line: Line, order: int) -> list[Item]:
     if not line.by_user and _TOOL_ITEM.match(line.text):
         source = Speaker.TOOL
     pieces = [line.text] if line.section else split_sentences(strip_bullet(line.text)[0])
-    made = (
-        make_item(piece, order=order, source=source, section=line.section, carried=True)
-        for piece in pieces
-    )
-    return [item for item in made if item]
+    make = partial(make_item, order=order, source=source, section=line.section, carried=True)
+    return list(filter(None, map(make, pieces)))
 
 
 def _prose_items(message: BaseMessage, source: Speaker, order: int, *, is_last: bool) -> list[Item]:
@@ -103,25 +101,17 @@ def _prose_items(message: BaseMessage, source: Speaker, order: int, *, is_last: 
     text = prose(message_text(message))
     single_names = not capitalises_nouns(text)
     plain, logs = _split_lines(text)
+    make = partial(make_item, order=order, source=source)
     made = []
     for line in plain:
         bare, box = strip_bullet(line)
         section = None if not box else Section.OPEN if box == " " else Section.DONE
         made += [
-            make_item(
-                sentence,
-                order=order,
-                source=source,
-                is_last=is_last,
-                section=section,
-                single_names=single_names,
-            )
+            make(sentence, is_last=is_last, section=section, single_names=single_names)
             for sentence in split_sentences(bare)
         ]
-    made += [
-        make_item(error, order=order, source=source, section=Section.ERRORS)
-        for error in error_lines("\n".join(logs), strict=True, failed=False)
-    ]
+    errors = error_lines("\n".join(logs), strict=True, failed=False)
+    made += [make(error, section=Section.ERRORS) for error in errors]
     items = [item for item in made if item]
     listed = sum(len(item.literals) for item in items)
     if listed <= _LISTING:
@@ -164,16 +154,14 @@ def _without_closed(items: list[Item], *, has_gone_on: bool) -> list[Item]:
             earlier summary was dealt with and becomes a fact.
     """
     # An earlier summary has no order of events of its own: what it reports closes nothing.
-    reports = [(at, item) for at, item in enumerate(items) if _reports_done(item)]
+    reports = [(item.order, at, item.topic) for at, item in enumerate(items) if _reports_done(item)]
     kept: list[Item] = []
     for at, item in enumerate(items):
         if item.section is Section.OPEN:
-            is_closed = any(
-                (item.carried or (report.order, place) > (item.order, at))
-                and _covers(report.topic, item.topic)
-                for place, report in reports
-            )
-            if is_closed:
+            if any(
+                (item.carried or (order, place) > (item.order, at)) and _covers(topic, item.topic)
+                for order, place, topic in reports
+            ):
                 continue
             if item.carried and has_gone_on and not STRONG_OPEN.search(item.text):
                 worth = item.worth * _STALE_REQUEST

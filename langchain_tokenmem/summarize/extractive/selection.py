@@ -11,8 +11,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import attrgetter
+from typing import NamedTuple
 
 from langchain_tokenmem.summarize.extractive.items import Item
 from langchain_tokenmem.summarize.extractive.literals import Literal
@@ -44,6 +46,7 @@ _WEAK = frozenset({"number", "measure", "acronym", "name", "word"})
 _LONGEST = 30
 _MANY_OF_A_KIND = 8
 _MANY_CONSTRAINTS = 12
+_DENSITY = attrgetter("density")
 
 
 def best_text(items: Sequence[Item], max_tokens: int, count_text: Callable[[str], int]) -> str:
@@ -110,12 +113,32 @@ def _smallest(items: Sequence[Item], max_tokens: int, count_text: Callable[[str]
     return best[: size - cut].rstrip()
 
 
+class _Step(NamedTuple):
+    """One form that an item can take next.
+
+    Attributes:
+        form: `_BARE`, `_CLAUSE` or `_WHOLE`.
+        text: The item in that form.
+        value: Value of the form as a whole.
+        tokens: What it adds to the form that stands now, without titles.
+        density: Value that it adds, for each of these tokens.
+        titles: Lines that must stand before it.
+    """
+
+    form: int
+    text: str
+    value: float
+    tokens: int
+    density: float
+    titles: tuple[str, ...]
+
+
 class Selection:
     """One filling of a summary: the form of each chosen item.
 
     Attributes:
         items: The candidates.
-        steps: The steps taken, in order: index of an item and its new form.
+        steps: The steps taken, in order, with the index of the item.
     """
 
     def __init__(self, items: Sequence[Item], count_text: Callable[[str], int]) -> None:
@@ -124,8 +147,8 @@ class Selection:
         self._clear()
 
     def _clear(self) -> None:
-        self.steps: list[tuple[int, int]] = []
-        self._forms = [0] * len(self.items)
+        self.steps: list[tuple[int, _Step]] = []
+        self._chosen: dict[int, _Step] = {}
         self._holders: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()
         self._titles: Counter[str] = Counter()
@@ -135,114 +158,71 @@ class Selection:
 
     def fill(self, room: int) -> None:
         """Take the best steps until nothing more fits into `room` tokens."""
-        heap = [(-self._best(index)[1], item.order, index) for index, item in enumerate(self.items)]
+        heap = [(-self._density(index), item.order, index) for index, item in enumerate(self.items)]
         heapq.heapify(heap)
         while heap and room > 1:
             key, order, index = heapq.heappop(heap)
-            form, density = self._best(index)
-            if density <= 0:
+            steps = self._next_steps(index)
+            best = max(steps, key=_DENSITY, default=None)
+            if not best or best.density <= 0:
                 continue
+            density = best.density
             if -density <= key + 1e-9:  # else its value sank since it was pushed
-                form, cost = self._fitting(index, form, room)
-                if not form:
+                fitting = (
+                    (step, cost)
+                    for step in reversed(steps)
+                    if step.form <= best.form and step.value > 0
+                    if (cost := step.tokens + self._title_tokens(step)) <= room
+                )
+                step, cost = next(fitting, (None, 0))
+                if not step:
                     continue
                 room -= cost
-                self._take(index, form)
-                density = self._best(index)[1]
+                self._take(index, step)
+                density = self._density(index)
             heapq.heappush(heap, (-density, order, index))
 
     def undo(self) -> None:
         """Take the last step back, by taking those before it again."""
         steps = self.steps[:-1]
         self._clear()
-        for index, form in steps:
-            self._take(index, form)
+        for index, step in steps:
+            self._take(index, step)
 
     def lines(self) -> list[Line]:
         """Return the chosen items as lines, in the order of the conversation."""
-        chosen = [index for index, form in enumerate(self._forms) if form]
         lines: list[Line] = []
-        for index in sorted(chosen, key=lambda index: self.items[index].order):
-            item, form = self.items[index], self._forms[index]
-            if form == _BARE:
+        for index in sorted(self._chosen, key=lambda index: (self.items[index].order, index)):
+            item, step = self.items[index], self._chosen[index]
+            if step.form > _BARE:
+                lines.append(Line(step.text, item.section, by_user=item.by_user))
+            else:
                 lines += [
                     Line(literal.text, Section.FACTS, by_user=item.by_user, bare=True)
                     for literal in self._own(index)
                 ]
-            else:
-                text = self._text(index, form) or ""
-                lines.append(Line(text, item.section, by_user=item.by_user))
         return lines
 
-    def _best(self, index: int) -> tuple[int, float]:
-        """Return the next form of an item that gives most for a token, and how much."""
-        now = self._forms[index]
-        found = (0, 0.0)
-        for form in range(now + 1, _WHOLE + 1):
-            if self._text(index, form) is None:
-                continue
-            gain = self._value(index, form) - (self._value(index, now) if now else 0.0)
-            # Titles are not asked here: whoever comes first would pay for all.
-            density = gain / max(1, self._added(index, form))
-            if density > found[1]:
-                found = (form, density)
-        return found
+    def _density(self, index: int) -> float:
+        return max(map(_DENSITY, self._next_steps(index)), default=0.0)
 
-    def _fitting(self, index: int, form: int, room: int) -> tuple[int, int]:
-        """Return a form, or the next lesser one, that fits, and its tokens with its titles."""
-        for lesser in range(form, self._forms[index], -1):
-            if self._text(index, lesser) is None or self._value(index, lesser) <= 0:
-                continue
-            titles = _titles(self.items[index], lesser)
-            opened = sum(self._count(title) for title in titles if not self._titles[title])
-            cost = self._added(index, lesser) + opened
-            if cost <= room:
-                return lesser, cost
-        return 0, 0
+    def _next_steps(self, index: int) -> list[_Step]:
+        """Return the forms above the one that stands now, the least first."""
+        standing = self._chosen[index].form if index in self._chosen else 0
+        value, tokens = 0.0, 0
+        steps: list[_Step] = []
+        for step in self._forms(index):
+            if step.form == standing:
+                value, tokens = step.value, step.tokens
+            elif step.form > standing:
+                added = step.tokens - tokens
+                # Titles are not asked here: whoever comes first would pay for all.
+                density = (step.value - value) / max(1, added)
+                steps.append(step._replace(tokens=added, density=density))
+        return steps
 
-    def _take(self, index: int, form: int) -> None:
-        item, before = self.items[index], self._forms[index]
-        if before:
-            self._titles.subtract(_titles(item, before))
-        else:
-            own = self._own(index)
-            self._holders.update((literal.text, index) for literal in own)
-            self._kinds.update(literal.kind for literal in own)
-            self._constraints += item.is_constraint
-        if before <= _BARE < form:
-            self._prose.append(index)
-        self._titles.update(_titles(item, form))
-        self._forms[index] = form
-        self.steps.append((index, form))
-
-    def _own(self, index: int) -> list[Literal]:
-        """Return the literals that no other chosen item holds."""
-        return [
-            literal
-            for literal in self.items[index].literals
-            if self._holders.get(literal.text, index) == index
-        ]
-
-    def _text(self, index: int, form: int) -> str | None:
-        item = self.items[index]
-        if form == _BARE:
-            return "; ".join(literal.text for literal in self._own(index)) or None
-        if item.bare:
-            return None
-        return item.text if form == _WHOLE else item.clause
-
-    def _added(self, index: int, form: int) -> int:
-        """Return the tokens that a form adds to what stands there now, without titles."""
-        now = self._forms[index]
-        return self._size(index, form) - (self._size(index, now) if now else 0)
-
-    def _size(self, index: int, form: int) -> int:
-        text = self._text(index, form) or ""
-        if form == _BARE:
-            return self._count("; " + text)
-        return self._count(item_line(text, by_user=self.items[index].by_user) + "\n")
-
-    def _value(self, index: int, form: int) -> float:
+    def _forms(self, index: int) -> Iterator[_Step]:
+        """Yield the forms of an item as if none stood, the least first."""
         item = self.items[index]
         own = self._own(index)
         is_repeated = self._is_repeated(index, own)
@@ -251,15 +231,46 @@ class Selection:
         literals *= item.dilution
         if is_repeated:
             literals *= _REPEATED_LITERALS
-        if form == _BARE:
-            return literals
+        if own:
+            text = "; ".join(literal.text for literal in own)
+            titles = (Section.FACTS.heading + "\n", BARE_MARKS[item.by_user] + "\n")
+            yield _Step(_BARE, text, literals, self._count("; " + text), 0.0, titles)
+        if item.bare:
+            return
         worth = item.worth * (_REPEATED if is_repeated else 1.0)
         if item.is_constraint:
             worth /= 1 + self._constraints / _MANY_CONSTRAINTS
-        if form == _WHOLE:
-            return literals * (1 + _CONTEXT_VALUE) + worth
         share = 0.9 if item.worth > item.source.value * 10 else 0.6
-        return literals * (1 + _CONTEXT_VALUE * 0.8) + worth * share
+        clause = literals * (1 + _CONTEXT_VALUE * 0.8) + worth * share
+        whole = literals * (1 + _CONTEXT_VALUE) + worth
+        for form, prose, value in ((_CLAUSE, item.clause, clause), (_WHOLE, item.text, whole)):
+            if prose is not None:
+                tokens = self._count(item_line(prose, by_user=item.by_user) + "\n")
+                yield _Step(form, prose, value, tokens, 0.0, (item.section.heading + "\n",))
+
+    def _title_tokens(self, step: _Step) -> int:
+        return sum(self._count(title) for title in step.titles if not self._titles[title])
+
+    def _take(self, index: int, step: _Step) -> None:
+        before = self._chosen.get(index)
+        if before:
+            self._titles.subtract(before.titles)
+        else:
+            own = self._own(index)
+            self._holders.update((literal.text, index) for literal in own)
+            self._kinds.update(literal.kind for literal in own)
+            self._constraints += self.items[index].is_constraint
+        if step.form > _BARE and not (before and before.form > _BARE):
+            self._prose.append(index)
+        self._titles.update(step.titles)
+        self._chosen[index] = step
+        self.steps.append((index, step))
+
+    def _own(self, index: int) -> list[Literal]:
+        """Return the literals that no other chosen item holds."""
+        holders = self._holders
+        literals = self.items[index].literals
+        return [literal for literal in literals if holders.get(literal.text, index) == index]
 
     def _literal_value(self, literal: Literal) -> float:
         length = max(1.0, min(_LONGEST, self._count(literal.text)) / 4)
@@ -282,10 +293,3 @@ class Selection:
         )
         self._compared[index] = -1 if found else len(self._prose)
         return found
-
-
-def _titles(item: Item, form: int) -> tuple[str, ...]:
-    """Return the lines that must stand before an item of this form."""
-    if form > _BARE:
-        return (item.section.heading + "\n",)
-    return (Section.FACTS.heading + "\n", BARE_MARKS[item.by_user] + "\n")
