@@ -5,8 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.summarize.extractive.classification import Section
-from langchain_tokenmem.summarize.extractive.sections import Line, format_lines, parse_summary
+from langchain_tokenmem.summarize.extractive.sections import (
+    Line,
+    Section,
+    format_lines,
+    parse_summary,
+)
 
 TEXTS = st.one_of(
     st.text(min_size=1, max_size=60),

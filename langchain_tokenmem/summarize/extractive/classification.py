@@ -5,154 +5,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 
+from langchain_tokenmem.summarize.extractive import vocabulary as cues
 from langchain_tokenmem.summarize.extractive.literals import Literal
+from langchain_tokenmem.summarize.extractive.sections import Section
 from langchain_tokenmem.summarize.extractive.sentences import terms
-from langchain_tokenmem.summarize.extractive.vocabulary import (
-    BOILERPLATE,
-    CONDITION,
-    CONFIGURATION,
-    CONSTRAINT,
-    DECISION,
-    DEPENDENCY,
-    DONE,
-    ERROR,
-    GREETING,
-    LIBRARY,
-    NOT_DONE,
-    OPEN,
-    REPORT,
-    REQUEST,
-    STRONG_OPEN,
-)
 
 _MIN_GREETING_TERMS = 2
 _MAX_GREETING = 120
-_NAMED_LIBRARY = frozenset({"version"})
+_MIN_TERMS = 3
+_MAX_HEADING = 80
+_TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
 _CALL = re.compile(r"\w+\(\)")
 _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 # `HAT097` may be a flight; these shapes are errors without a word beside them.
 _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
 
 
-class Section(Enum):
-    """The sections of a summary, in the order in which they are written."""
-
-    FILES = "Files and functions"
-    ERRORS = "Errors and fixes"
-    DEPENDENCIES = "Dependencies"
-    CONFIGURATION = "Configuration"
-    DECISIONS = "Decisions and constraints"
-    DONE = "Done"
-    OPEN = "Open items and next steps"
-    FACTS = "Names, numbers and dates"
-
-
-def is_small_talk(sentence: str, literals: list[Literal]) -> bool:
-    """Return whether a sentence greets, thanks or agrees and says nothing else."""
-    if len(sentence) > _MAX_GREETING or any(lit.kind not in ("name", "number") for lit in literals):
-        return False
-    rest = GREETING.sub(" ", sentence)
-    return rest != sentence and len(terms(rest)) < _MIN_GREETING_TERMS
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    """A sentence, and what its section depends on besides its words."""
-
-    text: str
-    kinds: frozenset[str]
-    failed: bool
-    is_user: bool
-    is_last: bool
-
-    @property
-    def asks(self) -> bool:
-        return self.text.endswith(("?", "？"))
-
-
-def _demands(sentence: _Sentence) -> bool:
-    found = is_order(sentence.text) or CONDITION.search(sentence.text)
-    return sentence.is_user and not sentence.asks and bool(found)
-
-
-def _fails(sentence: _Sentence) -> bool:
-    # "If you believe there is an error, ..." is how an assistant takes its leave.
-    leaves = not sentence.is_user and _IF_YOU.match(sentence.text)
-    return sentence.failed or bool(ERROR.search(sentence.text) and not leaves)
-
-
-def _depends(sentence: _Sentence) -> bool:
-    named = sentence.kinds & _NAMED_LIBRARY and LIBRARY.search(sentence.text)
-    return bool(DEPENDENCY.search(sentence.text) or named)
-
-
-def _configures(sentence: _Sentence) -> bool:
-    return bool(sentence.kinds or sentence.is_user) and bool(CONFIGURATION.search(sentence.text))
-
-
-def _decides(sentence: _Sentence) -> bool:
-    rules = is_order(sentence.text) and not BOILERPLATE.match(sentence.text)
-    return rules or bool(DECISION.search(sentence.text))
-
-
-def _is_open(sentence: _Sentence) -> bool:
-    if not sentence.is_last:
-        return False
-    if sentence.is_user:
-        return sentence.asks or bool(REQUEST.search(sentence.text))
-    return bool(OPEN.search(sentence.text))
-
-
-def _reports_done(sentence: _Sentence) -> bool:
-    return bool(sentence.kinds) and not sentence.is_user and is_done(sentence.text)
-
-
-def _names_code(sentence: _Sentence) -> bool:
-    return "path" in sentence.kinds or bool(_CALL.search(sentence.text))
-
-
-# The first that holds decides: a user's order stands above the error that it mentions.
-_RULES: tuple[tuple[Section, Callable[[_Sentence], bool]], ...] = (
-    (Section.DECISIONS, _demands),
-    (Section.OPEN, lambda sentence: bool(STRONG_OPEN.search(sentence.text))),
-    (Section.ERRORS, _fails),
-    (Section.DEPENDENCIES, _depends),
-    (Section.CONFIGURATION, _configures),
-    (Section.DECISIONS, _decides),
-    (Section.OPEN, _is_open),
-    (Section.DONE, _reports_done),
-    (Section.FILES, _names_code),
-    (Section.FACTS, lambda _: True),
-)
-
-
-def classify(sentence: str, literals: list[Literal], *, is_user: bool, is_last: bool) -> Section:
+def classify(text: str, literals: list[Literal], *, is_user: bool, is_last: bool) -> Section:
     """Return the section of a sentence by its cue words and literals.
 
     Args:
-        sentence: The sentence.
-        literals: What `find_literals` found in it.
+        text: The sentence.
+        literals: The literals that `find_literals` found in it.
         is_user: Whether the user said it.
         is_last: Whether nothing of the same role was said after it.
     """
-    features = _Sentence(
-        text=sentence,
-        kinds=frozenset(literal.kind for literal in literals),
-        failed=any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals),
-        is_user=is_user,
-        is_last=is_last,
+    kinds = {literal.kind for literal in literals}
+    asks = text.endswith(("?", "？"))
+    has_code = any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals)
+    # "If you believe there is an error, ..." is how an assistant takes its leave.
+    is_leave = not is_user and _IF_YOU.match(text)
+    # The first that holds decides: a user's order stands above the error that it mentions.
+    rules: tuple[tuple[Section, Callable[[], object]], ...] = (
+        (
+            Section.DECISIONS,
+            lambda: is_user and not asks and (is_order(text) or cues.CONDITION.search(text)),
+        ),
+        (Section.OPEN, lambda: cues.STRONG_OPEN.search(text)),
+        (Section.ERRORS, lambda: has_code or (not is_leave and cues.ERROR.search(text))),
+        (Section.DEPENDENCIES, lambda: cues.DEPENDENCY.search(text)),
+        (Section.DEPENDENCIES, lambda: "version" in kinds and cues.LIBRARY.search(text)),
+        (Section.CONFIGURATION, lambda: (kinds or is_user) and cues.CONFIGURATION.search(text)),
+        (Section.DECISIONS, lambda: is_order(text) and not cues.BOILERPLATE.match(text)),
+        (Section.DECISIONS, lambda: cues.DECISION.search(text)),
+        (Section.OPEN, lambda: is_last and is_user and (asks or cues.REQUEST.search(text))),
+        (Section.OPEN, lambda: is_last and not is_user and cues.OPEN.search(text)),
+        (Section.DONE, lambda: kinds and not is_user and is_done(text)),
+        (Section.FILES, lambda: "path" in kinds or _CALL.search(text)),
     )
-    return next(section for section, holds in _RULES if holds(features))
+    return next((section for section, holds in rules if holds()), Section.FACTS)
 
 
 def is_order(sentence: str) -> bool:
     """Return whether a sentence forbids or demands something, other than in telling of a person."""
-    return bool(CONSTRAINT.search(REPORT.sub(" ", sentence)))
+    return bool(cues.CONSTRAINT.search(cues.REPORT.sub(" ", sentence)))
 
 
 def is_done(sentence: str) -> bool:
     """Return whether a sentence reports something as finished."""
-    return bool(DONE.search(sentence)) and not NOT_DONE.search(sentence)
+    return bool(cues.DONE.search(sentence)) and not cues.NOT_DONE.search(sentence)
+
+
+def is_empty_talk(
+    sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
+) -> bool:
+    """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
+    kinds = {literal.kind for literal in literals}
+    if len(sentence) <= _MAX_GREETING and kinds <= {"name", "number"}:
+        rest = cues.GREETING.sub(" ", sentence)
+        if rest != sentence and len(terms(rest)) < _MIN_GREETING_TERMS:
+            return True
+    if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
+        return not (topic and cues.CONSTRAINT.search(sentence))
+    is_heading = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING
+    return is_heading and kinds <= _TITLE_KINDS

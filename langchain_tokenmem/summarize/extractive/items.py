@@ -5,18 +5,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
+from itertools import pairwise
 
+from langchain_tokenmem.summarize.extractive import vocabulary as cues
 from langchain_tokenmem.summarize.extractive.classification import (
-    Section,
     classify,
+    is_empty_talk,
     is_order,
-    is_small_talk,
 )
 from langchain_tokenmem.summarize.extractive.literals import Literal, find_literals
+from langchain_tokenmem.summarize.extractive.sections import Section
 from langchain_tokenmem.summarize.extractive.sentences import one_line, terms
-from langchain_tokenmem.summarize.extractive.vocabulary import BOILERPLATE, CONSTRAINT, FIX, REQUEST
+
+# A user's constraint outweighs whatever a sentence can hold; other worths are `Section.worth`.
+_CONSTRAINT_WORTH = 16.0
+_USER_BONUS = 1.2
+_FIX_BONUS = 2.0
+_REQUEST_BONUS = 1.0
+_ANNOUNCEMENT_WORTH = 0.15
+_ENOUGH_TERMS = 8
+_MAX_ITEM = 320
+_SHORT_FROM = 90
+_SHORT_ENOUGH = 0.75
+_BEFORE, _AFTER = 34, 22
+_CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
 class Speaker(Enum):
@@ -56,59 +72,25 @@ class Item:
     topic: frozenset[str] = frozenset()
     dilution: float = 1.0
 
+    @property
+    def by_user(self) -> bool:
+        """Whether the user said it."""
+        return self.source is Speaker.USER
 
-# Worth of an item's prose, in the unit of `literals.KIND_WEIGHTS`. A user's constraint outweighs
-# whatever a sentence can hold; facts without a cue only fill what room is left.
-SECTION_WORTH = {
-    Section.FILES: 3.0,
-    Section.ERRORS: 4.0,
-    Section.DEPENDENCIES: 4.0,
-    Section.CONFIGURATION: 4.0,
-    Section.DECISIONS: 4.0,
-    Section.DONE: 3.0,
-    Section.OPEN: 4.0,
-    Section.FACTS: 0.6,
-}
-USER_CONSTRAINT_WORTH = 16.0
-USER_BONUS = 1.2
-FIX_BONUS = 2.0
-ANNOUNCEMENT_WORTH = 0.15
-MAX_ITEM = 320
-_SHORT_FROM = 90
-_SHORT_ENOUGH = 0.75
-_BEFORE, _AFTER = 34, 22
-_MIN_TERMS = 3
-_MAX_HEADING = 80
-_TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
-_CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
+    @property
+    def is_constraint(self) -> bool:
+        """Whether it is an order of the user."""
+        return self.worth >= _CONSTRAINT_WORTH
 
-
-def worth_of(sentence: str, section: Section, *, source: Speaker) -> float:
-    """Return the value of an item's prose."""
-    is_user = source is Speaker.USER
-    if section is Section.DECISIONS and is_user and is_order(sentence):
-        return USER_CONSTRAINT_WORTH
-    if BOILERPLATE.match(sentence) and not is_user and section is not Section.ERRORS:
-        return ANNOUNCEMENT_WORTH
-    worth = SECTION_WORTH[section] + (USER_BONUS if is_user else 0.0)
-    if section is Section.ERRORS and FIX.search(sentence):
-        worth += FIX_BONUS
-    if section is Section.FACTS and is_user and REQUEST.search(sentence):
-        worth += 1.0
-    # A longer sentence says more; without this, fillers of three words come first.
-    return worth * min(1.0, len(terms(sentence)) / 8)
-
-
-def _is_empty_talk(
-    sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
-) -> bool:
-    """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
-    if is_small_talk(sentence, literals):
-        return True
-    if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
-        return not (topic and CONSTRAINT.search(sentence))
-    heads = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING
-    return heads and all(literal.kind in _TITLE_KINDS for literal in literals)
+    @cached_property
+    def clause(self) -> str | None:
+        """The clause that carries it, or `None` where that would save little or lose a literal."""
+        if len(self.text) < _SHORT_FROM or not (self.literals or self.is_constraint):
+            return None
+        cut = _constraint_clauses if self.is_constraint else _around_literals
+        short = cut(self.text, self.literals)
+        is_short = len(short) <= _SHORT_ENOUGH * len(self.text)
+        return short if is_short and all(lit.text in short for lit in self.literals) else None
 
 
 def make_item(
@@ -134,96 +116,78 @@ def make_item(
     """
     literals = find_literals(sentence, single_names=single_names)
     topic = terms(sentence)
-    if not carried and _is_empty_talk(sentence, literals, topic, is_last=is_last):
+    if not carried and is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
     if section is None:
         section = classify(sentence, literals, is_user=source is Speaker.USER, is_last=is_last)
-    text = (
-        sentence
-        if carried or len(sentence) <= MAX_ITEM
-        else around_literals(sentence, literals, MAX_ITEM)
-    )
-    literals = [literal for literal in literals if literal.text in text]
-    return Item(
-        text=text,
-        section=section,
-        source=source,
-        worth=worth_of(sentence, section, source=source),
-        literals=tuple(literals),
-        order=order,
-        topic=topic,
-        carried=carried,
-    )
+    text = sentence
+    if not carried and len(sentence) > _MAX_ITEM:
+        text = _around_literals(sentence, literals)
+        literals = [literal for literal in literals if literal.text in text]
+    worth = _worth_of(sentence, section, topic, is_user=source is Speaker.USER)
+    return Item(text, section, source, worth, tuple(literals), order, carried=carried, topic=topic)
 
 
-def shortened(item: Item) -> str | None:
-    """Return the clause of an item that carries it, or `None` when that would save little."""
-    if len(item.text) < _SHORT_FROM or item.bare:
-        return None
-    if item.worth >= USER_CONSTRAINT_WORTH:
-        short = _constraint_clauses(item.text)
-    elif item.literals:
-        short = around_literals(item.text, list(item.literals), MAX_ITEM)
-    else:
-        return None
-    if len(short) > _SHORT_ENOUGH * len(item.text):
-        return None
-    return short if all(literal.text in short for literal in item.literals) else None
+def _worth_of(sentence: str, section: Section, topic: frozenset[str], *, is_user: bool) -> float:
+    if section is Section.DECISIONS and is_user and is_order(sentence):
+        return _CONSTRAINT_WORTH
+    if section is not Section.ERRORS and not is_user and cues.BOILERPLATE.match(sentence):
+        return _ANNOUNCEMENT_WORTH
+    worth = section.worth + (_USER_BONUS if is_user else 0.0)
+    if section is Section.ERRORS and cues.FIX.search(sentence):
+        worth += _FIX_BONUS
+    if section is Section.FACTS and is_user and cues.REQUEST.search(sentence):
+        worth += _REQUEST_BONUS
+    # A longer sentence says more; without this, fillers of three words come first.
+    return worth * min(1.0, len(topic) / _ENOUGH_TERMS)
 
 
-def _constraint_clauses(text: str) -> str:
+def _constraint_clauses(text: str, _: Sequence[Literal]) -> str:
     """Keep the clauses that forbid or demand, and those with a literal."""
-    clauses, start = [], 0
-    for match in _CLAUSE.finditer(text):
-        clauses.append(text[start : match.end()])
-        start = match.end()
-    clauses.append(text[start:])
-    kept = [clause for clause in clauses if CONSTRAINT.search(clause) or find_literals(clause)]
+    ends = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
+    clauses = [text[start:end] for start, end in pairwise(ends)]
+    kept = [clause for clause in clauses if cues.CONSTRAINT.search(clause) or find_literals(clause)]
     return " ".join(clause.strip() for clause in kept).rstrip(",;:–—- ")
 
 
-def _window_start(text: str, left: int, start: int) -> int:
-    """Begin at the clause when it is near, else at a word."""
-    if left <= _BEFORE // 2:
-        return 0
-    begins = [match.end() for match in _CLAUSE.finditer(text, left - _BEFORE // 2, start)]
-    if begins:
-        return begins[0]
-    return text.find(" ", left, start) + 1 or left
-
-
-def around_literals(text: str, literals: list[Literal], limit: int) -> str:
+def _around_literals(text: str, literals: Sequence[Literal]) -> str:
     """Cut a sentence down to its literals with some words around them.
 
-    Args:
-        text: The sentence.
-        literals: Its literals.
-        limit: Most characters; windows beyond it are left out whole, so no literal is cut.
+    Windows beyond `_MAX_ITEM` characters are left out whole, so no literal is cut.
     """
-    windows: list[list[int]] = []
+    windows: list[tuple[int, int]] = []
     for literal in literals:
-        start = text.find(literal.text)
-        if start < 0:
-            continue
-        left = max(0, start - _BEFORE)
-        right = min(len(text), start + len(literal.text) + _AFTER)
-        left = _window_start(text, left, start)
-        space = text.rfind(" ", start + len(literal.text), right)
-        right = right if right == len(text) else space if space > 0 else right
+        left, right = _window(text, text.index(literal.text), len(literal.text))
         if windows and left <= windows[-1][1] + 4:
-            windows[-1][1] = max(windows[-1][1], right)
-        else:
-            windows.append([left, right])
+            left, last = windows.pop()
+            right = max(last, right)
+        windows.append((left, right))
     if not windows:
-        return one_line(text, limit)
+        return one_line(text, _MAX_ITEM)
     parts = [text[left:right].strip(" ,;:") for left, right in windows]
-    if windows[0][0] and not _CLAUSE.search(text, max(0, windows[0][0] - 3), windows[0][0]):
+    first, last = windows[0][0], windows[-1][1]
+    if first and not _CLAUSE.search(text, max(0, first - 3), first):
         parts[0] = f"… {parts[0]}"
-    if windows[-1][1] < len(text) - 1:
+    if last < len(text) - 1:
         parts[-1] += " …"
     short = parts[0]
     for part in filter(None, parts[1:]):
-        if len(short) + len(part) + 3 > limit:
+        if len(short) + len(part) + 3 > _MAX_ITEM:
             break
         short += f" … {part}"
     return short
+
+
+def _window(text: str, start: int, length: int) -> tuple[int, int]:
+    """Return the borders of a literal with its words: the near clause's, else those of words."""
+    left, end = max(0, start - _BEFORE), start + length
+    if left <= _BEFORE // 2:
+        left = 0
+    elif clause := _CLAUSE.search(text, left - _BEFORE // 2, start):
+        left = clause.end()
+    else:
+        left = text.find(" ", left, start) + 1 or left
+    right = min(len(text), end + _AFTER)
+    if right < len(text) and (space := text.rfind(" ", end, right)) > 0:
+        right = space
+    return left, right

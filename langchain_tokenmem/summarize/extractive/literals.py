@@ -1,5 +1,9 @@
-"""Extraction of literals that must survive verbatim: paths, ids, amounts, dates, names, codes."""
+"""Literals that must survive verbatim: paths, ids, amounts, dates, names, codes.
 
+Every shape starts at a border, so a long run without one is tried once and not at each of its
+characters. Borders and path letters leave out Chinese, Japanese and Korean, where no space ends a
+literal. Every repetition has an upper bound.
+"""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations
@@ -7,10 +11,122 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 
-from langchain_tokenmem.summarize.extractive.literal_patterns import LITERAL
 from langchain_tokenmem.summarize.extractive.vocabulary import NOT_NAMES
+
+_W = "A-Za-z0-9_À-ɏЀ-ӿ"
+_WORD_BORDER = rf"(?<![{_W}-])"
+_TOKEN_BORDER = rf"(?<![{_W}/.\\-])"
+_WORD_END = rf"(?![{_W}-])"
+
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|"
+    r"Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|März|Mai|Juni|Juli|"
+    r"Oktober|Dezember|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|"
+    r"décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|"
+    r"diciembre)"
+)
+_DATE = (
+    r"(?:\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,9})?Z?)?"
+    r"|\d{1,4}年(?:\d{1,2}月(?:\d{1,2}日)?)?|\d{1,2}月\d{1,2}日"
+    r"|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{4}/\d{2}/\d{2}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|\.|er)?(?: of| de)? (?i:{_MONTH})\b\.?(?:,? (?:de )?\d{{4}})?"
+    rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?|{_MONTH} \d{{4}}"
+    r"|\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?|Q[1-4](?: \d{4})?)"
+)
+_SYMBOL = "[$€£¥₹₩₽₺]"
+_AMOUNT = r"\d[\d.,'’]{0,18}"
+_CURRENCY = (
+    r"(?:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW|RUB|TRY|ZAR|"
+    r"BTC|ETH|dollars?|euros?|pounds?|cents?|yen|yuan|rupees?|francs?|Euro|Franken)"
+)
+_PRICE = (
+    rf"(?:{_SYMBOL} ?{_AMOUNT}(?: ?(?:k|K|M|bn|million|billion|Mio)\b)?"
+    rf"|{_TOKEN_BORDER}{_AMOUNT} ?(?:(?:million|billion) )?(?:{_SYMBOL}|[元円원]|{_CURRENCY}\b))"
+)
+_VERSION = (
+    r"(?:[vV]\d{1,6}(?:\.\d{1,9}){0,4}(?:[-+][\w.]{1,20})?"
+    r"|\d{1,6}\.\d{1,9}\.\d{1,9}(?:\.\d{1,9}){0,2}(?:[-+][\w.]{1,20})?"
+    r"|(?<=[a-z] )\d{1,3}\.\d{1,3}(?:rc|a|b|\.post|-beta|-rc|-alpha)\d{0,3})"
+)
+_EXTENSION = (
+    r"(?:py|js|ts|tsx|jsx|c|h|cc|cpp|hpp|cs|go|rs|rb|java|kt|swift|php|sh|sql|md|rst|txt|csv|json|"
+    r"jsonl|yaml|yml|toml|ini|cfg|conf|env|lock|html|css|xml|log|pdf|docx?|xlsx?|pptx?|png|jpe?g|"
+    r"svg|gz|zip|tar|ipynb|proto|tf|db)"
+)
+_PATH = (
+    r"(?:[A-Za-z]:\\[\w .\\-]{1,200}"
+    rf"|(?:~|\.{{1,2}})?/?(?:[{_W}.@+-]{{1,80}}/){{1,20}}[{_W}.@+*-]{{0,80}}"
+    rf"|/[{_W}.@+-]{{2,80}}"
+    rf"|[{_W}-]{{1,60}}(?:\.[{_W}-]{{1,30}}){{0,3}}\.{_EXTENSION}\b"
+    r"|\.(?:env|gitignore|dockerignore|bashrc)\b|(?:Docker|Make)file\b)"
+)
+_ERROR = (
+    r"(?:E\d{3,6}|[A-Z]{2,6}-\d{3,6}|(?:HTTP|Error|error|code|status|exit code) \d{1,5}"
+    r"|E[A-Z]{4,20}|ERR_[A-Z_]{2,40}|0x[0-9A-Fa-f]{2,16}"
+    r"|[A-Z]\w{1,60}(?:Error|Exception|Warning|Fault)|SIG[A-Z]{3,5})"
+)
+_IDENTIFIER = (
+    r"(?:[#@][\w-]{2,60}|[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,8}(?:=\S{1,60})?"
+    r"|[A-Za-z][A-Za-z0-9]{0,60}(?:_\w{1,60})(?:\(\))?"
+    r"|[a-z]{1,40}(?:[A-Z][a-z0-9]{1,40}){1,8}(?:\(\))?"
+    r"|(?:[A-Z][a-z0-9]{1,40}){2,8}|[A-Za-z_][\w.]{1,60}\(\)"
+    r"|(?=[A-Za-z-]{0,12}\d)(?=[\d-]{0,12}[A-Za-z])[A-Za-z0-9]{2,24}(?:-[A-Za-z0-9]{1,24}){0,5}"
+    r"|[a-z_]\w{1,30}(?:\.[a-z_]\w{1,30}){1,5}|--[a-z][\w-]{1,40})"
+)
+_UNIT = (
+    r"(?:%|‰|°[CF]?|[kMGT]i?[Bb](?:ps|/s)?|[mnµ]s|Hz|kHz|MHz|GHz|k[mgW]|cm|mm|kWh|px|rpm|"
+    r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|tokens?|users?|requests?|rows?|people|"
+    r"passengers?|bags?|items?|Tage?|Stunden?|Minuten?|jours?|heures?|días?|horas?|"
+    r"miles?|lbs?|am|pm|AM|PM)"
+)
+_CAPITAL = "[A-ZÀ-ÞА-ЯŠŽČĐŁŚŻ]"
+_HYPHENATED = r"(?:['’-][A-ZÀ-Þ][^\W\d_]{1,24})?"
+_NAME = (
+    rf"{_CAPITAL}[^\W\d_]{{1,24}}{_HYPHENATED}"
+    r"(?: (?:(?:de|del|da|van|von|der|la|le|of|al|bin) ){0,2}"
+    rf"{_CAPITAL}[^\W\d_]{{0,24}}\.?{_HYPHENATED}(?: ?\d{{1,4}}\b)?){{0,4}}"
+)
+# One named group each, in the order in which they are tried.
+_SHAPES = (
+    r"(?P<image>\[image[^\]\n]{0,200}\])",
+    r"(?P<url>\b(?:https?|ftp|s3|gs|ssh|postgres(?:ql)?|redis)://[^\s<>\"'）)】，。]{1,300})",
+    rf"{_TOKEN_BORDER}(?P<email>[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,4}})",
+    r"(?<![0-9A-Fa-f-])(?P<uuid>[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})",
+    r"`(?P<code>[^`\n]{1,80})`",
+    r"[\"“„«「『](?P<quoted>[^\"“”„«»「」『』\n]{2,60})[\"”“»」』]",
+    rf"{_WORD_BORDER}(?P<date>{_DATE}){_WORD_END}",
+    rf"(?P<price>{_PRICE})",
+    rf"(?<![{_W}./-])(?P<version>{_VERSION})(?![{_W}/])",
+    rf"{_TOKEN_BORDER}(?P<path>{_PATH})",
+    rf"{_WORD_BORDER}(?P<error>{_ERROR}){_WORD_END}",
+    rf"(?<![{_W}.#@-])(?P<identifier>{_IDENTIFIER}){_WORD_END}",
+    rf"{_TOKEN_BORDER}(?P<measure>{_AMOUNT}[ -]?{_UNIT})(?![{_W}])",
+    rf"(?<![{_W}.-])(?P<number>[+-]?\d[\d.,:/'’-]{{0,30}}\d|\d)(?![{_W}])",
+    rf"(?<![\w'’])(?P<name>{_NAME})",
+)
+_LITERAL = re.compile("|".join(_SHAPES))
+
+# How much a literal is worth, for each four tokens of it; only the relations matter. What
+# cannot be guessed again (an id, an amount, a date) weighs most, what is likely noise least.
+_KINDS_BY_WEIGHT = {
+    3.0: ("uuid", "date", "price", "version", "error", "path", "email", "full_name"),
+    2.4: ("identifier",),
+    1.8: ("measure",),
+    1.5: ("url", "quoted"),
+    1.0: ("image",),
+    0.9: ("name",),
+    0.4: ("acronym", "number", "word"),
+}
+KIND_WEIGHTS = {kind: weight for weight, kinds in _KINDS_BY_WEIGHT.items() for kind in kinds}
+
+# "and/or", "n/a" and the like are no paths.
+_IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|\.\w|/.*/|/$|_|file$")
+_LONG_PAIR = 9
+_TRAILING = ".,;:!?)]}'’\""
+_TOO_MANY = 40
+# "3" alone says nothing; with its unit it is a measure.
+_MIN_NUMBER = 3
 
 
 @dataclass(frozen=True)
@@ -25,60 +141,28 @@ class Literal:
     kind: str
     text: str
 
-
-# How much a literal is worth, for each four tokens of it; only the relations matter. What
-# cannot be guessed again (an id, an amount, a date) weighs most, what is likely noise least.
-KIND_WEIGHTS = MappingProxyType(
-    {
-        "uuid": 3.0,
-        "date": 3.0,
-        "price": 3.0,
-        "version": 3.0,
-        "error": 3.0,
-        "path": 3.0,
-        "email": 3.0,
-        "full_name": 3.0,
-        "identifier": 2.4,
-        "measure": 1.8,
-        "url": 1.5,
-        "quoted": 1.5,
-        "name": 0.9,
-        "image": 1.0,
-        "acronym": 0.4,
-        "number": 0.4,
-        "word": 0.4,
-    }
-)
-
-# "and/or", "n/a" and the like are no paths.
-_IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|\.\w|/.*/|/$|_|file$")
-_LONG_PAIR = 9
-_TRAILING = ".,;:!?)]}'’\""
-_TOO_MANY = 40
-# "3" alone says nothing; with its unit it is a measure.
-_MIN_NUMBER = 3
+    @property
+    def weight(self) -> float:
+        """Worth of the literal for each four tokens of it."""
+        return KIND_WEIGHTS[self.kind]
 
 
 def _clean(kind: str, text: str) -> tuple[str, str]:
     """Settle the kind of one match and drop the punctuation that only ends its sentence."""
-    if kind == "code":
-        if "/" in text and " " not in text:
-            return "path", text
-        return ("word" if text.isalpha() and text.islower() else "identifier"), text
     if kind in ("url", "path", "number", "price", "version", "measure"):
         text = text.rstrip(_TRAILING)
     if kind == "path" and not _IS_PATH.search(text):
         kind = "identifier" if len(text) >= _LONG_PAIR else "number"
-    if kind == "name":
+    elif kind == "code":
+        is_path = "/" in text and " " not in text
+        is_word = text.isalpha() and text.islower()
+        kind = "path" if is_path else "word" if is_word else "identifier"
+    elif kind == "name":
         words = text.split()
-        while words and words[0] in NOT_NAMES:
-            words.pop(0)
-        while words and words[-1] in NOT_NAMES:
-            words.pop()
+        own = [at for at, word in enumerate(words) if word not in NOT_NAMES]
+        words = words[own[0] : own[-1] + 1] if own else []
         text = " ".join(words)
-        kind = "full_name" if len(words) > 1 else "name"
-        if kind == "name" and text.isupper():
-            kind = "acronym"
+        kind = "full_name" if len(words) > 1 else "acronym" if text.isupper() else "name"
     return kind, text
 
 
@@ -93,21 +177,22 @@ def find_literals(sentence: str, *, single_names: bool = True) -> list[Literal]:
     Returns:
         At most 40 literals.
     """
-    found: list[Literal] = []
-    seen: set[str] = set()
-    for match in LITERAL.finditer(sentence):
-        kind, text = _clean(str(match.lastgroup), match[str(match.lastgroup)])
-        start = sentence.find(text, match.start())
-        opens = not sentence[:start].strip("\"'“”„«([*_ ")
-        if kind in ("name", "acronym") and (not single_names or (opens and kind == "name")):
+    found: dict[str, Literal] = {}
+    for match in _LITERAL.finditer(sentence):
+        group = str(match.lastgroup)
+        kind, text = _clean(group, match[group])
+        if kind in ("name", "acronym") and not single_names:
             continue
-        if len(text) < (_MIN_NUMBER if kind == "number" else 2) or text in seen or ";" in text:
+        if kind == "name":  # the word that opens a sentence is capitalised for that reason alone
+            before = sentence[: sentence.find(text, match.start())]
+            if not before.strip("\"'“”„«([*_ "):
+                continue
+        if len(text) < (_MIN_NUMBER if kind == "number" else 2) or ";" in text:
             continue
-        seen.add(text)
-        found.append(Literal(kind, text))
+        found.setdefault(text, Literal(kind, text))
         if len(found) == _TOO_MANY:
             break
-    return found
+    return list(found.values())
 
 
 def capitalises_nouns(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Text format of an extractive summary: written in sections, parsed back without loss.
+"""Sections of an extractive summary, and its text: written in sections, parsed back without loss.
 
 A section is a line `## ` with its title and one `- ` line per item. `User: ` marks what the user
 said; nothing else can start so. What lost its sentence to the limit is kept as a bare literal in
@@ -8,29 +8,42 @@ the last section, in a line `- Also mentioned: ` (`- User also mentioned: `), pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from langchain_tokenmem.summarize.extractive.classification import Section
+
+class Section(Enum):
+    """The sections in the order in which they are written.
+
+    Attributes:
+        heading: Its line in the text.
+        worth: Value of the prose of its items, in the unit of `literals.KIND_WEIGHTS`; facts
+            without a cue only fill what room is left.
+        words: Pattern of the headings that chat models give it.
+    """
+
+    FILES = "Files and functions", 3.0, r"file|function|code|path"
+    ERRORS = "Errors and fixes", 4.0, r"error|fix|bug|problem"
+    DEPENDENCIES = "Dependencies", 4.0, r"dependenc|package|librar"
+    CONFIGURATION = "Configuration", 4.0, r"config|setting|environment"
+    DECISIONS = "Decisions and constraints", 4.0, r"decision|constraint|rule|preference|goal|reject"
+    DONE = "Done", 3.0, r"\b(?:done|complete|finished|progress)"
+    OPEN = "Open items and next steps", 4.0, r"pending|next|open|todo|to-do|remaining"
+    FACTS = "Names, numbers and dates", 0.6, r"(?!)"
+
+    def __init__(self, title: str, worth: float, words: str) -> None:
+        self.heading = f"## {title}"
+        self.worth = worth
+        self.words = re.compile(words, re.IGNORECASE)
+
 
 NOTHING = "Nothing to note yet."
+BARE_MARKS = {True: "- User also mentioned: ", False: "- Also mentioned: "}
 _USER = "User: "
-_BARE = {False: "Also mentioned: ", True: "User also mentioned: "}
-_TITLES = {f"## {section.value}": section for section in Section}
+_AI = "AI: "
+_SECTIONS = {section.heading: section for section in Section}
 _LOOKS_MARKED = re.compile(r"(?:AI|User|Also mentioned|User also mentioned) ?:", re.IGNORECASE)
-# Headings of summaries that a chat model wrote, by the words they are usually made of.
-_HEADING_WORDS = (
-    (re.compile(r"file|function|code|path", re.IGNORECASE), Section.FILES),
-    (re.compile(r"error|fix|bug|problem", re.IGNORECASE), Section.ERRORS),
-    (re.compile(r"dependenc|package|librar", re.IGNORECASE), Section.DEPENDENCIES),
-    (re.compile(r"config|setting|environment", re.IGNORECASE), Section.CONFIGURATION),
-    (
-        re.compile(r"decision|constraint|rule|preference|goal|reject", re.IGNORECASE),
-        Section.DECISIONS,
-    ),
-    (re.compile(r"\b(?:done|complete|finished|progress)", re.IGNORECASE), Section.DONE),
-    (re.compile(r"pending|next|open|todo|to-do|remaining", re.IGNORECASE), Section.OPEN),
-)
 _HEADING = re.compile(r"(?:#{1,6}\s+(.{1,80})|\*\*([^*]{1,80})\*\*:?|([A-Z][^.!?\n]{1,60}):)\s*")
 
 
@@ -53,19 +66,8 @@ class Line:
 
 def item_line(text: str, *, by_user: bool) -> str:
     """Return the line of an item, marked so that no text can pass for the user's."""
-    if by_user:
-        return f"- {_USER}{text}"
-    return f"- AI: {text}" if _LOOKS_MARKED.match(text) else f"- {text}"
-
-
-def bare_line(literals: Iterable[str], *, by_user: bool) -> str:
-    """Return the line that lists literals without their sentences."""
-    return f"- {_BARE[by_user]}{'; '.join(literals)}"
-
-
-def title_line(section: Section) -> str:
-    """Return the heading of a section."""
-    return f"## {section.value}"
+    mark = _USER if by_user else _AI if _LOOKS_MARKED.match(text) else ""
+    return f"- {mark}{text}"
 
 
 def format_lines(lines: Sequence[Line]) -> str:
@@ -80,14 +82,13 @@ def format_lines(lines: Sequence[Line]) -> str:
     written: list[str] = []
     for section in Section:
         inside = [line for line in lines if line.section is section]
-        if not inside:
-            continue
-        written.append(title_line(section))
+        if inside:
+            written.append(section.heading)
         written += [item_line(line.text, by_user=line.by_user) for line in inside if not line.bare]
-        for by_user in (True, False):
+        for by_user, mark in BARE_MARKS.items():
             bare = [line.text for line in inside if line.bare and line.by_user is by_user]
             if bare:
-                written.append(bare_line(bare, by_user=by_user))
+                written.append(mark + "; ".join(bare))
     return "\n".join(written)
 
 
@@ -101,33 +102,30 @@ def parse_summary(text: str) -> list[Line]:
         The items in the order of the text.
     """
     section: Section | None = None
-    own = any(line in _TITLES for line in text.splitlines())
+    lines = text.splitlines()
+    is_own = any(line in _SECTIONS for line in lines)
     found: list[Line] = []
-    for line in text.splitlines():
-        if line in _TITLES:
-            section = _TITLES[line]
-        elif own and line.startswith("- "):
-            found += _own_items(line[2:], section)
-        elif line.strip() and line.strip() != NOTHING:
-            heading = _HEADING.fullmatch(line.strip())
-            if heading:
-                section = _section_of_heading(next(filter(None, heading.groups())))
-            else:
-                found.append(Line(line.strip(), section))
+    for line in lines:
+        if line in _SECTIONS:
+            section = _SECTIONS[line]
+        elif is_own and line.startswith("- "):
+            found += _own_items(line, section)
+        elif heading := _HEADING.fullmatch(line.strip()):
+            title = heading[heading.lastindex or 0]
+            section = next((section for section in Section if section.words.search(title)), None)
+        elif line.strip() not in ("", NOTHING):
+            found.append(Line(line.strip(), section))
     return found
 
 
-def _own_items(text: str, section: Section | None) -> list[Line]:
-    for by_user, mark in _BARE.items():
-        if text.startswith(mark):
-            literals = text[len(mark) :].split("; ")
-            return [Line(lit, Section.FACTS, by_user=by_user, bare=True) for lit in literals if lit]
-    if text.startswith(_USER):
-        return [Line(text[len(_USER) :], section, by_user=True)]
-    if text.startswith("AI: ") and _LOOKS_MARKED.match(text, 4):
-        text = text[4:]
+def _own_items(line: str, section: Section | None) -> list[Line]:
+    for by_user, mark in BARE_MARKS.items():
+        if line.startswith(mark):
+            literals = filter(None, line.removeprefix(mark).split("; "))
+            return [Line(text, Section.FACTS, by_user=by_user, bare=True) for text in literals]
+    text = line[2:]
+    if text.startswith(_AI) and _LOOKS_MARKED.match(text, len(_AI)):
+        text = text.removeprefix(_AI)
+    elif text.startswith(_USER):
+        return [Line(text.removeprefix(_USER), section, by_user=True)]
     return [Line(text, section)]
-
-
-def _section_of_heading(title: str) -> Section | None:
-    return next((section for pattern, section in _HEADING_WORDS if pattern.search(title)), None)

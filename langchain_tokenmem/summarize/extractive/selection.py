@@ -9,28 +9,32 @@ last, whatever their age.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import NamedTuple
 
-from langchain_tokenmem.summarize.extractive.classification import Section
-from langchain_tokenmem.summarize.extractive.items import (
-    USER_CONSTRAINT_WORTH,
-    Item,
-    Speaker,
-    shortened,
-)
-from langchain_tokenmem.summarize.extractive.literals import KIND_WEIGHTS, Literal
+from langchain_tokenmem.summarize.extractive.items import Item
+from langchain_tokenmem.summarize.extractive.literals import Literal
 from langchain_tokenmem.summarize.extractive.sections import (
+    BARE_MARKS,
+    NOTHING,
     Line,
-    bare_line,
+    Section,
+    format_lines,
     item_line,
-    title_line,
 )
 
-BARE, CLAUSE, WHOLE = 1, 2, 3
+_BARE, _CLAUSE, _WHOLE = 1, 2, 3
+_CANDIDATES_PER_TOKEN = 2
+_MIN_CANDIDATES = 200
+# Parts count for more than the whole with most counters; what that leaves is filled again.
+_ROUNDS = 3
+_CARRIED_PROMISE = 1.5
 # A literal with its sentence is worth this much more than alone.
-CONTEXT_VALUE = 0.6
+_CONTEXT_VALUE = 0.6
 # The more literals one sentence lists, the less each of them is worth.
 _LIST_DISCOUNT = 6
 _DUPLICATE_SHARE = 0.75
@@ -39,173 +43,240 @@ _REPEATED = 0.05
 # A bare number does not make a sentence new: "about 3 times", "about 40 times".
 _REPEATED_LITERALS = 0.2
 _WEAK = frozenset({"number", "measure", "acronym", "name", "word"})
-_LEAST_STEP = 1
 _LONGEST = 30
 _MANY_OF_A_KIND = 8
 _MANY_CONSTRAINTS = 12
+_DENSITY = attrgetter("density")
 
 
-@dataclass
+def best_text(items: Sequence[Item], max_tokens: int, count_text: Callable[[str], int]) -> str:
+    """Write the best summary of the items that keeps to the limit.
+
+    Args:
+        items: All candidates, in the order of the conversation.
+        max_tokens: Most tokens of the text.
+        count_text: Counts them.
+
+    Returns:
+        The text, at most `max_tokens` by `count_text`; empty only when not even one character
+        fits.
+    """
+    count = cache(count_text)
+    selection = Selection(_most_promising(items, max_tokens), count)
+    room = max_tokens
+    text = ""
+    for _ in range(_ROUNDS):
+        selection.fill(room)
+        text = format_lines(selection.lines())
+        # Counts of parts need not add up to the count of the whole: only this one decides.
+        while selection.steps and count(text) > max_tokens:
+            selection.undo()
+            text = format_lines(selection.lines())
+        room = max_tokens - count(text)
+    return text if selection.steps else _smallest(selection.items, max_tokens, count)
+
+
+def _most_promising(items: Sequence[Item], max_tokens: int) -> list[Item]:
+    """Keep the candidates that could make it, so that only those are counted."""
+
+    def promise(index: int) -> float:
+        item = items[index]
+        literals = sum(literal.weight for literal in item.literals[:6])
+        return (item.worth + literals * item.source.value) * (
+            _CARRIED_PROMISE if item.carried else 1.0
+        )
+
+    limit = max(_MIN_CANDIDATES, _CANDIDATES_PER_TOKEN * max_tokens)
+    best = heapq.nlargest(limit, range(len(items)), key=promise)
+    return [items[index] for index in sorted(best)]
+
+
+def _smallest(items: Sequence[Item], max_tokens: int, count_text: Callable[[str], int]) -> str:
+    """Return the best item or literal that fits without its section, else a piece of the item."""
+    ranked = sorted(items, key=lambda item: (-item.worth * item.source.value, item.order))
+    literals = [(item, literal) for item in ranked[:20] for literal in item.literals[:5]]
+    literals.sort(key=lambda pair: -pair[1].weight * pair[0].source.value)
+    best = ranked[0].text if ranked else NOTHING
+    for text in (best, *(literal.text for _, literal in literals)):
+        if count_text(text) <= max_tokens:
+            return text
+    size = len(best)
+    cut = bisect_left(
+        range(size), True, key=lambda cut: count_text(best[: size - cut]) <= max_tokens
+    )
+    return best[: size - cut].rstrip()
+
+
+class _Step(NamedTuple):
+    """One form that an item can take next.
+
+    Attributes:
+        form: `_BARE`, `_CLAUSE` or `_WHOLE`.
+        text: The item in that form.
+        value: Value of the form as a whole.
+        tokens: What it adds to the form that stands now, without titles.
+        density: Value that it adds, for each of these tokens.
+        titles: Lines that must stand before it.
+    """
+
+    form: int
+    text: str
+    value: float
+    tokens: int
+    density: float
+    titles: tuple[str, ...]
+
+
 class Selection:
-    """One filling of a summary; holds what is chosen so far.
+    """One filling of a summary: the form of each chosen item.
 
     Attributes:
         items: The candidates.
-        count_text: Counts the tokens of a text.
-        levels: Form of each chosen item, by its index in `items`.
-        steps: What was taken, in order: index and the form before.
+        steps: The steps taken, in order, with the index of the item.
     """
 
-    items: Sequence[Item]
-    count_text: Callable[[str], int]
-    levels: dict[int, int] = field(default_factory=dict)
-    steps: list[tuple[int, int]] = field(default_factory=list)
-    _shorts: dict[int, str | None] = field(default_factory=dict)
-    _costs: dict[str, int] = field(default_factory=dict)
-    _holders: dict[str, int] = field(default_factory=dict)
-    _kinds: Counter[str] = field(default_factory=Counter)
-    _opened: Counter[str] = field(default_factory=Counter)
-    _constraints: int = 0
-    _prose: list[int] = field(default_factory=list)
-    _compared: dict[int, int] = field(default_factory=dict)
+    def __init__(self, items: Sequence[Item], count_text: Callable[[str], int]) -> None:
+        self.items = items
+        self._count = count_text
+        self._clear()
+
+    def _clear(self) -> None:
+        self.steps: list[tuple[int, _Step]] = []
+        self._chosen: dict[int, _Step] = {}
+        self._holders: dict[str, int] = {}
+        self._kinds: Counter[str] = Counter()
+        self._titles: Counter[str] = Counter()
+        self._constraints = 0
+        self._prose: list[int] = []
+        self._compared: dict[int, int] = {}
 
     def fill(self, room: int) -> None:
         """Take the best steps until nothing more fits into `room` tokens."""
-        heap: list[tuple[float, int, int]] = []
-        for index in range(len(self.items)):
-            self._push(heap, index)
-        while heap and room > _LEAST_STEP:
-            key, _, index = heapq.heappop(heap)
-            level, density = self._best(index)
-            if density <= 0:
+        heap = [(-self._density(index), item.order, index) for index, item in enumerate(self.items)]
+        heapq.heapify(heap)
+        while heap and room > 1:
+            key, order, index = heapq.heappop(heap)
+            steps = self._next_steps(index)
+            best = max(steps, key=_DENSITY, default=None)
+            if not best or best.density <= 0:
                 continue
-            if -density > key + 1e-9:  # its value sank since it was pushed
-                heapq.heappush(heap, (-density, self.items[index].order, index))
-                continue
-            cost = self._cost(index, level)
-            if cost > room:
-                level, cost = self._smaller(index, level, room)
-                if not level:
+            density = best.density
+            if -density <= key + 1e-9:  # else its value sank since it was pushed
+                fitting = (
+                    (step, cost)
+                    for step in reversed(steps)
+                    if step.form <= best.form
+                    if (cost := step.tokens + self._title_tokens(step)) <= room
+                )
+                step, cost = next(fitting, (None, 0))
+                if not step:
                     continue
-            room -= cost
-            self._take(index, level)
-            self._push(heap, index)
-
-    def _push(self, heap: list[tuple[float, int, int]], index: int) -> None:
-        _, density = self._best(index)
-        if density > 0:
-            heapq.heappush(heap, (-density, self.items[index].order, index))
-
-    def _best(self, index: int) -> tuple[int, float]:
-        """Return the next form of an item that gives most for a token, and how much."""
-        now = self.levels.get(index, 0)
-        found = (0, 0.0)
-        for level in range(now + 1, WHOLE + 1):
-            if self._form(index, level) is None:
-                continue
-            gain = self._value(index, level) - (self._value(index, now) if now else 0.0)
-            density = gain / max(1, self._cost(index, level, titled=False))
-            if density > found[1]:
-                found = (level, density)
-        return found
-
-    def _smaller(self, index: int, level: int, room: int) -> tuple[int, int]:
-        """Return a lesser form that still fits, `(0, 0)` when there is none."""
-        for lesser in range(level - 1, self.levels.get(index, 0), -1):
-            if self._form(index, lesser) is not None and self._value(index, lesser) > 0:
-                cost = self._cost(index, lesser)
-                if cost <= room:
-                    return lesser, cost
-        return 0, 0
-
-    def _take(self, index: int, level: int) -> None:
-        before = self.levels.get(index)
-        self.steps.append((index, before or 0))
-        self._set_level(index, level)
-        for literal in self.items[index].literals:
-            if self._holders.setdefault(literal.text, index) == index and before is None:
-                self._kinds[literal.kind] += 1
+                room -= cost
+                self._take(index, step)
+                density = self._density(index)
+            heapq.heappush(heap, (-density, order, index))
 
     def undo(self) -> None:
-        """Take the last step back."""
-        index, before = self.steps.pop()
-        self._set_level(index, before)
-        if before:
-            return
-        for literal in self.items[index].literals:
-            if self._holders.get(literal.text) == index:
-                del self._holders[literal.text]
-                self._kinds[literal.kind] -= 1
+        """Take the last step back, by taking those before it again."""
+        steps = self.steps[:-1]
+        self._clear()
+        for index, step in steps:
+            self._take(index, step)
 
     def lines(self) -> list[Line]:
         """Return the chosen items as lines, in the order of the conversation."""
-        chosen = sorted(self.levels, key=lambda index: (self.items[index].order, index))
-        lines = []
-        for index in chosen:
-            item, level = self.items[index], self.levels[index]
-            by_user = item.source is Speaker.USER
-            if level == BARE:
+        lines: list[Line] = []
+        for index in sorted(self._chosen, key=lambda index: (self.items[index].order, index)):
+            item, step = self.items[index], self._chosen[index]
+            if step.form > _BARE:
+                lines.append(Line(step.text, item.section, by_user=item.by_user))
+            else:
                 lines += [
-                    Line(literal.text, Section.FACTS, by_user=by_user, bare=True)
+                    Line(literal.text, Section.FACTS, by_user=item.by_user, bare=True)
                     for literal in self._own(index)
                 ]
-            else:
-                lines.append(Line(self._form(index, level) or "", item.section, by_user=by_user))
         return lines
+
+    def _density(self, index: int) -> float:
+        return max(map(_DENSITY, self._next_steps(index)), default=0.0)
+
+    def _next_steps(self, index: int) -> list[_Step]:
+        """Return the forms above the one that stands now, the least first."""
+        standing = self._chosen[index].form if index in self._chosen else 0
+        value, tokens = 0.0, 0
+        steps: list[_Step] = []
+        for step in self._forms(index):
+            if step.form == standing:
+                value, tokens = step.value, step.tokens
+            elif step.form > standing:
+                added = step.tokens - tokens
+                # Titles are not asked here: whoever comes first would pay for all.
+                density = (step.value - value) / max(1, added)
+                steps.append(step._replace(tokens=added, density=density))
+        return steps
+
+    def _forms(self, index: int) -> Iterator[_Step]:
+        """Yield the forms of an item as if none stood, the least first."""
+        item = self.items[index]
+        own = self._own(index)
+        is_repeated = self._is_repeated(index, own)
+        discount = 1 + max(0, len(item.literals) - 1) / _LIST_DISCOUNT
+        literals = sum(map(self._literal_value, own)) * item.source.value / discount
+        literals *= item.dilution
+        if is_repeated:
+            literals *= _REPEATED_LITERALS
+        if own:
+            text = "; ".join(literal.text for literal in own)
+            titles = (Section.FACTS.heading + "\n", BARE_MARKS[item.by_user] + "\n")
+            yield _Step(_BARE, text, literals, self._count("; " + text), 0.0, titles)
+        if item.bare:
+            return
+        worth = item.worth * (_REPEATED if is_repeated else 1.0)
+        if item.is_constraint:
+            worth /= 1 + self._constraints / _MANY_CONSTRAINTS
+        share = 0.9 if item.worth > item.source.value * 10 else 0.6
+        clause = literals * (1 + _CONTEXT_VALUE * 0.8) + worth * share
+        whole = literals * (1 + _CONTEXT_VALUE) + worth
+        for form, prose, value in ((_CLAUSE, item.clause, clause), (_WHOLE, item.text, whole)):
+            if prose is not None:
+                tokens = self._count(item_line(prose, by_user=item.by_user) + "\n")
+                yield _Step(form, prose, value, tokens, 0.0, (item.section.heading + "\n",))
+
+    def _title_tokens(self, step: _Step) -> int:
+        return sum(self._count(title) for title in step.titles if not self._titles[title])
+
+    def _take(self, index: int, step: _Step) -> None:
+        before = self._chosen.get(index)
+        if before:
+            self._titles.subtract(before.titles)
+        else:
+            own = self._own(index)
+            self._holders.update((literal.text, index) for literal in own)
+            self._kinds.update(literal.kind for literal in own)
+            self._constraints += self.items[index].is_constraint
+        if step.form > _BARE and not (before and before.form > _BARE):
+            self._prose.append(index)
+        self._titles.update(step.titles)
+        self._chosen[index] = step
+        self.steps.append((index, step))
 
     def _own(self, index: int) -> list[Literal]:
         """Return the literals that no other chosen item holds."""
-        return [
-            literal
-            for literal in self.items[index].literals
-            if self._holders.get(literal.text, index) == index
-        ]
-
-    def _form(self, index: int, level: int) -> str | None:
-        item = self.items[index]
-        if level == BARE:
-            return "; ".join(literal.text for literal in self._own(index)) or None
-        if item.bare:
-            return None
-        if level == WHOLE:
-            return item.text
-        if index not in self._shorts:
-            self._shorts[index] = shortened(item)
-        return self._shorts[index]
-
-    def _value(self, index: int, level: int) -> float:
-        item = self.items[index]
-        own = self._own(index)
-        discount = 1 + max(0, len(item.literals) - 1) / _LIST_DISCOUNT
-        repeated = self._repeated(index, own)
-        literals = sum(map(self._literal_value, own)) * item.source.value / discount
-        literals *= item.dilution
-        if repeated:
-            literals *= _REPEATED_LITERALS
-        if level == BARE:
-            return literals
-        worth = item.worth * (_REPEATED if repeated else 1.0)
-        if item.worth >= USER_CONSTRAINT_WORTH:
-            worth /= 1 + self._constraints / _MANY_CONSTRAINTS
-        if level == CLAUSE:
-            worth *= 0.9 if item.worth > item.source.value * 10 else 0.6
-            literals *= 1 + CONTEXT_VALUE * 0.8
-        else:
-            literals *= 1 + CONTEXT_VALUE
-        return literals + worth
+        holders = self._holders
+        literals = self.items[index].literals
+        return [literal for literal in literals if holders.get(literal.text, index) == index]
 
     def _literal_value(self, literal: Literal) -> float:
-        cost = min(_LONGEST, self._count(literal.text))
+        length = max(1.0, min(_LONGEST, self._count(literal.text)) / 4)
         # The twentieth flight number says less than the first version.
-        same = self._kinds[literal.kind] / _MANY_OF_A_KIND
-        return KIND_WEIGHTS.get(literal.kind, 1.0) * max(1.0, cost / 4) / (1 + same)
+        return literal.weight * length / (1 + self._kinds[literal.kind] / _MANY_OF_A_KIND)
 
-    def _repeated(self, index: int, own: list[Literal]) -> bool:
+    def _is_repeated(self, index: int, own: list[Literal]) -> bool:
         """Return whether a chosen item says what this one says."""
         topic = self.items[index].topic
         if not topic or any(literal.kind not in _WEAK for literal in own):
             return False
-        # Choosing only adds: each pair is compared once, until a step is taken back.
+        # Choosing only adds, so each pair is compared once: half the time of a large batch.
         start = self._compared.get(index, 0)
         if start < 0:
             return True
@@ -216,51 +287,3 @@ class Selection:
         )
         self._compared[index] = -1 if found else len(self._prose)
         return found
-
-    def _cost(self, index: int, level: int, *, titled: bool = True) -> int:
-        """Return the tokens that a form adds to what stands there now.
-
-        Titles are paid when they are opened, but no step is judged by them: whoever comes first
-        would pay for all.
-        """
-        now = self.levels.get(index, 0)
-        cost = self._standing(index, level) - (self._standing(index, now) if now else 0)
-        if titled:
-            titles = self._titles(index, level)
-            cost += sum(self._count(title) for title in titles if not self._opened[title])
-        return cost
-
-    def _standing(self, index: int, level: int) -> int:
-        text = self._form(index, level) or ""
-        if level == BARE:
-            return self._count("; " + text)
-        by_user = self.items[index].source is Speaker.USER
-        return self._count(item_line(text, by_user=by_user) + "\n")
-
-    def _titles(self, index: int, level: int) -> tuple[str, ...]:
-        """Return the lines that must stand before an item of this form."""
-        item = self.items[index]
-        if level > BARE:
-            return (title_line(item.section) + "\n",)
-        bare = bare_line((), by_user=item.source is Speaker.USER) + "\n"
-        return (title_line(Section.FACTS) + "\n", bare)
-
-    def _set_level(self, index: int, level: int) -> None:
-        before = self.levels.pop(index, 0)
-        if before:
-            self._opened.subtract(self._titles(index, before))
-        if level > BARE and before <= BARE:
-            self._prose.append(index)
-        elif before > BARE and level <= BARE:
-            self._prose.remove(index)
-            self._compared.clear()
-        if level:
-            self.levels[index] = level
-            self._opened.update(self._titles(index, level))
-        if self.items[index].worth >= USER_CONSTRAINT_WORTH:
-            self._constraints += bool(level) - bool(before)
-
-    def _count(self, text: str) -> int:
-        if text not in self._costs:
-            self._costs[text] = self.count_text(text) if text else 0
-        return self._costs[text]

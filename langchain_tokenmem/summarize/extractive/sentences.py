@@ -1,4 +1,4 @@
-"""Splitting of messages into sentences."""
+"""Reading of messages: what they say, in sentences, and what a text is about."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
@@ -14,18 +14,21 @@ from langchain_tokenmem.summarize.extractive.vocabulary import ABBREVIATION, STO
 MAX_SENTENCE = 600
 # Prose of one message beyond this is a pasted document: its two ends are read.
 MAX_PROSE = 200_000
-# Source code, logs and encoded data have such runs; words and paths do not.
-_BLOB = re.compile(r"[!-~]{300,}")
-_DATA_URL = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]*")
-_ENDS = re.compile(r"[.!?…]+[\"')\]»”]*(?=\s)|[。！？]+[」』”]?")
-_BULLET = re.compile(r"(?:#{1,6}\s+|>\s+|[-*•·]\s+|\(?\d{1,3}[.)]\s+)+")
-_CHECKBOX = re.compile(r"\[([ xX✓])\]\s+")
-_LOG_LINE = re.compile(
+LOG_LINE = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|(?:DEBUG|INFO|TRACE|WARN(?:ING)?)\b[:\] |]|"
     r"\s*at [\w.$]+\(|\s*File \"|\s+\^+|[|+=_-]{4,}|</?\w[^>\n]{0,80}>|"
     r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3} - "
 )
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>")
+"""Beginning of a log entry, a stack frame or a ruler."""
+
+# Source code, logs and encoded data have such runs; words and paths do not. Of an address, 200
+# characters stay.
+_BLOB = re.compile(r"(http[!-~]{196})[!-~]{100,}|[!-~]{300,}")
+_DATA_URL = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]*")
+_ENDS = re.compile(r"[.!?…]+[\"')\]»”]*(?=\s)|[。！？]+[」』”]?")
+_BULLET = re.compile(r"(?:#{1,6}\s+|>\s+|[-*•·]\s+|\(?\d{1,3}[.)]\s+)+")
+_CHECKBOX = re.compile(r"\[([ xX✓])\]\s+")
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 _WORD = re.compile(r"[^\W_\u2e80-\u9fff\uac00-\ud7af]{2,40}|[\u2e80-\u9fff\uac00-\ud7af]+")
 
 
@@ -39,6 +42,18 @@ def one_line(text: str, limit: int = MAX_SENTENCE) -> str:
     return (head[:space] if space > limit // 2 else head) + "…"
 
 
+def message_text(message: BaseMessage) -> str:
+    """Return what a message says, without reasoning, with handles for images, without base64.
+
+    Args:
+        message: Any message; odd blocks count as empty.
+    """
+    content = message.content
+    if isinstance(content, list):
+        content = "\n".join(filter(None, map(_block_text, content)))
+    return _THOUGHT.sub("", content) if message.type == "ai" else content
+
+
 def _block_text(block: object) -> str:
     if isinstance(block, str):
         return block
@@ -50,10 +65,8 @@ def _block_text(block: object) -> str:
         return text if isinstance(text, str) else ""
     if "image" in kind:
         return _image_handle(block)
-    for medium in ("audio", "video", "file"):
-        if medium in kind:
-            return f"[{medium}]"
-    return ""  # reasoning, tool calls, cache markers: not said to anyone
+    # Reasoning, tool calls and cache markers are not said to anyone.
+    return next((f"[{medium}]" for medium in ("audio", "video", "file") if medium in kind), "")
 
 
 def _image_handle(block: Mapping[object, object]) -> str:
@@ -67,77 +80,25 @@ def _image_handle(block: Mapping[object, object]) -> str:
     return f"[image #{one_line(name, 60)}]" if isinstance(name, str) and name else "[image]"
 
 
-def _without_thoughts(text: str) -> str:
-    """Leave out what a model wrote between thinking tags."""
-    kept, position = [], 0
-    while match := _THOUGHT.search(text, position):
-        kept.append(text[position : match.start()])
-        end = text.find(f"</{match[1]}>", match.end())
-        if end < 0:
-            return "".join(kept)
-        position = end + len(match[1]) + 3
-    kept.append(text[position:])
-    return "".join(kept)
-
-
-def message_text(message: BaseMessage) -> str:
-    """Return what a message says, without reasoning, with handles for images, without base64.
-
-    Args:
-        message: Any message; odd blocks count as empty.
-
-    Returns:
-        The text; a message over `MAX_PROSE` characters gives its two ends.
-    """
-    content: object = message.content
-    if isinstance(content, list):
-        content = "\n".join(filter(None, map(_block_text, content)))
-    if not isinstance(content, str):
-        return ""
-    if message.type == "ai":
-        content = _without_thoughts(content)
-    return content
-
-
 def prose(text: str) -> str:
     """Return the text without encoded data and, when it is a document, without its middle."""
     if len(text) > MAX_PROSE:
         text = text[: MAX_PROSE // 2] + "\n" + text[-MAX_PROSE // 2 :]
-    return _BLOB.sub(_shorten_blob, _DATA_URL.sub("[data]", text))
-
-
-def _shorten_blob(match: re.Match[str]) -> str:
-    return match[0][:200] if match[0].startswith("http") else ""
-
-
-def split_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each non-empty line, and whether it stands inside a code fence."""
-    fenced = False
-    for line in text.splitlines():
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        elif line.strip():
-            yield line, fenced
-
-
-def is_log_line(line: str) -> bool:
-    """Return whether a line looks like a log entry, a stack frame or a ruler."""
-    return bool(_LOG_LINE.match(line))
+    return _BLOB.sub(r"\1", _DATA_URL.sub("[data]", text))
 
 
 def strip_bullet(line: str) -> tuple[str, str]:
-    """Return a line without its list marks, and its checkbox: `""`, `"open"` or `"done"`."""
+    """Return a line without its list marks, and the mark in its checkbox, if it has one."""
     line = line.strip()
     if bullet := _BULLET.match(line):
         line = line[bullet.end() :]
-    if box := _CHECKBOX.match(line):
-        return line[box.end() :], "open" if box[1] == " " else "done"
-    return line, ""
+    box = _CHECKBOX.match(line)
+    return (line[box.end() :], box[1]) if box else (line, "")
 
 
-def split_sentences(line: str) -> list[str]:
-    """Split one line into sentences of at most `MAX_SENTENCE` characters."""
-    sentences, start = [], 0
+def split_sentences(line: str) -> Iterator[str]:
+    """Yield the sentences of one line, each of at most `MAX_SENTENCE` characters."""
+    start = 0
     for match in _ENDS.finditer(line):
         rest = line[match.end() : match.end() + 2].lstrip()
         if match[0].startswith(".") and (
@@ -145,21 +106,19 @@ def split_sentences(line: str) -> list[str]:
             or ABBREVIATION.search(line[max(0, match.start() - 8) : match.start()])
         ):
             continue
-        sentences.append(line[start : match.end()])
+        yield from _bounded(line[start : match.end()])
         start = match.end()
-    sentences.append(line[start:])
-    pieces = (piece for sentence in sentences for piece in _bounded(sentence.strip()))
-    return [" ".join(piece.replace("**", "").split()) for piece in pieces if piece]
+    yield from _bounded(line[start:])
 
 
 def _bounded(sentence: str) -> Iterator[str]:
     """Cut an endless sentence at spaces, so that no later pattern sees a long text."""
-    while len(sentence) > MAX_SENTENCE:
-        cut = sentence.rfind(" ", MAX_SENTENCE // 2, MAX_SENTENCE)
-        cut = cut if cut > 0 else MAX_SENTENCE
-        yield sentence[:cut]
+    sentence = sentence.strip()
+    while sentence:
+        space = sentence.rfind(" ", MAX_SENTENCE // 2, MAX_SENTENCE)
+        cut = MAX_SENTENCE if space < 0 or len(sentence) <= MAX_SENTENCE else space
+        yield " ".join(sentence[:cut].replace("**", "").split())
         sentence = sentence[cut:].lstrip()
-    yield sentence
 
 
 def terms(text: str) -> frozenset[str]:

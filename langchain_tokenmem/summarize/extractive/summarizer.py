@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.extractive.fitting import best_text
-from langchain_tokenmem.summarize.extractive.item_collector import ItemCollector
+from langchain_tokenmem.summarize.extractive.gathering import collect_items
+from langchain_tokenmem.summarize.extractive.selection import best_text
 
 
 class ExtractiveSummarizer:
@@ -48,12 +48,7 @@ class ExtractiveSummarizer:
             The summary; its text is never over `request.max_tokens` by `request.count_text`, and
             empty only where not even one character fits.
         """
-        gathering = ItemCollector()
-        if request.prior:
-            gathering.add_prior(request.prior)
-        gathering.add_messages(request.messages, first_order=len(gathering.items))
-        human_turns = sum(message.type == "human" for message in request.messages)
-        items = gathering.finish(request.instruction, human_turns)
+        items = collect_items(request.messages, request.prior, request.instruction)
         text = best_text(items, request.max_tokens, request.count_text)
         return Summary(text, self.name, self.prompt_version)
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.summarize.extractive.classification import Section
+from langchain_tokenmem.summarize.extractive.items import Item, Speaker, make_item
 from langchain_tokenmem.summarize.extractive.literals import find_literals
+from langchain_tokenmem.summarize.extractive.sections import Section
 from langchain_tokenmem.summarize.extractive.sentences import message_text, one_line, prose
 
-MAX_CALL = 120
-MAX_FACT = 160
-_HEAD, _TAIL = 3_000, 3_000
+_MAX_CALL = 120
+_MAX_FACT = 160
+_MAX_ERRORS = 40
+_TAIL = 3_000
 _MAX_JSON = 20_000
-_MAX_SCAN = 4_000_000
+_MAX_DEPTH = 3
 _SHORT_RESULT_LINES = 3
+_READING_WORTH = 0.5
 _READING = re.compile(
     r"(?:.*[_.-])?(?:get|list|search|find|read|view|fetch|query|lookup|show|calculate|think|check|"
     r"describe|retrieve|open|scroll|browse|grep|glob|ls|cat|goto|look)",
@@ -59,97 +63,71 @@ _OUTCOME = re.compile(
 
 
 @dataclass
-class ToolFact:
-    """One fact of a call and its result.
-
-    Attributes:
-        text: The fact, on one line.
-        section: Where it belongs.
-        order: Position of the result in the conversation.
-        worth: Factor on the usual worth of that section.
-    """
-
-    text: str
-    section: Section
-    order: int
-    worth: float = 1.0
-
-
-@dataclass
 class ToolLog:
     """Calls and results of a batch, collected in one pass.
 
     Attributes:
         files: Verbs by path, in order of the first touch.
-        facts: Latest fact of each call, by name and arguments: a repeated read counts once.
-        failures: Calls that failed and did not succeed since.
+        failures: Errors of the calls that failed and did not succeed since, by name and arguments.
+        facts: Latest outcome of each call, by name and arguments: a repeated read counts once.
+            `None` stands for an item that says nothing.
     """
 
-    files: dict[str, dict[str, None]] = field(default_factory=dict)
-    facts: dict[str, ToolFact] = field(default_factory=dict)
-    failures: dict[str, ToolFact] = field(default_factory=dict)
+    files: dict[str, set[str]] = field(default_factory=dict)
+    failures: dict[str, Item | None] = field(default_factory=dict)
+    facts: dict[str, Item | None] = field(default_factory=dict)
     _calls: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
 
     def add(self, message: BaseMessage, order: int) -> None:
         """Take one message into account; others than calls and results are passed over."""
         if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                args = call["args"] if isinstance(call["args"], dict) else {}
-                self._calls[str(call["id"])] = (str(call["name"]), args)
-        elif isinstance(message, ToolMessage):
-            known = self._calls.get(message.tool_call_id)
-            if known:
-                self._result(known[0], known[1], message, order)
+            self._calls.update(
+                (str(call["id"]), (str(call["name"]), call["args"])) for call in message.tool_calls
+            )
+        elif isinstance(message, ToolMessage) and message.tool_call_id in self._calls:
+            name, args = self._calls[message.tool_call_id]
+            self._add_result(name, args, message, order)
 
-    def _result(
+    def _add_result(
         self, name: str, args: Mapping[str, object], message: ToolMessage, order: int
     ) -> None:
         text = message_text(message)
         command = _command(args) if _SHELL.search(name) else None
-        reads = bool(_SHELL_READING.match(command)) if command else _reads(name, args)
-        call = call_text(name, args)
+        action = _action(name, args)
+        if command:
+            reads = bool(_SHELL_READING.match(command))
+        else:
+            reads = bool(_READING.match(action)) and not _WRITING.search(action)
+        call = _call_text(name, args)
         errors = error_lines(text, strict=reads, failed=message.status == "error")
         if errors:
-            fact = ToolFact(f"{call} → {' | '.join(errors)}", Section.ERRORS, order)
-            self.failures[call] = fact
+            fact = f"{call} → {' | '.join(errors)}"
+            self.failures[call] = _tool_item(fact, Section.ERRORS, order)
             return
         self.failures.pop(call, None)
-        self._touch(name, args, command, reads=reads)
-        outcome = short_result(text)
-        if reads:
-            if outcome and not command and not _path_arguments(args):
-                self.facts[call] = ToolFact(f"{call} → {outcome}", Section.FACTS, order)
-        elif not _path_arguments(args):
-            said = f"{call} → {outcome}" if outcome else call
-            self.facts[call] = ToolFact(said, Section.DONE, order, 0.3 if command else 1.2)
-
-    def _touch(
-        self, name: str, args: Mapping[str, object], command: str | None, *, reads: bool
-    ) -> None:
-        if command is not None:
-            paths = [
-                lit.text for lit in find_literals(command[:600]) if _is_file(lit.kind, lit.text)
-            ]
-            verb = "read" if reads else "changed" if _SHELL_WRITING.search(command) else "ran"
-        else:
-            paths = _path_arguments(args)
-            verb = "read" if reads else "changed" if _WRITING.search(_action(name, args)) else "ran"
-        for path in paths:
-            self.files.setdefault(path, {})[verb] = None
+        given = _path_arguments(args)
+        writes = _WRITING.search(action) if command is None else _SHELL_WRITING.search(command)
+        verb = "read" if reads else "changed" if writes else "ran"
+        for path in given if command is None else _files_in(command):
+            self.files.setdefault(path, set()).add(verb)
+        outcome = _outcome(text)
+        if not given and not (reads and (command or not outcome)):
+            section = Section.FACTS if reads else Section.DONE
+            fact = f"{call} → {outcome}" if outcome else call
+            self.facts[call] = _tool_item(fact, section, order, 0.3 if command else 1.2)
 
 
-def _is_file(kind: str, text: str) -> bool:
-    return kind == "path" and "." in text.rsplit("/", 1)[-1].strip(".")
-
-
-def _reads(name: str, args: Mapping[str, object]) -> bool:
-    """Return whether a call only looks."""
-    action = _action(name, args)
-    return bool(_READING.match(action)) and not _WRITING.search(action)
+def _tool_item(fact: str, section: Section, order: int, factor: float = 1.0) -> Item | None:
+    """Make an item of a fact; its text is never cut, and a mere reading is worth little."""
+    item = make_item(fact, order=order, source=Speaker.TOOL, section=section)
+    if not item:
+        return None
+    worth = _READING_WORTH if section is Section.FACTS else item.worth * factor
+    return replace(item, text=fact, worth=worth)
 
 
 def _action(name: str, args: Mapping[str, object]) -> str:
-    """Return what a call does: the tool's name, or the verb in an editor's argument."""
+    """Return the verb of a call: the tool's name, or the verb in an editor's argument."""
     command = args.get("command")
     return command if isinstance(command, str) and command.isidentifier() else name
 
@@ -157,8 +135,13 @@ def _action(name: str, args: Mapping[str, object]) -> str:
 def _command(args: Mapping[str, object]) -> str | None:
     value = next((args[key] for key in ("command", "cmd", "script", "code") if key in args), None)
     if isinstance(value, list):
-        value = " ".join(map(str, value[:50]))
+        return " ".join(map(str, value[:50]))
     return value if isinstance(value, str) else None
+
+
+def _files_in(command: str) -> list[str]:
+    paths = [literal.text for literal in find_literals(command[:600]) if literal.kind == "path"]
+    return [path for path in paths if "." in path.rsplit("/", 1)[-1].strip(".")]
 
 
 def _path_arguments(args: Mapping[str, object]) -> list[str]:
@@ -169,17 +152,18 @@ def _path_arguments(args: Mapping[str, object]) -> list[str]:
     ]
 
 
-def call_text(name: str, args: Mapping[str, object]) -> str:
-    """Return a call on one line: `name(argument, ...)`, cut to `MAX_CALL` characters."""
-    shown = [one_line(_scalar(value), MAX_CALL) for value in list(args.values())[:12]]
-    inside = one_line(", ".join(filter(None, shown)), MAX_CALL)
-    return f"{one_line(name, 60) or 'tool'}({prose(inside)})"
+def _call_text(name: str, args: Mapping[str, object]) -> str:
+    """Return a call on one line: `name(argument, ...)`, cut to `_MAX_CALL` characters."""
+    texts = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for value in list(args.values())[:12]
+    )
+    shown = filter(None, (one_line(text[: _MAX_CALL * 2], _MAX_CALL) for text in texts))
+    return f"{one_line(name, 60) or 'tool'}({prose(one_line(', '.join(shown), _MAX_CALL))})"
 
 
-def _scalar(value: object) -> str:
-    if isinstance(value, str):
-        return value[: MAX_CALL * 2]
-    return json.dumps(value, ensure_ascii=False, default=str)[: MAX_CALL * 2]
+def _fact(text: str) -> str:
+    return one_line(prose(text), _MAX_FACT)
 
 
 def error_lines(text: str, *, strict: bool, failed: bool) -> list[str]:
@@ -190,51 +174,46 @@ def error_lines(text: str, *, strict: bool, failed: bool) -> list[str]:
         strict: Whether only lines that start as errors do count, as in the text of a file read.
         failed: Whether the tool itself reported a failure.
     """
-    scanned = text if len(text) <= _MAX_SCAN else text[: _MAX_SCAN // 2] + text[-_MAX_SCAN // 2 :]
-    lines = []
-    for match in _ERROR_LINE.finditer(scanned):
+    lines: list[str] = []
+    for match in _ERROR_LINE.finditer(text):
         line = match[0]
         if line.rstrip().endswith(":"):  # what it was stands below
-            line += scanned[match.end() : match.end() + MAX_FACT].lstrip("\n").partition("\n")[0]
-        line = one_line(prose(line), MAX_FACT)
+            line += text[match.end() : match.end() + _MAX_FACT].lstrip("\n").partition("\n")[0]
+        line = _fact(line)
         if line not in lines and not line.startswith("Traceback"):
             lines.append(line)
-        if len(lines) > 40:  # noqa: PLR2004 - a test run of nothing but failures
+        if len(lines) > _MAX_ERRORS:  # a test run of nothing but failures
             break
     if lines:
         # The first names the place, the last is where a traceback says what happened.
-        return lines[:1] + lines[-1:] if len(lines) > 1 else lines
+        return lines if len(lines) == 1 else [lines[0], lines[-1]]
     short = text.strip()
-    if failed or (not strict and len(short) <= 2 * MAX_FACT and _ANY_ERROR.search(short)):
-        return [one_line(prose(short), MAX_FACT) or "failed"]
+    if failed or (not strict and len(short) <= 2 * _MAX_FACT and _ANY_ERROR.search(short)):
+        return [_fact(short) or "failed"]
     return []
 
 
-def short_result(text: str) -> str:
-    """Return what a result says when that is short, else its closing line if it is an outcome."""
+def _outcome(text: str) -> str:
+    """Return a result that is short, else its closing line if it tells of an outcome."""
     text = text.strip()
-    if not text:
-        return ""
-    if len(text) <= _MAX_JSON and text[0] in "{[":
-        try:
-            return one_line(prose(", ".join(_scalars(json.loads(text)))), MAX_FACT)
-        except (ValueError, RecursionError):
-            pass
-    if len(text) <= MAX_FACT and text.count("\n") < _SHORT_RESULT_LINES:
-        return one_line(prose(text), MAX_FACT)
+    if len(text) <= _MAX_JSON and text.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return _fact(", ".join(_scalars(json.loads(text))))
+    if len(text) <= _MAX_FACT and text.count("\n") < _SHORT_RESULT_LINES:
+        return _fact(text)
     last = text[-_TAIL:].splitlines()[-1]
-    return one_line(prose(last.strip("= ")), MAX_FACT) if _OUTCOME.search(last[:MAX_FACT]) else ""
+    return _fact(last.strip("= ")) if _OUTCOME.search(last[:_MAX_FACT]) else ""
 
 
 def _scalars(value: object, key: str = "", depth: int = 0) -> Iterator[str]:
     """Yield `key: value` of the plain values of a JSON result, shallow ones only."""
-    if isinstance(value, Mapping) and depth < 3:  # noqa: PLR2004
-        for name, inner in list(value.items())[:20]:
-            if name == "type":
-                continue
-            yield from _scalars(inner, str(name)[:40], depth + 1)
-    elif isinstance(value, list) and depth < 3:  # noqa: PLR2004
-        for inner in value[:3]:
-            yield from _scalars(inner, key, depth + 1)
+    inside: list[tuple[str, object]] = []
+    if isinstance(value, Mapping):
+        fields = list(value.items())[:20]
+        inside = [(str(name)[:40], inner) for name, inner in fields if name != "type"]
+    elif isinstance(value, list):
+        inside = [(key, inner) for inner in value[:3]]
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
         yield f"{key}: {str(value)[:80]}" if key else str(value)[:80]
+    for name, inner in inside if depth < _MAX_DEPTH else ():
+        yield from _scalars(inner, name, depth + 1)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import re
 
-_FLAGS = re.IGNORECASE
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -21,7 +19,7 @@ def _words(text: str) -> frozenset[str]:
 def _any(words: str, unspaced: str = "") -> re.Pattern[str]:
     """One pattern for words with borders and, for scripts without spaces, for plain strings."""
     spaced = rf"(?<!\w)(?:{words})(?!\w)"
-    return re.compile(f"{spaced}|{unspaced}" if unspaced else spaced, _FLAGS)
+    return re.compile(f"{spaced}|{unspaced}" if unspaced else spaced, re.IGNORECASE)
 
 
 # "I don't know" is a report, "don't deploy" is an order: the verbs after it tell them apart.
@@ -35,7 +33,7 @@ REPORT = re.compile(
     r"\b(?:I|it|she|he|they|you|that|this|what|which|who|there)(?:['’](?:s|m|ve|ll|d|re))?"
     r"(?: (?:will|would|have|has|had|can|could|just|really|also|is|was|are|were|do|does|did))?"
     r" (?:never|always|don['’]t|do not|not|no|didn['’]t|doesn['’]t)\b",
-    _FLAGS,
+    re.IGNORECASE,
 )
 # Order and prohibition; only a user's own outweigh everything else.
 CONSTRAINT = _any(
@@ -61,7 +59,7 @@ CONDITION = _any(
     "至少|确保|少なくとも",
 )
 DECISION = _any(
-    r"decid\w+|decision|agree[ds]?|agreed|chose|chosen|choose|settled on|go(?:ing)? with|went with|"
+    r"decid\w+|decision|agree[ds]?|chose|chosen|choose|settled on|go(?:ing)? with|went with|"
     r"prefer\w*|reject\w*|rationale|trade-?off|opted|signed off|approved?|"
     r"let['’]s (?:use|go with|keep|stick)|we (?:will|shall) use|conclusion|budget|deadline|"
     r"entschied\w*|entschlossen|beschlossen|vereinbart|stattdessen|einigen|"
@@ -116,12 +114,19 @@ NOT_DONE = _any(
     r"niet|не|ещё|еще",
     "没有|还没|尚未|未完成|まだ|未完了",
 )
+# Work that is open for sure, whoever speaks of it.
+STRONG_OPEN = _any(
+    r"to-?do|next step\w*|follow-?up|pending|remaining (?:work|tasks?|steps?|items?|issues?)|"
+    r"remains to|still (?:need\w*|open|missing|to do|have to)|open (?:item|question|issue)s?|"
+    r"not yet|blocked|waiting for|"
+    r"nächste[nr]? schritt\w*|noch offen|reste à|à faire|pendiente\w*|pendente\w*|da fare|осталось",
+    "待办|下一步|尚未|还需要|残り|未完了",
+)
+# Work that may be open; asked only of what has no word of `STRONG_OPEN`.
 OPEN = _any(
-    r"to-?do|next step\w*|next up|next,|follow-?up|pending|remaining|remains|still (?:need\w*|open|"
-    r"missing|to do|have to)|open (?:item|question|issue)s?|later|not yet|blocked|waiting for|"
-    r"need\w* to|plan to|offen\w*|nächste\w*|noch|prochaine\w*|reste à|à faire|pendiente\w*|"
-    r"próxim\w+|falta\w*|pendente\w*|prossim\w+|da fare|volgende|nog|осталось|следующ\w+|нужно",
-    "待办|下一步|接下来|尚未|还需要|次は|残り|これから|未完了",
+    r"next up|next,|remaining|remains|later|need\w* to|plan to|offen\w*|nächste\w*|noch|"
+    r"prochaine\w*|próxim\w+|falta\w*|prossim\w+|volgende|nog|следующ\w+|нужно",
+    "接下来|次は|これから",
 )
 REQUEST = _any(
     r"please|can you|could you|would you|i need|i want|i['’]d like|i would like|help me|"
@@ -149,14 +154,7 @@ BOILERPLATE = re.compile(
     r"would you like|please (?:provide|let me|confirm)|is there anything|feel free|"
     r"you['’]re welcome|if you (?:have|need|would)|here (?:is|are)|i (?:can|have|need to|see|found|"
     r"understand)|to (?:do|complete|answer|proceed|assist)|how can i)\b",
-    _FLAGS,
-)
-STRONG_OPEN = _any(
-    r"to-?do|next step\w*|follow-?up|pending|remaining (?:work|tasks?|steps?|items?|issues?)|"
-    r"remains to|still (?:need\w*|open|missing|to do|have to)|open (?:item|question|issue)s?|"
-    r"not yet|blocked|waiting for|"
-    r"nächste[nr]? schritt\w*|noch offen|reste à|à faire|pendiente\w*|pendente\w*|da fare|осталось",
-    "待办|下一步|尚未|还需要|残り|未完了",
+    re.IGNORECASE,
 )
 ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:[A-Za-z]|\d{1,2}|Mrs?|Ms|Dr|Prof|St|Sr|Jr|vs|etc|No|Nr|approx|Inc|Ltd|Co|"
