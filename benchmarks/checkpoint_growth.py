@@ -45,6 +45,9 @@ CONFIG: Any = {"configurable": {"thread_id": "chat"}}
 LAST = 50
 """Times at the end are medians over so many turns."""
 
+_CALLS = 21
+"""Calls of each saver in a run that measures CPU time."""
+
 
 def words(seed: str, characters: int) -> str:
     """Return text that compresses about as speech does: a repeated line would flatter some."""
@@ -195,6 +198,20 @@ def postgres_saver() -> Iterator[Runner | None]:
             yield Runner("PostgresSaver", saver, compiled(Whole, saver), size)
 
 
+def grown(number: int, said: list[AnyMessage]) -> tuple[Any, ChannelVersions]:
+    """Return the checkpoint of a step, and the versions of its channels."""
+    versions: ChannelVersions = {"messages": f"{number + 1:032}.5"}
+    checkpoint = {
+        "v": 4,
+        "id": f"{number:032}",
+        "ts": "2026-11-21T12:00:00+00:00",
+        "channel_values": {"messages": said},
+        "channel_versions": versions,
+        "versions_seen": {},
+    }
+    return checkpoint, versions
+
+
 class Stall(NamedTuple):
     """Longest delays of an event loop in a call, in seconds, over all calls.
 
@@ -230,15 +247,7 @@ async def stall(saver: BaseCheckpointSaver[Any] | None, messages: int) -> Stall:
     found: list[tuple[float, bool]] = []
     for number in range(40):
         said = [*said, HumanMessage("y" * 400, id=f"n{number}")]
-        versions: ChannelVersions = {"messages": f"{number + 1:032}.5"}
-        made: Any = {
-            "v": 4,
-            "id": f"{number:032}",
-            "ts": "2026-11-21T12:00:00+00:00",
-            "channel_values": {"messages": said},
-            "channel_versions": versions,
-            "versions_seen": {},
-        }
+        made, versions = grown(number, said)
         await asyncio.sleep(0.005)
         late[0], collections = 0.0, gc.get_stats()[2]["collections"]
         if saver is None:
@@ -262,6 +271,66 @@ async def stalls(folder: Path, messages: int) -> dict[str, Stall]:
     with TranscriptStore(f"sqlite:///{folder / 'stall-ours.db'}") as store:
         found["TokenMemorySaver"] = await stall(TokenMemorySaver(store), messages)
     return found
+
+
+class Cost(NamedTuple):
+    """CPU seconds of one call of LangGraph's saver and of ours, medians of a run."""
+
+    stock: float
+    ours: float
+
+
+def cpu_costs(messages: int) -> tuple[Cost, Cost]:
+    """Return the cost of a put of a grown list, and of a get of it that was read before.
+
+    The two savers take turn about, and the first call of each is left out.
+    """
+    said: list[AnyMessage] = [
+        made(words(f"{name}{n}", size), id=f"{name}{n}")
+        for n in range(messages // 2)
+        for made, name, size in ((HumanMessage, "h", 200), (AIMessage, "a", 600))
+    ]
+    config: Any = {"configurable": {"thread_id": "cost", "checkpoint_ns": ""}}
+    puts: list[list[float]] = [[], []]
+    gets: list[list[float]] = [[], []]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        connection = sqlite3.connect(folder / "stock.db", check_same_thread=False)
+        stack.callback(connection.close)
+        store = stack.enter_context(TranscriptStore(f"sqlite:///{folder / 'ours.db'}"))
+        savers: list[Any] = [SqliteSaver(connection), TokenMemorySaver(store)]
+        parents = [config, config]
+        for number in range(_CALLS):
+            said = [*said, HumanMessage(words(f"n{number}", 200), id=f"n{number}")]
+            checkpoint, versions = grown(number, said)
+            for at, saver in enumerate(savers):
+                metadata = {"source": "loop", "step": number}
+                started = time.process_time()
+                parents[at] = saver.put(parents[at], checkpoint, metadata, versions)
+                puts[at].append(time.process_time() - started)
+        for _ in range(_CALLS):
+            for at, saver in enumerate(savers):
+                started = time.process_time()
+                saver.get_tuple(config)
+                gets[at].append(time.process_time() - started)
+    put, get = (Cost(*(statistics.median(one[1:]) for one in some)) for some in (puts, gets))
+    return put, get
+
+
+def print_cpu_costs(console: Console, messages: int) -> None:
+    """Print the CPU time of put and get beside SqliteSaver's, the median of five runs."""
+    runs = [cpu_costs(messages) for _ in range(5)]
+    bounds = {"put": 0.25, "warm get": 0.15}
+    for (name, bound), costs in zip(bounds.items(), zip(*runs, strict=True), strict=True):
+        ratio = statistics.median(one.ours / one.stock for one in costs)
+        ours, stock = (
+            statistics.median(getattr(one, whose) for one in costs) * 1e3
+            for whose in ("ours", "stock")
+        )
+        console.print(
+            f"CPU time of a {name} at {messages:,} messages over SqliteSaver's: {ratio:.2f} "
+            f"({ours:.1f} and {stock:.1f} ms; promised: at most {bound:g})"
+        )
 
 
 def table(runners: list[Runner], turns: int) -> Table:
@@ -331,6 +400,7 @@ def main() -> None:
         console.print(table(runners, turns))
         for name, value, relation, bound in promises({one.name: one for one in runners}, turns):
             console.print(f"{name}: {value:,.2f} (promised for 1,000 turns: {relation} {bound:g})")
+        print_cpu_costs(console, options.stall_messages)
         late = asyncio.run(stalls(folder, options.stall_messages))
     for name, held in late.items():
         console.print(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -15,8 +14,6 @@ from langgraph.checkpoint.base import (
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -29,13 +26,11 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     owner_of,
     secret_of,
     text_of,
-    tuple_of,
 )
+from langchain_tokenmem.adapters.checkpoints.read_methods import ReadingSaver
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
-from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
@@ -45,7 +40,7 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 logger = logging.getLogger(__name__)
 
 
-class TokenMemorySaver(ThreadSaver):
+class TokenMemorySaver(ReadingSaver):
     """A checkpointer on a transcript store: every message once, in SQLite or PostgreSQL.
 
     A checkpoint holds references to messages; the messages themselves stand once in the store,
@@ -248,92 +243,6 @@ class TokenMemorySaver(ThreadSaver):
     ) -> None:
         """Do the same as `put_writes` without blocking the event loop."""
         await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return a checkpoint, the head of the thread when the config names none.
-
-        Raises:
-            CorruptStoreError: When something of it is damaged or missing.
-        """
-        address = address_of(config)
-        found = self._checkpoints.get(address)
-        if found is None:
-            return None
-        return tuple_of(found, is_named=address.checkpoint_id is not None)
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Do the same as `get_tuple` without blocking the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,  # noqa: A002
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first.
-
-        Args:
-            config: Names the thread, and namespace and checkpoint if they matter. None stands for
-                every thread in the store, whoever's it is.
-            filter: What their metadata has to say; keys and values are compared, nothing of them
-                is part of a query.
-            before: Names the checkpoint that those meant are older than.
-            limit: Most that are yielded.
-
-        Raises:
-            CorruptStoreError: When something is damaged or missing.
-        """
-        address = None if config is None else address_of(config)
-        named = (config or {}).get("configurable", {}).get("checkpoint_ns")
-        found = listed(
-            self._checkpoints,
-            address.thread_id if address else None,
-            named,
-            checkpoint_id=address.checkpoint_id if address else None,
-            before=(before or {}).get("configurable", {}).get("checkpoint_id"),
-            metadata=filter or {},
-        )
-        for one in islice(found, None if limit is None else max(0, limit)):
-            yield tuple_of(one, is_named=True)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,  # noqa: A002
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Do the same as `list` without blocking the event loop."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
-            yield one
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Return the writes to delta channels since their last snapshots, along the branch.
-
-        Args:
-            config: Names the checkpoint from whose parent on is looked back.
-            channels: The channels.
-        """
-        found = delta_history(self._checkpoints, address_of(config), channels)
-        return {
-            name: {"writes": written, "seed": seeds[0]} if seeds else {"writes": written}
-            for name, (written, seeds) in found.items()
-        }
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Do the same as `get_delta_channel_history` without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.get_delta_channel_history, config=config, channels=channels
-        )
 
     def _conflict(self, what: str) -> None:
         if self._raises:

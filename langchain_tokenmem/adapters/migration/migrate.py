@@ -58,6 +58,16 @@ class MigrationReport:
     writes: int
     skipped: tuple[str, ...] = ()
 
+    def plus(self, other: MigrationReport) -> MigrationReport:
+        """Return the sum of two."""
+        return MigrationReport(
+            self.threads + other.threads,
+            self.copied + other.copied,
+            self.known + other.known,
+            self.writes + other.writes,
+            self.skipped + other.skipped,
+        )
+
 
 class _Copied(NamedTuple):
     config: RunnableConfig
@@ -110,13 +120,7 @@ def migrate_checkpoints(
             raise ConfigurationError(
                 f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
             )
-        report = MigrationReport(
-            report.threads + done.threads,
-            report.copied + done.copied,
-            report.known + done.known,
-            report.writes + done.writes,
-            report.skipped,
-        )
+        report = report.plus(done)
     return report
 
 
@@ -142,7 +146,9 @@ def _migrated(
             copy = _already_there(target, found, thread, key, has_more=key.namespace in more)
         digests = _digests(found)
         if copy is None:
-            _write(target, found, _paths(source, found, thread, key), there, digests)
+            with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
+                paths = task_paths(source, found)
+            _write(target, found, paths, there, digests)
             copy = _verified(target, found, thread, key)
             copied += 1
             writes += len(found.pending_writes or ())
@@ -157,13 +163,6 @@ def _migrated(
 def _digests(found: CheckpointTuple) -> dict[str, bytes | None]:
     """Return what names the values of the channels, which may change under one version."""
     return {name: digest_of(value) for name, value in found.checkpoint["channel_values"].items()}
-
-
-def _paths(
-    source: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, key: CheckpointKey
-) -> dict[str, str]:
-    with errors_at(f"Thread {thread!r}, checkpoint {key.checkpoint_id}"):
-        return task_paths(source, found)
 
 
 def _write(

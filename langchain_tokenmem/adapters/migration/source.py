@@ -10,7 +10,6 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.adapters.migration.other_savers import (
@@ -25,7 +24,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage.checkpoints.codec import BLOCKED
+from langchain_tokenmem.storage.checkpoints.codec import refused_types
 
 
 def config_at(thread: str, namespace: str, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -156,21 +155,13 @@ def _types_checked(where: str) -> Iterator[None]:
 
     Savers may read in another thread, so what it refuses anywhere meanwhile counts.
     """
-    refused: set[str] = set()
-
-    def note(event: SerdeEvent) -> None:
-        if event["kind"] in BLOCKED:
-            refused.add(f"{event['module']}:{event['name']}")
-
-    forget = register_serde_event_listener(note)
-    try:
-        yield
-    except TokenMemoryError as error:
-        if refused:
-            raise _not_allowed(where, refused) from error
-        raise
-    finally:
-        forget()
+    with refused_types(in_any_thread=True) as refused:
+        try:
+            yield
+        except TokenMemoryError as error:
+            if refused:
+                raise _not_allowed(where, refused) from error
+            raise
     if refused:
         raise _not_allowed(where, refused)
 

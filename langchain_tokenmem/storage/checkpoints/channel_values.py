@@ -64,19 +64,6 @@ def prepare_value(codec: Codec, value: Any) -> PreparedValue:
     return PreparedValue(shape, messages, None if len(packed) <= _SMALL else packed)
 
 
-def prepare_write(codec: Codec, value: Any) -> PreparedValue:
-    """Return the value of a pending write with its messages taken out.
-
-    Raises:
-        ConfigurationError: When it could not be read again.
-    """
-    shape, messages = detach(value)
-    if not is_plain(shape):
-        # As it is read back: an object could say something else until it is written.
-        shape = codec.unpack(codec.checked(codec.pack(shape)))
-    return PreparedValue(shape, messages)
-
-
 def insert_value(
     connection: Connection, codec: Codec, namespace_id: int, number: int, value: LargeValue
 ) -> None:

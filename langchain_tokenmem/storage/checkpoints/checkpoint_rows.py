@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -20,16 +20,6 @@ from langchain_tokenmem.storage.transcripts.message_rows import chunks
 _HERE = checkpoints.c.namespace_id == bindparam("b_namespace_id")
 _OWN = (_HERE, checkpoints.c.checkpoint_key == bindparam("b_key"))
 _FIND = Statement(select(checkpoints).where(*_OWN))
-_EARLY = select(func.count().label("early")).where(
-    writes.c.namespace_id == bindparam("b_namespace_id"),
-    writes.c.checkpoint_key == bindparam("b_key"),
-)
-_COUNT_EARLY = Statement(_EARLY)
-_WITH_PARENT = Statement(
-    select(checkpoints, _EARLY.scalar_subquery().label("early")).where(
-        _HERE, checkpoints.c.checkpoint_key.in_([bindparam("b_key"), bindparam("b_parent")])
-    )
-)
 _COUNTED = (
     checkpoints.c.namespace_id,
     checkpoints.c.checkpoint_key,
@@ -129,22 +119,6 @@ def find_checkpoint(
     if row["namespace_id"] != namespace_id or key_of(found.id) != key:
         raise CorruptStoreError("its row is another one's")
     return found
-
-
-def find_with_parent(
-    connection: Connection, codec: Codec, namespace_id: int, checkpoint_id: str, parent: str | None
-) -> tuple[CheckpointRow | None, CheckpointRow | None, int]:
-    """Return a checkpoint, its parent, and how many pending writes it has, before it is stored.
-
-    Raises:
-        CorruptStoreError: When the row of the checkpoint or its parent is damaged.
-    """
-    key, parent_key = key_of(checkpoint_id), key_of(parent) if parent else None
-    names = {"b_namespace_id": namespace_id, "b_key": key}
-    rows = _WITH_PARENT.all(connection, {**names, "b_parent": parent_key or key})
-    early = (rows or _COUNT_EARLY.all(connection, names))[0]["early"]
-    found = {row["checkpoint_key"]: _as_checkpoint(codec, row) for row in rows}
-    return found.get(key), found.get(parent_key or ""), early
 
 
 def _as_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> CheckpointRow:

@@ -31,7 +31,7 @@ _SMALLEST = 96
 _SHORT = 4_096
 """Bytes that a window of 12 bits holds."""
 
-BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
+_BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 """Events of LangGraph's serializer: it gave raw data in place of a type that is not allowed."""
 
 
@@ -140,13 +140,15 @@ class Codec:
         try:
             if packed[:1] == b"z":
                 data = zlib.decompress(data)
-            with _nothing_blocked():
-                return self.serde.loads_typed((name, data))
-        except CorruptStoreError:
-            raise
+            with refused_types() as refused:
+                value = self.serde.loads_typed((name, data))
         except Exception as error:  # an application's own cipher may raise anything
             hint = "; give the cipher it was stored with" if name.partition("+")[1] else ""
             raise CorruptStoreError(f"a row cannot be decoded ({error!r:.200}){hint}") from error
+        if refused:
+            types = ", ".join(sorted(refused)).replace(":", ".")
+            raise CorruptStoreError(f"the type {types} is not allowed to be loaded")
+        return value
 
     def checked(self, packed: bytes) -> bytes:
         """Return packed bytes that are sure to be read back.
@@ -176,24 +178,24 @@ def _compressed(data: bytes) -> bytes:
 
 
 @contextmanager
-def _nothing_blocked() -> Iterator[None]:
-    """Raise if the serializer returns raw data in place of a type that it may not make."""
+def refused_types(*, in_any_thread: bool = False) -> Iterator[set[str]]:
+    """Give the types, as `module:Class`, that the serializer gives raw data in place of.
+
+    Args:
+        in_any_thread: Whether other threads count, too: somebody else's saver may read in one.
+    """
     here = threading.get_ident()
-    refused: list[str] = []
+    refused: set[str] = set()
 
     def note(event: SerdeEvent) -> None:
-        if event["kind"] in BLOCKED and threading.get_ident() == here:
-            refused.append(f"{event['module']}.{event['name']}")
+        if event["kind"] in _BLOCKED and (in_any_thread or threading.get_ident() == here):
+            refused.add(f"{event['module']}:{event['name']}")
 
     forget = register_serde_event_listener(note)
     try:
-        yield
+        yield refused
     finally:
         forget()
-    if refused:
-        raise CorruptStoreError(
-            f"the type {', '.join(sorted(set(refused)))} is not allowed to be loaded"
-        )
 
 
 def unstorable(what: str, error: Exception) -> ConfigurationError:

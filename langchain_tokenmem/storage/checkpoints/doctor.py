@@ -48,21 +48,21 @@ from langchain_tokenmem.storage.transcripts.tables import sessions
 Progress = Callable[[int, int], None]
 """Called with how many checkpoints were looked at, and how many there are."""
 
-IN_ORDER = "puts rows and indexes in order"
-WITH_ITS_ROW = "goes with its row"
-NOBODYS = "deletes them when nothing else is wrong"
+REINDEXED = "puts rows and indexes in order"
+WITH_ROW = "goes with its row"
+ORPHANED = "deletes them when nothing else is wrong"
 """Remedies as users read them; a finding without one stays as it is."""
 
 _UNFOUND = "its row is there, and is not found by its key"
 
-ORDERED = (checkpoints, writes, thread_messages)
+KEY_ORDERED = (checkpoints, writes, thread_messages)
 """Tables that SQLite keeps in the order of their keys; what is wrong with that order can be mended.
 
 Of the other tables an index may be right and the row be wrong: to build it anew would take away
 what can still be read.
 """
 
-_TABLES = f"(?:{'|'.join(map(str, ORDERED))})"
+_TABLES = f"(?:{'|'.join(map(str, KEY_ORDERED))})"
 _OF_ORDER = re.compile(
     rf"(?:row not in PRIMARY KEY order for {_TABLES}"
     rf"|(?:row \d+ missing from|wrong # of entries in) "
@@ -71,7 +71,7 @@ _OF_ORDER = re.compile(
 """Lines of `PRAGMA integrity_check` that are about that."""
 
 _OF_VALUE = re.compile(rf"\w+ value in {_TABLES}\.\w+$")
-"""Lines about a value of a row in these tables, whose seal tells the same."""
+"""Lines about a value of a row in these tables, whose seal shows the same."""
 
 _MOST_LINES = 20
 
@@ -84,7 +84,7 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        thread: Id of the thread or session; empty where no row tells it.
+        thread: Id of the thread or session; empty where no row has it.
         namespace: Namespace of the checkpoint.
         checkpoint: Id of the checkpoint; empty when it is not about a single one.
         what: What is wrong.
@@ -169,14 +169,14 @@ def file_faults(connection: Connection) -> list[Finding]:
         return []
     found: list[Finding] = []
     with _noting(found, "the file itself"):
-        said = connection.exec_driver_sql("PRAGMA integrity_check(1000)").scalars().all()
-        lines = [line for line in said if line != "ok"]
+        check = connection.exec_driver_sql("PRAGMA integrity_check(1000)").scalars().all()
+        lines = [line for line in check if line != "ok"]
         found = [Finding("", "", "", f"the file itself: {one}", _remedy(one)) for one in lines]
     return sorted(found, key=lambda one: one.remedy)[:_MOST_LINES]
 
 
 def _remedy(line: str) -> str:
-    return IN_ORDER if _OF_ORDER.match(line) else WITH_ITS_ROW if _OF_VALUE.match(line) else ""
+    return REINDEXED if _OF_ORDER.match(line) else WITH_ROW if _OF_VALUE.match(line) else ""
 
 
 def _names(connection: Connection) -> Select[Any]:
@@ -195,11 +195,11 @@ def _noting(findings: list[Finding], what: str) -> Iterator[None]:
 
 
 def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
-    """Find rows that belong to no thread: nobody reads them, and they take space."""
+    """Find rows that belong to no thread: they are never read, and take space."""
     query = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
     count = connection.execute(query).scalar()
     what = f"{count} rows of {table.name} belong to no thread"
-    return [Finding("", "", "", what, NOBODYS)] if count else []
+    return [Finding("", "", "", what, ORPHANED)] if count else []
 
 
 OWNED: tuple[tuple[Table, Column[int]], ...] = (
@@ -267,7 +267,7 @@ def _fault(
 
 
 def _damage_in(error: Exception) -> BaseException:
-    """Return what the database said if it is about damage; raise anything else, which may pass."""
+    """Return the database's error if it is about damage; raise any other one, which may pass."""
     cause = getattr(error, "orig", None) or error
     if not is_damage(cause):
         raise error

@@ -113,14 +113,6 @@ _LOCK_ORDER = (
 )
 """The graph's own namespace is locked first, as by what makes a new one."""
 _SAVE = Statement(update(namespaces).where(namespaces.c.namespace_id == bindparam("b_id")))
-_CHANGING = (
-    "session_number",
-    "checkpoint_count",
-    "last_value_number",
-    "latest_checkpoint_id",
-    "leaf_checkpoint_ids",
-    "seal",
-)
 
 
 def find_namespace(
@@ -277,6 +269,5 @@ def make_namespace(connection: Connection, codec: Codec, namespace: Namespace) -
 
 def save_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> None:
     """Write the row back."""
-    sealed = codec.sealed(_columns(namespace))
-    changed = {name: sealed[name] for name in _CHANGING}
-    _SAVE.run(connection, {**changed, "b_id": namespace.namespace_id})
+    row = codec.sealed(_columns(namespace))
+    _SAVE.run(connection, {**row, "b_id": namespace.namespace_id})

@@ -9,11 +9,11 @@ from sqlalchemy import delete, select
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import delete_checkpoints
 from langchain_tokenmem.storage.checkpoints.doctor import (
-    IN_ORDER,
-    NOBODYS,
-    ORDERED,
+    KEY_ORDERED,
+    ORPHANED,
     OWNED,
-    WITH_ITS_ROW,
+    REINDEXED,
+    WITH_ROW,
     Examination,
     examine,
     file_faults,
@@ -42,7 +42,7 @@ def repair(store: CheckpointReader, examination: Examination) -> Examination:
     Raises:
         StoreError: When the file cannot be mended; it is as it was then.
     """
-    if any(finding.remedy == IN_ORDER for finding in examination.findings):
+    if any(finding.remedy == REINDEXED for finding in examination.findings):
         _put_in_order(store)
         examination = examine(store)
     for number in {one.namespace_id for one in examination.findings if one.remedy}:
@@ -51,7 +51,7 @@ def repair(store: CheckpointReader, examination: Examination) -> Examination:
             with suppress(CorruptStoreError):
                 _delete_damaged(store, number)
     left = examine(store)
-    if left.findings and all(finding.remedy == NOBODYS for finding in left.findings):
+    if left.findings and all(finding.remedy == ORPHANED for finding in left.findings):
         with store.database.writing("The repair") as connection:
             for table, owner in OWNED:
                 connection.execute(delete(table).where(table.c[owner.name].not_in(select(owner))))
@@ -80,9 +80,9 @@ def _put_in_order(store: CheckpointReader) -> None:
         CorruptStoreError: When it does not.
     """
     with store.database.writing("The order of rows") as connection:
-        for table in ORDERED:
+        for table in KEY_ORDERED:
             connection.exec_driver_sql(f"REINDEX {table.name}")
-        left = [one for one in file_faults(connection) if one.remedy != WITH_ITS_ROW]
+        left = [one for one in file_faults(connection) if one.remedy != WITH_ROW]
         if left:
             raise CorruptStoreError(
                 f"The rows could not be put in order: {left[0].what}. Restore a backup."

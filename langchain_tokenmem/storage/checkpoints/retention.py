@@ -160,10 +160,10 @@ def _by_rule(
 
 def _since(stored: checkpoint_rows.CheckpointRow, moment: datetime) -> bool:
     try:
-        told = datetime.fromisoformat(str(stored.fields.get("ts")))
+        time = datetime.fromisoformat(str(stored.fields.get("ts")))
     except ValueError:
         return True
-    return (told if told.tzinfo else told.replace(tzinfo=moment.tzinfo)) >= moment
+    return (time if time.tzinfo else time.replace(tzinfo=moment.tzinfo)) >= moment
 
 
 def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], newest: str) -> bool:

@@ -96,9 +96,11 @@ class CheckpointStore(CheckpointReader):
                 connection, self.codec, address.thread_id, address.ns
             )
             id_, parent_id, number = checkpoint["id"], address.checkpoint_id, namespace.namespace_id
-            old, parent, write_count = checkpoint_rows.find_with_parent(
-                connection, self.codec, number, id_, parent_id
-            )
+            key, parent_key = key_of(id_), key_of(parent_id or "")
+            old = checkpoint_rows.find_checkpoint(connection, self.codec, number, key)
+            parent = checkpoint_rows.find_checkpoint(connection, self.codec, number, parent_key)
+            # Pending writes may come before their checkpoint.
+            write_count = len(pending_writes.write_places(connection, number, key))
             if old is None and not new.is_fork:
                 self._check_branch(namespace, id_, parent_id)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
@@ -181,7 +183,7 @@ class CheckpointStore(CheckpointReader):
         key, task_key = key_of(str(address.checkpoint_id)), key_of(task_id)
         self.messages.cache.clear_if_closed(self.database.closings)
         values = [
-            (channel, channel_values.prepare_write(self.codec, value)) for channel, value in given
+            (channel, channel_values.prepare_value(self.codec, value)) for channel, value in given
         ]
         now = datetime.now(UTC)
         stored = StoredMessages()
@@ -203,8 +205,9 @@ class CheckpointStore(CheckpointReader):
                 refs = self.messages.store(
                     connection, namespace, value.messages, stored, now=now, is_main=False
                 )
+                shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
                 new[idx] = pending_writes.PendingWrite(
-                    task_path, task_id, idx, channel, refs, value.shape
+                    task_path, task_id, idx, channel, refs, shape
                 )
                 places.add((task_key, idx))
             pending_writes.insert_writes(connection, self.codec, number, key, [*new.values()], now)

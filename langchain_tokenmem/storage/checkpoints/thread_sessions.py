@@ -96,9 +96,8 @@ def thread_sessions_of(connection: Connection, codec: Codec, thread_id: str) -> 
 
 def save_thread_session(connection: Connection, codec: Codec, session: ThreadSession) -> None:
     """Write the row back."""
-    sealed = codec.sealed(_columns(session))
-    changed = {name: sealed[name] for name in ("last_message_number", "seal")}
-    _SAVE.run(connection, {**changed, "b_session_number": session.session_number})
+    row = codec.sealed(_columns(session))
+    _SAVE.run(connection, {**row, "b_session_number": session.session_number})
 
 
 def damaged_thread(thread_id: str) -> CorruptStoreError:
