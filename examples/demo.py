@@ -19,7 +19,7 @@ from rich.text import Text
 
 from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
 from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
-from langchain_tokenmem.cli.outside import reference_counter
+from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
 from langchain_tokenmem.cli.report import summary_table, totals
 

@@ -10,7 +10,7 @@ import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.outside import reference_counter
+from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
 from langchain_tokenmem.cli.report import totals
 from tests.summarize.watched import WatchedSummarizer

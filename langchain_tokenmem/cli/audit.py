@@ -16,7 +16,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langchain_tokenmem.cli.outside import calls_of, text_of
+from langchain_tokenmem.cli.reference_counter import calls_of, text_of
 
 
 def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> list[str]:

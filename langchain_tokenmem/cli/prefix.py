@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.cli.outside import PER_MESSAGE, ReferenceCounter, wire_text
+from langchain_tokenmem.cli.reference_counter import PER_MESSAGE, ReferenceCounter, wire_text
 
 
 def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:

@@ -14,14 +14,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
-from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
+from langchain_tokenmem.state import MemoryState, new_state
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _ReplaySetup:
 class _ReplayState:
     """Values that are carried from one call to the next."""
 
-    state: MemoryState | None = None
+    state: MemoryState = field(default_factory=new_state)
     request: Sequence[BaseMessage] = ()
     history: Sequence[BaseMessage] = ()
     calls: list[CallReport] = field(default_factory=list)
@@ -202,7 +202,7 @@ def _play_call(
     seconds = time.perf_counter() - started
     request = view.messages
     outside = counter.tools(tools)
-    summarized = _summary_of(state) != _summary_of(former)
+    summarized = state["summary"] != former["summary"]
     call = CallReport(
         place=len(history),
         tokens=counter.request(request, tools),
@@ -212,7 +212,7 @@ def _play_call(
         cacheable=_with_tools(counter.messages(played.history), outside),
         keeps_prefix=is_prefix(played.request, request),
         declared=state is not former and _changes_sent_bytes(former, state, played.history),
-        compacted=any(_cuts(former).get(key) != cut for key, cut in _cuts(state).items()),
+        compacted=any(former["cuts"].get(key) != cut for key, cut in state["cuts"].items()),
         summarized=summarized,
         fill=_fill(history, former, state, measured) if summarized else None,
         seconds=seconds,
@@ -228,27 +228,19 @@ def _with_tools(tokens: int, tools: int) -> int:
     return tokens + tools if tokens else 0
 
 
-def _summary_of(state: MemoryState | None) -> RunningSummary | None:
-    return state["summary"] if state else None
-
-
-def _cuts(state: MemoryState | None) -> Mapping[str, Cut]:
-    return state["cuts"] if state else {}
-
-
 def _changes_sent_bytes(
-    former: MemoryState | None, state: MemoryState, shown: Sequence[BaseMessage]
+    former: MemoryState, state: MemoryState, shown: Sequence[BaseMessage]
 ) -> bool:
     """Return whether a change of the state changes bytes that were already sent."""
-    if _summary_of(former) != _summary_of(state):
+    if former["summary"] != state["summary"]:
         return True
-    old, new = _cuts(former), _cuts(state)
+    old, new = former["cuts"], state["cuts"]
     return any(old.get(message.id or "") != new.get(message.id or "") for message in shown)
 
 
 def _fill(
     history: Sequence[BaseMessage],
-    former: MemoryState | None,
+    former: MemoryState,
     state: MemoryState,
     measured: _ReplaySetup,
 ) -> float | None:
@@ -257,9 +249,9 @@ def _fill(
     The request as it stood after the cheap step: everything said, with the cuts that were made
     by then; a later summary starts from an earlier one, and that is not asked here.
     """
-    if _summary_of(former) is not None:
+    if former["summary"] is not None:
         return None
-    cuts = {**_cuts(former), **_cuts(state)}
+    cuts = {**former["cuts"], **state["cuts"]}
     shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
     tokens = measured.counter.request(shown, measured.tools)
     return tokens / measured.memory.budget.context_window

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
@@ -18,67 +17,13 @@ from langchain_tokenmem.core.inserted_text import (
     with_text,
 )
 from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
-from langchain_tokenmem.core.parse_cache import (
-    GroupSizes,
-    ParseCache,
-    ParsedMessages,
-    ParseRules,
-    group_sizes,
-)
+from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
+from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-
-@dataclass(frozen=True, slots=True)
-class RequestCounter:
-    """Token counts of one request.
-
-    Attributes:
-        message: Tokens of one message.
-        tools: Tokens of the tool schemas.
-        overhead: Tokens around the conversation that the memory does not see.
-        known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
-            them.
-    """
-
-    message: Callable[[BaseMessage], int]
-    tools: int = 0
-    overhead: int = 0
-    known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
-
-    def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
-        """Return the sizes of groups under `cuts`."""
-        known = self.known_sizes.get((id(groups), id(cuts)))
-        if known:
-            return known[2]
-        return self.remember(groups, cuts, group_sizes(groups, cuts, self.message))
-
-    def remember(
-        self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], sizes: GroupSizes
-    ) -> GroupSizes:
-        """Keep the sizes of groups under `cuts`, and return them."""
-        self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
-        return sizes
-
-
-def cached_count(count: Callable[[BaseMessage], int]) -> Callable[[BaseMessage], int]:
-    """Return `count` with a cache by message identity.
-
-    It serves one call, in which messages do not change and each is counted several times. The
-    cache keeps the message, so that no other object can get its identity meanwhile.
-    """
-    known: dict[int, tuple[BaseMessage, int]] = {}
-
-    def counted(message: BaseMessage) -> int:
-        found = known.get(id(message))
-        if found is None:
-            found = known[id(message)] = (message, count(message))
-        return found[1]
-
-    return counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 A conversation in a graph grows at its end, and its messages are the same objects from call to
 call. The cache keeps the groups of all but the newest turn with a copy of each message's fields.
 The next call compares fields, which is much cheaper than parsing (10,000 messages that are all in
-the window: 21 ms instead of 182 ms a call). Where a message is another object or was edited in
-place, everything is parsed again. The result is the same either way.
+the window: 10 ms of CPU time a call instead of 96 ms). Where a message is another object or was
+edited in place, everything is parsed again. The result is the same either way.
 """
 
 from __future__ import annotations
@@ -21,47 +21,9 @@ from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups
-from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
+from langchain_tokenmem.core.request_counter import GroupSizes, group_sizes
+from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.state import Cut
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSizes:
-    """Shown messages and tokens of groups under some cuts.
-
-    Attributes:
-        shown: Each group as the cuts show it.
-        tokens: Tokens of each group as it is shown.
-        largest: Tokens of the largest message that is not cut.
-        message_count: How many messages of the transcript the groups hold.
-    """
-
-    shown: tuple[tuple[BaseMessage, ...], ...] = ()
-    tokens: tuple[int, ...] = ()
-    largest: int = 0
-    message_count: int = 0
-
-    def __add__(self, other: GroupSizes) -> GroupSizes:
-        return GroupSizes(
-            self.shown + other.shown,
-            self.tokens + other.tokens,
-            max(self.largest, other.largest),
-            self.message_count + other.message_count,
-        )
-
-
-def group_sizes(
-    found: Sequence[RepairedGroup], cuts: Mapping[str, Cut], count: CountMessage
-) -> GroupSizes:
-    """Return the sizes of groups under `cuts`."""
-    shown = tuple(apply_cuts(group.messages, cuts) for group in found)
-    uncut = (m for group in found for m in group.messages if (m.id or "") not in cuts)
-    return GroupSizes(
-        shown,
-        tuple(sum(map(count, messages)) for messages in shown),
-        max(map(count, uncut), default=0),
-        sum(len(group.source.messages) for group in found),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_tokenmem.core.budget import model_name, unwrapped
+from langchain_tokenmem.core.chat_models import model_name, unwrap_model
 from langchain_tokenmem.errors import ConfigurationError
 
 
@@ -145,7 +145,7 @@ def provider_of(model: Any) -> str | None:
 
     `_get_ls_params` is what LangChain's own tracing reads, and every integration fills it.
     """
-    inner = unwrapped(model)
+    inner = unwrap_model(model)
     params = getattr(inner, "_get_ls_params", None)
     found = params().get("ls_provider") if callable(params) else None
     own = type(inner).__name__.lower()

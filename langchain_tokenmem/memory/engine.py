@@ -14,23 +14,19 @@ from typing import Any, Unpack, get_args
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import (
-    ContextParts,
-    RequestCounter,
-    cached_count,
-    split_context,
-)
+from langchain_tokenmem.core.context_parts import ContextParts, split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.compaction import CompactionSettings, compaction, make_plan
+from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
@@ -175,8 +171,7 @@ class Engine:
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        _, planned = make_plan(call.context, call.budget, self._settings(call))
-        return planned
+        return self._compaction(call).plan(call.context, call.budget)[1]
 
     def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of the call, and what a compaction would do first."""
@@ -215,16 +210,17 @@ class Engine:
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         call = self.prepare(messages, state, **options)
-        settings = replace(self._settings(call), force=force, instruction=instruction, steps=steps)
-        new = yield from compaction(call.context, call.budget, call.state, settings)
-        return call, new, options
+        asked = {"force": force, "instruction": instruction, "steps": steps}
+        work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
+        return call, (yield from work), options
 
-    def _settings(self, call: PreparedCall) -> CompactionSettings:
-        return CompactionSettings(
+    def _compaction(self, call: PreparedCall, **asked: Any) -> Compaction:
+        return Compaction(
             policy=self.policy,
             summarizer=self.summarizer,
             callbacks=self.callbacks,
             now=self.now,
             count_text=self.counter_of(call.budget).text,
             warn=self.warn,
+            **asked,
         )

@@ -234,8 +234,7 @@ class TokenMemory(Closeable):
         """Return the state with a memory block for the newest question; `state` if none is due.
 
         The block holds what `recall` finds, verbatim, up to `recall_share` of the limit, and
-        nothing that the request shows already. It is made once for each human message. Where the
-        index cannot answer the call goes on without, with one warning.
+        nothing that the request shows already. Where the index fails the call goes on without.
 
         Args:
             messages: The conversation, oldest first; a human message stands last.

@@ -6,12 +6,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable
 
-from langchain_tokenmem.errors import ConfigurationError, SummaryError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
@@ -120,9 +121,7 @@ class FunctionSummarizer:
         return Summary(text.strip(), self.name, "function")
 
     def _fall_back(self, request: SummaryRequest, why: str) -> Summary:
-        backup = self._fallback.summarize(request)
-        failure = str(SummaryError(f"{self.name}: {why}"))
-        return Summary(backup.text, backup.model, backup.prompt_version, failures=(failure,))
+        return replace(self._fallback.summarize(request), failures=(f"{self.name}: {why}",))
 
 
 async def _awaited(text: Awaitable[str]) -> str:

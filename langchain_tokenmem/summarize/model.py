@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, model_name, profile_of
+from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
+from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
@@ -77,7 +78,7 @@ class _Usage:
 
 _T = TypeVar("_T")
 _Answer = BaseMessage | Exception | None
-Steps = Generator[ModelCall, _Answer, _T]
+ModelCalls = Generator[ModelCall, _Answer, _T]
 """Yields model calls, gets their answers, and returns its result."""
 
 
@@ -172,7 +173,7 @@ class ModelSummarizer:
             step = _advance(steps, answer)
         return step
 
-    def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
+    def _summary_steps(self, request: SummaryRequest) -> ModelCalls[Summary]:
         key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
@@ -183,24 +184,13 @@ class ModelSummarizer:
             tally.failures.append(f"{self.name} has failed {ATTEMPTS} times and is left alone")
         else:
             text = yield from self._notes(request, tally)
+        used: dict[str, Any] = {**vars(tally), "failures": tuple(tally.failures)}
         if text is None:
-            backup = self._fallback.summarize(request)
-            text, author, version = backup.text, backup.model, backup.prompt_version
-        else:
-            author, version = self.name, self.prompts.version
-            self._cache.update(key, self.prompts.version, [Generation(text=text)])
-        return Summary(
-            text,
-            author,
-            version,
-            calls=tally.calls,
-            input_tokens=tally.input_tokens,
-            output_tokens=tally.output_tokens,
-            cost=tally.cost,
-            failures=tuple(tally.failures),
-        )
+            return replace(self._fallback.summarize(request), **used)
+        self._cache.update(key, self.prompts.version, [Generation(text=text)])
+        return Summary(text, self.name, self.prompts.version, **used)
 
-    def _notes(self, request: SummaryRequest, tally: _Usage) -> Steps[str | None]:
+    def _notes(self, request: SummaryRequest, tally: _Usage) -> ModelCalls[str | None]:
         """Yield the calls of a job; return the notes, or None when the model gave none."""
         if self._reuse_prefix and self._builder.fits_reused(request):
             return (yield from self._ask(request, tally, "reuse", ""))
@@ -250,7 +240,7 @@ class ModelSummarizer:
 
     def _ask(
         self, request: SummaryRequest, tally: _Usage, step: str, transcript: str
-    ) -> Steps[str | None]:
+    ) -> ModelCalls[str | None]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(_TARGETS, 1):
             messages = self._builder.prompt(
@@ -277,7 +267,7 @@ class ModelSummarizer:
         return check_answer(answer, request, self.prompts.sections)
 
 
-def _advance(steps: Steps[Summary], answer: _Answer = None) -> ModelCall | Summary:
+def _advance(steps: ModelCalls[Summary], answer: _Answer = None) -> ModelCall | Summary:
     """Send an answer to the generator; return its next call, or its result."""
     try:
         return steps.send(answer)

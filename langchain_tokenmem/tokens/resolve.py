@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.core.budget import model_name
+from langchain_tokenmem.core.chat_models import model_name
 from langchain_tokenmem.tokens.counters import EstimateCounter, TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY

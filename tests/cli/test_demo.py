@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.outside import reference_counter
+from langchain_tokenmem.cli.reference_counter import reference_counter
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem.cli.outside import ReferenceCounter
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 from langchain_tokenmem.cli.replay import allowance, replay_conversation
 from langchain_tokenmem.cli.report import as_json, totals
 from langchain_tokenmem.core.budget import TokenBudget

@@ -28,7 +28,8 @@ from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
-from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget, unwrapped
+from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
+from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
@@ -261,7 +262,7 @@ _KEPT_BY_PROVIDER = (
 def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
     """Return whether the provider keeps a conversation that the view no longer shows."""
     decided = result.state["summary"] or result.state["cuts"]
-    return bool(decided) and bool(getattr(unwrapped(model), "use_previous_response_id", False))
+    return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))
 
 
 def _tighter(call: _Call, result: TurnResult) -> _Call | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from langchain_tokenmem.core.budget import profile_of
+from langchain_tokenmem.core.chat_models import profile_of
 from langchain_tokenmem.core.profiles import provider_of
 
 _SETTINGS = {"google": "max_output_tokens", "ollama": "num_predict"}

@@ -37,7 +37,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class MessageKeys:
-    """Where in dict inputs and outputs the messages are; without a name, as LangChain guesses.
+    """Keys of the messages in dict inputs and outputs; without a name, as LangChain guesses.
 
     Attributes:
         input: Key of the new input.

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
 from langchain_core.prompts.chat import BaseChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     Runnable,
-    RunnableAssign,
-    RunnableBranch,
     RunnableConfig,
-    RunnableParallel,
-    RunnableSequence,
-    RunnableWithFallbacks,
 )
-from langchain_core.runnables.base import RunnableBindingBase
-from pydantic import BaseModel
 
 from langchain_tokenmem.adapters.chains.message_io import ensure_id
 from langchain_tokenmem.core.inserted_text import merged_system
@@ -147,56 +140,3 @@ def _with_stored_ids(rendered: list[BaseMessage], said: list[BaseMessage]) -> li
         else ensure_id(message.model_copy(update={"id": ids.get(str(message.content))}))
         for message in rendered
     ]
-
-
-def replace_prompts(
-    runnable: Runnable[Any, Any], fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]]
-) -> Runnable[Any, Any] | None:
-    """Return the chain with each of its chat prompts replaced, wherever it stands; None for none.
-
-    Sequences, bindings (retries too), fallbacks, parallel steps, assignments and branches are
-    looked into.
-    """
-    if isinstance(runnable, BaseChatPromptTemplate):
-        return fitted(runnable)
-    if isinstance(runnable, RunnableSequence):
-        steps = [replace_prompts(step, fitted) for step in runnable.steps]
-        if not any(steps):
-            return None
-        changed = [new or old for new, old in zip(steps, runnable.steps, strict=True)]
-        return RunnableSequence(*changed, name=runnable.name)
-    update = _replaced_fields(runnable, fitted)
-    if not update or not isinstance(runnable, BaseModel):
-        return None
-    return cast("Runnable[Any, Any]", runnable.model_copy(update=update))
-
-
-def _replaced_fields(
-    runnable: Runnable[Any, Any], fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]]
-) -> dict[str, Any]:
-    """Return the fields of a composed runnable in which prompts were replaced."""
-    if isinstance(runnable, RunnableBindingBase):
-        return _replaced_parts({"bound": runnable.bound}, fitted)
-    if isinstance(runnable, RunnableAssign):
-        return _replaced_parts({"mapper": runnable.mapper}, fitted)
-    if isinstance(runnable, RunnableParallel):
-        steps = _replaced_parts(dict(runnable.steps__), fitted)
-        return {"steps__": {**runnable.steps__, **steps}} if steps else {}
-    if isinstance(runnable, RunnableWithFallbacks):
-        fallbacks = [replace_prompts(one, fitted) or one for one in runnable.fallbacks]
-        return {**_replaced_parts({"runnable": runnable.runnable}, fitted), "fallbacks": fallbacks}
-    if isinstance(runnable, RunnableBranch):
-        branches = [
-            (when, replace_prompts(then, fitted) or then) for when, then in runnable.branches
-        ]
-        return {**_replaced_parts({"default": runnable.default}, fitted), "branches": branches}
-    return {}
-
-
-def _replaced_parts(
-    parts: Mapping[str, Runnable[Any, Any]],
-    fitted: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
-) -> dict[str, Any]:
-    """Return those of the parts that hold a prompt, with it replaced."""
-    found = {name: replace_prompts(part, fitted) for name, part in parts.items()}
-    return {name: part for name, part in found.items() if part is not None}

@@ -18,14 +18,14 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.bound_kwargs import bound_kwarg
+from langchain_tokenmem.adapters.chains.composition import bound_kwarg, replace_prompts
 from langchain_tokenmem.adapters.chains.message_io import (
     MessageKeys,
     add_chunks,
     ensure_id,
     to_messages,
 )
-from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt, replace_prompts
+from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
@@ -176,7 +176,7 @@ class _ChainTurns:
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
-        chain = replace_prompts(self.chain, fitted) or self.chain
+        chain = replace_prompts(self.chain, fitted)
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         return RunnableSequence(

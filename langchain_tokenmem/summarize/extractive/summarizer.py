@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.fitting import best_text
-from langchain_tokenmem.summarize.extractive.gathering import ItemCollector
+from langchain_tokenmem.summarize.extractive.item_collector import ItemCollector
 
 
 class ExtractiveSummarizer:

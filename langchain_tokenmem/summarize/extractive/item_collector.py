@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.summarize.extractive.classification import Section, is_done
 from langchain_tokenmem.summarize.extractive.items import (
     Item,
@@ -86,13 +87,13 @@ class ItemCollector:
 
     def add_messages(self, messages: Sequence[BaseMessage], first_order: int) -> None:
         """Collect what the messages say; system messages are not part of a conversation."""
-        last = {role: i for i, message in enumerate(messages) if (role := _role(message))}
+        last = {speaker: i for i, message in enumerate(messages) if (speaker := _speaker(message))}
         for index, message in enumerate(messages):
             order = first_order + index
             self.tools.add(message, order)
-            role = _role(message)
-            if role:
-                self._add_prose(message, role, order, is_last=last[role] == index)
+            speaker = _speaker(message)
+            if speaker:
+                self._add_prose(message, speaker, order, is_last=last[speaker] == index)
 
     def _add_prose(
         self, message: BaseMessage, source: Speaker, order: int, *, is_last: bool
@@ -185,13 +186,8 @@ class ItemCollector:
         self.items = kept
 
 
-def _role(message: BaseMessage) -> Speaker | None:
-    kind = str(getattr(message, "role", message.type)).lower()
-    if kind in ("human", "user", "humanmessagechunk"):
-        return Speaker.USER
-    if kind in ("ai", "assistant", "aimessagechunk"):
-        return Speaker.ASSISTANT
-    return None
+def _speaker(message: BaseMessage) -> Speaker | None:
+    return {"human": Speaker.USER, "ai": Speaker.ASSISTANT}.get(role_of(message))
 
 
 def _reports_done(item: Item) -> bool:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.cli.outside import ReferenceCounter, reference_counter, wire_text
 from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter, wire_text
 
 LETTERS = ReferenceCounter(len)
 

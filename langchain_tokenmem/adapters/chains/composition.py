@@ -1,0 +1,67 @@
+"""Composed runnables: keywords bound to the model in them, and copies with other prompts.
+
+LangChain's compositions (sequences, bindings, fallbacks, parallel steps, assignments, branches) are
+pydantic models whose fields hold their parts, alone or in lists and dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.prompts.chat import BaseChatPromptTemplate
+from langchain_core.runnables import Runnable, RunnableSequence, RunnableSerializable
+from langchain_core.runnables.base import RunnableBindingBase
+
+
+def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
+    """Return a keyword that is bound to the model nearest to a chain's end, such as its tools."""
+    own = runnable.kwargs.get(name) if isinstance(runnable, RunnableBindingBase) else None
+    if own:
+        return own
+    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
+    if isinstance(runnable, RunnableSequence):
+        parts.reverse()  # the model stands at the end
+    return next((found for part in parts if (found := bound_kwarg(part, name))), None)
+
+
+def replace_prompts(
+    runnable: Runnable[Any, Any],
+    replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
+) -> Runnable[Any, Any]:
+    """Return a chain with each of its chat prompts replaced; the given one where it has none."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, BaseChatPromptTemplate):
+            return replacement(value)
+        if isinstance(value, (list, tuple)):
+            items = [replaced(item) for item in value]
+            is_same = all(new is old for new, old in zip(items, value, strict=True))
+            return value if is_same else type(value)(items)
+        if isinstance(value, dict):
+            entries = {key: replaced(item) for key, item in value.items()}
+            return entries if any(entries[key] is not value[key] for key in value) else value
+        fields = _fields(value)
+        update = {name: new for name, old in fields.items() if (new := replaced(old)) is not old}
+        return value.model_copy(update=update) if update else value
+
+    changed: Runnable[Any, Any] = replaced(runnable)
+    return changed
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a composed runnable; none of a model, or of anything else."""
+    is_composed = isinstance(value, RunnableSerializable)
+    if not is_composed or isinstance(value, (BaseLanguageModel, BaseChatPromptTemplate)):
+        return {}
+    return {name: getattr(value, name) for name in type(value).model_fields}
+
+
+def _runnables(value: Any) -> Iterator[Runnable[Any, Any]]:
+    """Yield the runnables in a field's value."""
+    if isinstance(value, Runnable):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _runnables(item)
