@@ -50,7 +50,7 @@ def worker(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def test_R9_a_hundred_kills_lose_no_message_and_no_entry(tmp_path):
+def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
     process = worker("kills", tmp_path, LIVES - 1, random.randrange(10**6))
     out, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
@@ -80,7 +80,7 @@ def test_R9_a_hundred_kills_lose_no_message_and_no_entry(tmp_path):
         assert end["entries"] >= end["acknowledged"]
 
 
-def test_R9_a_second_process_goes_on_with_words_until_the_first_has_ended(tmp_path, caplog):
+def test_a_second_process_searches_by_words_until_the_first_has_ended(tmp_path, caplog):
     holder = worker("holds", tmp_path)
     try:
         assert holder.stdout.readline() == "held\n", holder.stderr.read()
@@ -135,7 +135,7 @@ def served(folder: Path, port: int) -> tuple[TranscriptStore, Recall]:
     return recall_worker.opened(folder, host="127.0.0.1", port=port)
 
 
-def test_R9_two_processes_share_a_server(tmp_path, port):
+def test_two_processes_share_a_chroma_server(tmp_path, port):
     with chroma_server(tmp_path / "server", port):
         home = tmp_path / "home"
         store, recall = served(home, port)
@@ -209,7 +209,7 @@ def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
         store.close()
 
 
-def test_R9_files_cut_at_random_heal(tmp_path):
+def test_chroma_files_truncated_or_deleted_at_random_are_rebuilt(tmp_path):
     """Every file of an embedded Chroma with a graph on the disk (over 1,000 entries)."""
     whole = tmp_path / "whole"
     store, recall = recall_worker.opened(whole)
@@ -248,7 +248,7 @@ def check_healed(home: Path, damage: str) -> None:
     shutil.rmtree(home)
 
 
-def test_R5_an_erased_token_is_in_no_file_and_others_keep_theirs(tmp_path):
+def test_erased_text_is_in_no_file_of_store_or_chroma_and_others_keep_theirs(tmp_path):
     canary = "Donaudampfschiff4711"
     store, recall = recall_worker.opened(tmp_path)
     said = [HumanMessage(f"{canary} number {n}", id=f"{canary}-{n}") for n in range(50)]

@@ -127,7 +127,7 @@ def fuzzed(world: World, queries: int) -> Counter[str]:
     return counts
 
 
-def test_R1_ten_thousand_questions_find_nothing_of_strangers(store):
+def test_ten_thousand_searches_by_words_return_nothing_out_of_scope(store):
     with Recall(store) as recall:
         counts = fuzzed(World(store, recall, seed=1), QUERIES)
     assert counts["queries"] == QUERIES
@@ -136,7 +136,7 @@ def test_R1_ten_thousand_questions_find_nothing_of_strangers(store):
     assert counts["strangers"] == 0
 
 
-def test_R1_vectors_find_nothing_of_strangers_either(store, tmp_path):
+def test_searches_with_vectors_return_nothing_out_of_scope(store, tmp_path):
     chroma = ChromaIndex(tmp_path / "chroma", embeddings=HashingEmbeddings(dim=64))
     with Recall(store, chroma) as recall:
         world = World(store, recall, seed=2)
@@ -146,7 +146,7 @@ def test_R1_vectors_find_nothing_of_strangers_either(store, tmp_path):
     assert counts["strangers"] == 0
 
 
-def test_R2_who_is_not_the_owner_is_refused(store):
+def test_a_search_of_another_users_session_is_refused_in_every_scope(store):
     with Recall(store) as recall:
         world = World(store, recall, seed=3)
         refused = asked = 0
@@ -171,7 +171,7 @@ def test_R2_who_is_not_the_owner_is_refused(store):
     assert refused == asked
 
 
-def test_R3_after_an_erasure_the_others_still_find_theirs_and_nobody_the_erased(store):
+def test_after_erasing_a_user_others_find_what_they_did_and_nobody_the_erased_words(store):
     with Recall(store) as recall:
         world = World(store, recall, seed=4)
         others = [each for each in world.owners if each.user_id != "u1"]

@@ -111,12 +111,12 @@ def plain_fts5(texts: list[str], question: str, most: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("text", "question"), PLANTED)
-def test_R15_scripts_without_spaces_file_names_and_codes_find_theirs(recall, text, question):
+def test_unspaced_scripts_file_names_and_codes_are_found_among_other_talk(recall, text, question):
     hits = recall.search(question, session_id="s", k=3)
     assert text in [hit.text for hit in hits]
 
 
-def test_R14_what_nobody_talked_about_brings_nothing_back(recall):
+def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):
     benchmarks = Path(__file__).parents[1] / "benchmarks"
     asked = (benchmarks / "_unrelated.txt").read_text(encoding="utf-8").splitlines()
     found = {question: recall.search(question, session_id="s", k=1) for question in asked}

@@ -60,7 +60,9 @@ def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Pat
     assert missing > 0, "a harness that loses nothing here would prove nothing above"
 
 
-def test_P3_eight_processes_put_two_hundred_checkpoints_each_in_one_file(tmp_path: Path) -> None:
+def test_eight_processes_put_two_hundred_checkpoints_each_in_one_sqlite_file(
+    tmp_path: Path,
+) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
     run("puts", url, EACH, tmp_path / "said")
     with TranscriptStore(url) as store:

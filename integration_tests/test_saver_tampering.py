@@ -249,7 +249,7 @@ class Gadget:
 
 
 @pytest.mark.parametrize("saver_type", [TokenMemorySaver, SqliteSaver])
-def test_P15_a_class_outside_the_list_is_refused_without_being_imported(
+def test_a_type_that_is_not_allowed_is_refused_without_importing_its_module(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saver_type: type
 ) -> None:
     """The payload is sealed as it should be: who wrote it had no key to get past."""
@@ -290,7 +290,7 @@ def test_P15_a_class_outside_the_list_is_refused_without_being_imported(
         assert not ran.exists()
 
 
-def test_P15_nothing_is_ever_pickled(path: Path) -> None:
+def test_pickle_is_refused_when_storing_and_when_loading(path: Path) -> None:
     with TranscriptStore(f"sqlite:///{path}") as store:
         with pytest.raises(ConfigurationError, match="pickle"):
             TokenMemorySaver(store, serde=JsonPlusSerializer(pickle_fallback=True))

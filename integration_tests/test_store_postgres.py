@@ -100,7 +100,7 @@ def test_owners(store):
 ODD = ["a\x00b", "\ud800", "\\x00", "😀", "x' OR '1'='1", "../x", "%", "1", "=1", "x" * 10_000]
 
 
-def test_P11_odd_ids_and_texts(store):
+def test_odd_ids_and_texts_round_trip_on_both_databases(store):
     for name in [*ODD, "x" * 10_001]:
         message = HumanMessage(name, id=name, additional_kwargs={name: name}, name=name)
         tool = ToolMessage(name, tool_call_id=name, artifact={"a": [name]}, id=f"{name}t")

@@ -25,13 +25,13 @@ def test_two_processes_write_a_thousand_messages_each_to_one_session(tmp_path):
     check_one_session(url, 2, 1_000)
 
 
-def test_P3_eight_processes_write_two_hundred_each_to_one_file(tmp_path):
+def test_eight_processes_write_two_hundred_messages_each_to_one_sqlite_file(tmp_path):
     url = f"sqlite:///{tmp_path}/memory.db"
     finish([start("singles", url, "s", f"w{n}", 200) for n in range(8)], 200)
     check_one_session(url, 8, 200)
 
 
-def test_P7_a_hundred_kills_in_the_middle_of_writes(tmp_path):
+def test_a_hundred_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_path):
     chosen = random.Random(11)
     url = f"sqlite:///{tmp_path}/memory.db"
     acknowledged: list[str] = []

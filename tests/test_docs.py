@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_D1_every_code_block_runs(page, tmp_path, monkeypatch):
+def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for code in BLOCK.findall(page.read_text(encoding="utf-8")):

@@ -52,7 +52,7 @@ print("fine")
 
 
 @pytest.mark.slow
-def test_C8_without_network_and_vocabulary_everything_works_on_estimates(tmp_path):
+def test_without_network_and_vocabulary_a_memory_works_on_estimates(tmp_path):
     environment = {
         **os.environ,
         "TIKTOKEN_CACHE_DIR": str(tmp_path / "none"),

@@ -212,7 +212,7 @@ def _webp(head: bytes) -> tuple[int, ...]:
     return width & 0x3FFF, height & 0x3FFF
 
 
-# Start-of-frame markers carry the size; C4, C8 and CC are tables.
+# Start-of-frame markers carry the size; 0xC4, 0xC8 and 0xCC are tables.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 

@@ -45,7 +45,7 @@ def history(store, memory, session="s") -> TokenMemoryChatHistory:
     return TokenMemoryChatHistory(session, memory=memory, store=store)
 
 
-def test_S21_between_the_thresholds_nobody_waits_and_the_next_call_has_the_summary(store):
+def test_a_background_summary_delays_no_turn_and_is_in_the_next_request(store):
     gate = Gate()
     memory = memory_of(gate.model)
     fill(store, 3_300)
@@ -77,7 +77,7 @@ def test_at_the_hard_limit_a_call_waits_but_not_for_ever(store):
     assert history(store, patient).view().left_out == 0
 
 
-def test_P6_ten_turns_at_once_make_one_call(store):
+def test_ten_concurrent_turns_make_one_summarizer_call(store):
     gate = Gate()
     memory = memory_of(gate.model)
     fill(store, 3_300)
@@ -91,7 +91,7 @@ def test_P6_ten_turns_at_once_make_one_call(store):
     assert store.state("s").state["totals"]["summaries"] == 1
 
 
-def test_P5_200_messages_added_during_a_slow_summary_are_all_there(store):
+def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
     gate = Gate()
     memory = memory_of(gate.model)
     fill(store, 3_300)
@@ -118,7 +118,7 @@ def test_P5_200_messages_added_during_a_slow_summary_are_all_there(store):
         assert mine == [f"w{writer}-{n}" for n in range(50)]
 
 
-def test_P5_a_clear_during_a_summary_is_honoured(store):
+def test_a_clear_during_a_summary_is_honoured(store):
     gate = Gate()
     memory = memory_of(gate.model)
     fill(store, 3_300)
@@ -146,7 +146,7 @@ def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
     assert len(model.requests) == 1
 
 
-def test_S11_a_job_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
+def test_a_summary_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
     gate = Gate()
     summarizer = ModelSummarizer(gate.model)
     memory = memory_of(summarizer, summary_timeout_s=0.05, max_wait_s=0.05)
@@ -160,7 +160,7 @@ def test_S11_a_job_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
     assert store.count("s") > 100
 
 
-def test_S1_a_failing_model_gives_a_fallback_that_is_said(store):
+def test_a_failing_model_gives_an_extractive_summary_and_a_warning(store):
     memory = memory_of(Scripted(answer=raising))
     fill(store, 3_300)
     history(store, memory).view()
@@ -235,7 +235,7 @@ class Raising(CompactCallbacks):
     on_compact_end = on_compact_error = on_compact_start
 
 
-def test_D3_D4_events_totals_and_a_raising_callback(store, caplog):
+def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
     told = Told()
     memory = memory_of(Scripted(), callbacks=[Raising(), told], background=False)
     fill(store, 3_300)
@@ -280,7 +280,7 @@ def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
     assert mine.summarizer._model.requests == []
 
 
-def test_S12_the_prefix_is_reused_in_the_background_too(store):
+def test_a_background_summary_reuses_the_prefix_of_the_main_request(store):
     model = Scripted(answer=lambda _m: "## Goal\nThe user ships parcel 4711.")
     memory = memory_of(ModelSummarizer(model, reuse_prefix=True))
     fill(store, 3_300)

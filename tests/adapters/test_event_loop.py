@@ -24,7 +24,7 @@ def store(tmp_path):
         yield store
 
 
-async def test_P4_a_chain_does_not_block_the_loop(store):
+async def test_an_async_chain_does_not_block_the_event_loop(store):
     memory = TokenMemory(TokenBudget(context_window=1_000))
     chain = with_token_memory(FakeListChatModel(responses=["An answer. " * 9]), memory, store)
     config = {"configurable": {"session_id": "s"}}

@@ -121,7 +121,7 @@ def test_a_block_stays_the_same_through_a_tool_loop_and_the_turns_after(recall):
     assert "h0" in recall.queries[1][1]["exclude"], "it stands in a live block already"
 
 
-def test_R13_what_the_tail_shows_is_not_recalled_and_blocks_are_never_stored(recall):
+def test_messages_in_the_tail_are_not_recalled_and_memory_blocks_are_never_stored(recall):
     memory = memory_of(recall, window=8_000)
     recall.store.add("s", talk(3, word="ZEBRA"))
     history = TokenMemoryChatHistory("s", memory=memory, store=recall.store)
@@ -239,7 +239,7 @@ def test_graphs_recall_what_their_own_branch_has_said(door, recall):
     assert any(query == "What was LATER about?" for query, _ in recall.queries)
 
 
-def test_M9_after_a_fork_recall_shows_nothing_of_the_later_branch(recall):
+def test_after_a_fork_recall_shows_nothing_of_the_later_branch(recall):
     test_graphs_recall_what_their_own_branch_has_said(agent_of, recall)
 
 
@@ -277,7 +277,7 @@ def test_ranges_hold_just_the_numbers_that_they_were_given(batches):
     assert all(two[0] > one[1] + 1 for one, two in pairwise(ranges))
 
 
-def test_A5_a_sub_agents_messages_are_no_part_of_its_parents_recall(recall):
+def test_a_sub_agents_messages_are_not_recalled_by_its_parent(recall):
     memory = memory_of(recall)
     _, child = graph_of(memory)
     child = child.builder.compile()

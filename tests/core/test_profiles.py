@@ -1,4 +1,4 @@
-"""Provider profiles: every promise of the view holds under each of them (groups T and V)."""
+"""Provider profiles: every promise of the view holds under each of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_requests_grow_only_at_their_end_under_every_profile(messages, window, n
     assert grown == last or str(grown.content).startswith(str(last.content).rstrip("]"))
 
 
-def test_V10_strict_alternation_merges_human_messages():
+def test_strict_alternation_merges_neighbours_of_one_role():
     messages = [
         HumanMessage("One.", id="h1"),
         HumanMessage("Two.", id="h2"),
@@ -97,7 +97,7 @@ def test_V10_strict_alternation_merges_human_messages():
         CHECKS["mistral"](memory_of(4_000, "common").view(messages).messages)
 
 
-def test_V10_contents_of_two_kinds_are_kept_apart_by_an_assistant_message():
+def test_text_and_block_contents_are_kept_apart_by_an_assistant_message():
     blocks = [{"type": "text", "text": "Two."}]
     messages = [HumanMessage("One.", id="h1"), HumanMessage(blocks, id="h2")]
     view = memory_of(4_000, "mistral").view(messages)
@@ -105,7 +105,7 @@ def test_V10_contents_of_two_kinds_are_kept_apart_by_an_assistant_message():
     CHECKS["mistral"](view.messages)
 
 
-def test_T11_a_placeholder_stands_between_result_and_human_only_where_it_must():
+def test_only_strict_profiles_get_an_assistant_message_between_result_and_human():
     messages = [
         HumanMessage("Go.", id="h1"),
         AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="a"),
@@ -120,7 +120,7 @@ def test_T11_a_placeholder_stands_between_result_and_human_only_where_it_must():
         assert types == expected
 
 
-def test_V6_a_list_that_ends_with_the_assistant_gets_an_input():
+def test_a_list_that_ends_with_the_assistant_gets_an_input_where_required():
     messages = [HumanMessage("Go.", id="h"), AIMessage("I begin", id="a")]
     for name, check in CHECKS.items():
         view = memory_of(4_000, name).view(messages)
@@ -142,14 +142,14 @@ def thinking(provider: str | None) -> AIMessage:
     )
 
 
-def test_V1_reasoning_of_the_own_provider_stays_to_the_last_byte():
+def test_reasoning_of_the_same_provider_stays_unchanged():
     messages = [HumanMessage("Go.", id="h"), thinking("anthropic"), HumanMessage("On.", id="h2")]
     shown = memory_of(4_000, "anthropic").view(messages).messages
     assert shown[1] is messages[1]
     CHECKS["anthropic"](shown)
 
 
-def test_V2_reasoning_of_a_foreign_model_is_left_out_whole():
+def test_reasoning_of_another_providers_model_is_left_out_whole():
     messages = [HumanMessage("Go.", id="h"), thinking("openai"), HumanMessage("On.", id="h2")]
     with pytest.raises(RefusedError, match="signature"):
         CHECKS["anthropic"](messages)
@@ -160,7 +160,7 @@ def test_V2_reasoning_of_a_foreign_model_is_left_out_whole():
     assert memory_of(4_000, "anthropic").view(unknown).messages == unknown
 
 
-def test_V3_reasoning_goes_with_the_item_that_follows_or_not_at_all():
+def test_a_reasoning_item_goes_with_the_item_behind_it_or_not_at_all():
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     whole = AIMessage([reasoning, {"type": "text", "text": "Yes.", "id": "msg_1"}], id="a1")
     aborted = AIMessage([reasoning], id="a2")
@@ -179,7 +179,7 @@ def test_V3_reasoning_goes_with_the_item_that_follows_or_not_at_all():
     CHECKS["openai"](view.messages)
 
 
-def test_V4_server_ids_are_stripped_when_asked():
+def test_ids_of_items_on_the_providers_server_are_stripped_when_asked():
     message = AIMessage(
         [
             {"type": "reasoning", "id": "rs_1", "summary": []},
@@ -201,7 +201,7 @@ def test_V4_server_ids_are_stripped_when_asked():
     assert memory_of(4_000, "openai").view(messages).messages[1] is message
 
 
-def test_V7_what_a_provider_put_on_a_call_stays_on_it():
+def test_gemini_thought_signatures_stay_on_their_tool_call():
     extras = {"__gemini_function_call_thought_signatures__": {"c": "c2ln"}}
     call = AIMessage(
         "", tool_calls=[{"name": "f", "args": {}, "id": "c"}], additional_kwargs=extras, id="a"

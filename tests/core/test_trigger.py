@@ -36,7 +36,7 @@ def covered(memory, messages) -> int:
     return summary["covered"] if summary else 0
 
 
-def test_D5_no_trigger_no_summary_and_the_view_still_fits():
+def test_without_a_trigger_nothing_is_summarized_and_the_view_still_fits():
     memory = memory_of(trigger=None)
     messages = talk(200)
     assert covered(memory, messages) == 0
@@ -59,7 +59,7 @@ def test_D5_no_trigger_no_summary_and_the_view_still_fits():
         (Trigger(), False),
     ],
 )
-def test_D8_conditions_combine(trigger, due):
+def test_trigger_conditions_combine_by_any_or_all(trigger, due):
     memory = memory_of(trigger=trigger)
     messages = talk(30)
     assert 1_200 < memory.count(messages).tokens < 2_000

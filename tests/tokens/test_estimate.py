@@ -1,4 +1,4 @@
-"""C7: the estimator beside the exact count, over scripts, code and data."""
+"""The estimator beside the exact count, over scripts, code and data."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ CORPUS = json.loads(Path(__file__).with_name("corpus.json").read_text(encoding="
 
 
 @pytest.mark.parametrize("kind", CORPUS)
-def test_C7_estimates_are_near_and_rather_over(kind):
+def test_estimates_are_within_bounds_of_o200k_for_every_script(kind):
     exact = count_tokens(O200K, CORPUS[kind])
     assert 0.95 * exact <= estimate_tokens(CORPUS[kind]) <= 1.6 * exact
 
 
-def test_C7_four_characters_a_token_would_fail():
+def test_four_characters_a_token_would_undercount_the_corpus():
     # Keeps the corpus honest: the old rule is wrong by more than a third here.
     for kind in ("zh", "ja", "ko", "base64"):
         assert len(CORPUS[kind]) / 4 < 0.67 * count_tokens(O200K, CORPUS[kind])
 
 
 @pytest.mark.parametrize("kinds", [("en", "zh"), ("python", "ru"), ("json", "ar"), ("log", "ja")])
-def test_C7_mixtures(kinds):
+def test_estimates_of_mixed_scripts_are_within_bounds_of_o200k(kinds):
     text = "\n".join(CORPUS[kind] for kind in kinds) * 3
     exact = count_tokens(O200K, text)
     assert 0.95 * exact <= estimate_tokens(text) <= 1.6 * exact
@@ -93,7 +93,7 @@ def test_estimates_grow_with_the_text(text, times):
     ],
     ids=lambda text: ascii(text[:2]),
 )
-def test_C10_a_megabyte_is_estimated_in_linear_time(text):
+def test_a_megabyte_of_repeated_text_is_estimated_in_linear_time(text):
     started = time.perf_counter()
     assert estimate_tokens(text) > 1_000
     assert time.perf_counter() - started < 10  # against a hang: it takes about 0.1 seconds

@@ -1,4 +1,4 @@
-"""C9, C10, C13: the exact counter, its guards and its cache."""
+"""The exact counter, its guards and its cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_known_numbers():
 
 
 @pytest.mark.parametrize("special", SPECIALS)
-def test_C9_special_tokens_are_ordinary_text(special):
+def test_special_tokens_are_counted_as_ordinary_text(special):
     assert fresh().text(f"a {special} b") > 3
     assert fresh().message(HumanMessage(special)) > 4
 
@@ -65,14 +65,14 @@ RUNS = ["a", "A", " ", "\n", "-", "_", "中", "😀", "ก", "ि", "7", "\ud800
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=ascii)
-def test_C10_a_megabyte_of_one_character(run):
+def test_a_megabyte_of_one_character_is_counted_quickly(run):
     started = time.perf_counter()
     tokens = fresh().text(run * (1_200_000 // len(run)))
     assert tokens > 1_000
     assert time.perf_counter() - started < 20  # against a hang: it takes about 0.3 seconds
 
 
-def test_C10_long_runs_inside_a_text_are_found():
+def test_long_runs_inside_a_text_are_counted_within_a_small_error():
     text = "Some words before. " + "x" * 5_000 + " and after" + " " * 3_000 + "end."
     exact = len(O200K.encode_ordinary(text))
     assert exact <= count_tokens(O200K, text) <= exact + 20
@@ -95,7 +95,7 @@ class Panicking:
 @pytest.mark.parametrize(
     "error", [PanicException("stack overflow"), ValueError("?"), MemoryError()]
 )
-def test_C10_a_tokenizer_that_fails_falls_back_to_the_estimate(error, caplog):
+def test_a_tokenizer_that_fails_falls_back_to_the_estimate(error, caplog):
     counter = TiktokenCounter(Panicking(error))
     assert counter.text("Hello there, world") == estimate_tokens("Hello there, world")
     assert counter.count([HumanMessage("hi")]).tokens > 3
@@ -103,12 +103,12 @@ def test_C10_a_tokenizer_that_fails_falls_back_to_the_estimate(error, caplog):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
-def test_C10_interrupts_pass(error):
+def test_interrupts_during_tokenization_are_not_swallowed(error):
     with pytest.raises(type(error)):
         TiktokenCounter(Panicking(error)).text("Hello")
 
 
-def test_C10_lone_surrogates():
+def test_lone_surrogates_are_counted():
     assert fresh().text("a \ud83d b \udc00") >= 4
     assert fresh().message(HumanMessage([{"type": "text", "text": "\ud800"}])) > 4
     assert (
@@ -145,7 +145,7 @@ def history(size: int) -> list:
     return made
 
 
-def test_C13_only_new_messages_are_tokenized():
+def test_only_new_messages_are_tokenized():
     encoding = Watched()
     counter = TiktokenCounter(encoding)
     messages = history(400)
@@ -159,7 +159,7 @@ def test_C13_only_new_messages_are_tokenized():
     assert encoding.texts == ["user", "One more question"]
 
 
-def test_C13_the_cache_is_by_content_not_by_identity_or_id():
+def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
     encoding = Watched()
     counter = TiktokenCounter(encoding)
     short, long = HumanMessage("hi", id="1"), HumanMessage("word " * 2_000, id="2")
@@ -175,7 +175,7 @@ def test_C13_the_cache_is_by_content_not_by_identity_or_id():
     assert all(counter.message(m) > b for m, b in zip((short, long, blocks), before, strict=True))
 
 
-def test_C13_what_counts_is_part_of_the_key():
+def test_everything_that_counts_is_part_of_the_cache_key():
     counter = fresh()
     call = {"name": "f", "args": {"a": 1}, "id": "1"}
     variants = [
@@ -192,7 +192,7 @@ def test_C13_what_counts_is_part_of_the_key():
 
 
 @given(conversations())
-def test_C13_a_count_is_the_sum_of_its_messages(messages):
+def test_a_count_is_the_sum_of_its_messages(messages):
     counter = counter_for("gpt-4o")
     whole = counter.count(messages).tokens
     assert whole == 3 + sum(counter.message(m) for m in messages)
@@ -201,7 +201,7 @@ def test_C13_a_count_is_the_sum_of_its_messages(messages):
 
 
 @pytest.mark.slow
-def test_C13_ten_thousand_messages_warm():
+def test_ten_thousand_cached_messages_are_counted_quickly():
     counter = fresh()
     messages = history(10_000)
     counter.count(messages)

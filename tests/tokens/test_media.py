@@ -1,4 +1,4 @@
-"""C1, C2, C3: pictures, sound, film and files count by rules, never by their characters."""
+"""Images, audio, video and files count by rules, never by their characters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def part(block: dict, model: str = "gpt-4o") -> int:
 
 
 @pytest.mark.parametrize("shape", IMAGE_SHAPES)
-def test_C1_a_megabyte_of_picture_counts_by_its_size_in_every_shape(shape):
+def test_a_megabyte_image_counts_by_its_size_in_every_content_shape(shape):
     assert part(IMAGE_SHAPES[shape](BIG_PICTURE)) in (765, 766)  # a leaf of an unknown block: +1
 
 
@@ -61,12 +61,12 @@ def test_C1_a_megabyte_of_picture_counts_by_its_size_in_every_shape(shape):
         ((10_000, 10), 85 + 4 * 170),
     ],
 )
-def test_C2_openai_tiles(size, expected):
+def test_images_count_by_openais_tiles(size, expected):
     assert media.image_tokens(size, "openai") == expected
     assert part(IMAGE_SHAPES["openai chat"](pictures.png(*size))) == expected
 
 
-def test_C2_other_formulas():
+def test_images_count_by_the_formulas_of_other_providers():
     assert media.image_tokens((1000, 1000), "anthropic") == 1334  # Anthropic's documentation
     assert media.image_tokens((200, 200), "anthropic") == 54
     assert media.image_tokens((3000, 3000), "anthropic") == media.image_tokens(
@@ -79,7 +79,7 @@ def test_C2_other_formulas():
     assert part(IMAGE_SHAPES["anthropic"](PICTURE), "claude-sonnet-4-5") == 1399
 
 
-def test_C2_low_detail_is_the_base_price():
+def test_images_of_low_detail_count_the_base_tokens():
     block = {"type": "image_url", "image_url": {"url": data_url(PICTURE), "detail": "low"}}
     assert part(block) == 85
     assert part({"type": "input_image", "image_url": data_url(PICTURE), "detail": "low"}) == 85
@@ -93,7 +93,7 @@ def test_C2_low_detail_is_the_base_price():
     ],
 )
 @pytest.mark.parametrize("size", [(640, 480), (1, 1), (3000, 2000)])
-def test_C2_sizes_are_read_from_headers(picture, size):
+def test_image_sizes_are_read_from_headers(picture, size):
     data = picture(*size)
     assert media.image_size(data) == size
     assert media.image_size(data_url(data)) == size
@@ -103,11 +103,11 @@ def test_C2_sizes_are_read_from_headers(picture, size):
 @pytest.mark.parametrize(
     "data", ["", "data:", "data:image/png;base64,", "!!!", "é" * 300, b"", b"\xff\xd8\xff", "iVBOR"]
 )
-def test_C2_damaged_headers_have_no_size(data):
+def test_damaged_image_headers_give_no_size(data):
     assert media.image_size(data) is None
 
 
-def test_C2_absurd_size_is_unknown():
+def test_an_absurd_image_size_is_unknown():
     assert media.image_size(pictures.png(2**31, 1)) is None
 
 
@@ -115,13 +115,13 @@ def test_C2_absurd_size_is_unknown():
     st.binary(max_size=300),
     st.sampled_from([b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF8", b"RIFF", b"BM"]),
 )
-def test_C2_any_bytes_are_safe(tail, magic):
+def test_reading_image_and_audio_headers_never_raises_on_any_bytes(tail, magic):
     size = media.image_size(magic + tail)
     assert size is None or (size[0] > 0 and size[1] > 0)
     assert media.audio_tokens(magic + tail) >= 0
 
 
-def test_C1_a_picture_by_reference_counts_the_default_and_is_not_fetched():
+def test_an_image_by_url_or_id_counts_a_default_and_is_not_fetched():
     # Sockets are blocked in all tests: a fetch would raise inside and be logged as a guess.
     assert part({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}) == 765
     assert part({"type": "image", "file_id": "file-1"}) == 765
@@ -139,22 +139,22 @@ AUDIO_SHAPES = {
 
 
 @pytest.mark.parametrize("shape", AUDIO_SHAPES)
-def test_C3_sound_counts_by_its_seconds(shape):
+def test_audio_counts_by_its_seconds(shape):
     assert part(AUDIO_SHAPES[shape](pictures.wav(30))) == pytest.approx(30 * 32, abs=2)
 
 
-def test_C3_sound_without_a_header_and_by_reference():
+def test_audio_without_a_header_or_by_url_counts_a_documented_default():
     assert part({"type": "audio", "base64": encoded(MEGABYTE)}) == pytest.approx(2_000, abs=2)
     assert part({"type": "audio", "url": "https://example.com/a.mp3"}) == 60 * 32
 
 
-def test_C3_a_spoken_reply_counts_by_its_words():
+def test_a_spoken_reply_counts_by_its_transcript():
     said = AIMessage("", additional_kwargs={"audio": {"data": "A" * 9_000, "transcript": "Hello."}})
     counter = counter_for("gpt-4o")
     assert counter.message(said) == counter.message(AIMessage("Hello."))
 
 
-def test_C3_film_counts_by_its_seconds():
+def test_video_counts_by_its_seconds():
     block = {"type": "video", "base64": encoded(MEGABYTE), "mime_type": "video/mp4"}
     assert part(block) == pytest.approx(8 * 295, abs=2)
     assert part({"type": "video", "url": "https://example.com/a.mp4"}) == 60 * 295
@@ -180,11 +180,11 @@ FILE_SHAPES = {
 
 
 @pytest.mark.parametrize("shape", FILE_SHAPES)
-def test_C3_documents_count_by_pages(shape):
+def test_documents_count_by_pages(shape):
     assert part(FILE_SHAPES[shape](MEGABYTE)) == 10 * 3_000
 
 
-def test_C3_documents_of_text_count_as_text():
+def test_documents_of_plain_text_count_as_text():
     prose = "The quick brown fox jumps over the lazy dog. " * 20
     text = counter_for("gpt-4o").text(prose)
     source = {"type": "text", "media_type": "text/plain", "data": prose}
@@ -197,7 +197,7 @@ def test_C3_documents_of_text_count_as_text():
     assert part({"type": "file", "file_id": "file-1"}) == 3 * 3_000
 
 
-def test_C3_unknown_blocks_never_count_data():
+def test_unknown_blocks_are_never_counted_by_their_payload():
     block = {"type": "hologram", "payload": encoded(bytes(range(256)) * 4_000), "caption": "a cat"}
     assert part(block) < 1_000
     assert part({"type": "hologram", "blob": MEGABYTE}) < 1_000

@@ -1,4 +1,4 @@
-"""C6: any model, any name; context windows from the model's own profile."""
+"""Counters for any model name; context windows from the model's own profile."""
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("name", O200K)
-def test_C6_o200k_models_are_exact(name):
+def test_o200k_models_are_counted_exactly(name):
     counter = counter_for(name)
     assert counter.method == "exact"
     assert counter.id.startswith("o200k_base/")
 
 
 @pytest.mark.parametrize("name", CL100K)
-def test_C6_cl100k_models_are_exact(name):
+def test_cl100k_models_are_counted_exactly(name):
     counter = counter_for(name)
     assert counter.method == "exact"
     assert counter.id.startswith("cl100k_base/")
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_C6_models_of_other_vendors_are_estimates_on_the_safe_side(name, caplog):
+def test_models_of_other_vendors_get_estimates_on_the_safe_side(name, caplog):
     counter = counter_for(name)
     said = "Yesterday we discussed the architecture of the new system. " * 20
     assert counter.method == "estimate"
@@ -86,7 +86,7 @@ def test_C6_models_of_other_vendors_are_estimates_on_the_safe_side(name, caplog)
     assert caplog.records == []
 
 
-def test_C6_unknown_names_work_with_one_warning(caplog):
+def test_unknown_model_names_work_with_one_warning(caplog):
     caplog.set_level(logging.WARNING)
     _family_of.cache_clear()
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_C6_unknown_names_work_with_one_warning(caplog):
 
 
 @given(st.text(max_size=60))
-def test_C6_any_name_works(name):
+def test_any_model_name_works(name):
     assert counter_for(name).count([HumanMessage("hi")]).tokens > 3
 
 
@@ -121,7 +121,7 @@ def wrappings(model):
 
 
 @pytest.mark.parametrize("wrapping", ["itself", "bind", "retry", "fallbacks", "chain", "deep"])
-def test_C6_models_are_found_inside_wrappers(wrapping):
+def test_counter_and_window_of_a_model_are_found_inside_wrappers(wrapping):
     model = NamedModel(responses=["a"], profile={"max_input_tokens": 123_456})
     wrapped = wrappings(model)[wrapping]
     assert counter_for(wrapped) is counter_for("gpt-4o")

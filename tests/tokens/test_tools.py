@@ -1,4 +1,4 @@
-"""C16: tool schemas count, nested ones too."""
+"""Tool schemas count, nested ones too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def schema(parameters: dict, name: str = "f", description: str = "Do it") -> dic
     return {"type": "function", "function": function}
 
 
-def test_C16_the_cookbook_example():
+def test_tool_schemas_count_like_openais_cookbook_example():
     # OpenAI cookbook, "How to count tokens with tiktoken", part 7: 101 tokens in gpt-4o.
     weather = schema(
         {
@@ -55,7 +55,7 @@ def test_C16_the_cookbook_example():
     assert cookbook + COUNTER.tools([weather]) == 101
 
 
-def test_C16_tools_are_part_of_the_count():
+def test_tool_schemas_are_part_of_the_count():
     messages = [HumanMessage("hi")]
     bare = COUNTER.count(messages).tokens
     one = COUNTER.count(messages, tools=[get_weather]).tokens
@@ -79,7 +79,7 @@ class Trip(BaseModel):
     budget: int | None = Field(default=None, description="Money to spend, in euros")
 
 
-def test_C16_every_form_of_a_tool():
+def test_every_form_of_a_tool_is_counted():
     def look(city: str) -> str:
         """Look at a city."""
         return city
@@ -109,21 +109,21 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 @given(words=st.integers(1, 200))
-def test_C16_no_description_is_free(place, words):
+def test_descriptions_are_counted_wherever_they_stand_in_a_schema(place, words):
     said = "Many careful words about it. " * words
     bare = COUNTER.tools([schema(PLACES[place]({"type": "string"}))])
     full = COUNTER.tools([schema(PLACES[place]({"type": "string", "description": said}))])
     assert full - bare >= COUNTER.text(said) - 3
 
 
-def test_C16_pydantic_models_count_all_their_levels():
+def test_nested_pydantic_models_are_counted_at_all_levels():
     said = "Degrees north of the equator, negative in the south"
     assert (
         COUNTER.tools([Trip]) > COUNTER.text(said) + COUNTER.text("Money to spend, in euros") + 40
     )
 
 
-def test_C16_changed_tools_are_counted_anew():
+def test_changed_tools_are_counted_anew():
     described = StructuredTool.from_function(lambda q: q, name="f", description="Short.")
     before = COUNTER.tools([described])
     described.description = "A much longer description of what this tool can do for you."
@@ -166,11 +166,11 @@ ODD = st.recursive(
 
 
 @given(st.lists(ODD, max_size=3))
-def test_C5_odd_tools_never_raise(tools):
+def test_counting_odd_tools_never_raises(tools):
     assert COUNTER.tools(tools) >= 0
 
 
-def test_C5_endless_schemas_end():
+def test_counting_a_recursive_schema_ends():
     endless: dict = {"type": "object", "description": "again"}
     endless["properties"] = {"again": endless}
     assert COUNTER.tools([schema(endless)]) > 19

@@ -189,7 +189,7 @@ def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
 def without_names(question: str, names: Iterable[str]) -> str:
     """Return a question without the names of the speakers, as the dense index should see it.
 
-    A name pulls the vector towards every message that mentions it; without it 15 points more of
+    A name pulls the vector towards every message that mentions it, whatever else the message is
     the evidence are found on LoCoMo. The lexical index keeps it. A question of nothing
     but names stays whole.
 

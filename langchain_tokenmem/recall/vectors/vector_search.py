@@ -17,7 +17,7 @@ EXACT_MOST = 1_000
 """Vectors in scope up to which the stored ones are compared one by one, without Chroma.
 
 A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
-number; Chroma takes 9 to 13 ms among 4,000 vectors, but 59 where one in a hundred of 100,000 is in
+number; Chroma takes 9 to 13 ms among 4,000 vectors, and longer where little of a large collection
 scope. So short histories are searched exactly and need no Chroma that works, and long
 ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
 """

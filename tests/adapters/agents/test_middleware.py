@@ -1,4 +1,4 @@
-"""The middleware of `create_agent`: groups A, B, D, S, T of FIELD_FAILURES at this door."""
+"""The middleware of `create_agent`: budget, streams, sub-agents, interrupts and repairs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def thread(name: str = "t", **more: Any) -> dict:
     return {"configurable": {"thread_id": name}, "recursion_limit": 700, **more}
 
 
-def test_B11_the_budget_holds_before_each_call_of_a_tool_loop():
+def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
     memory = memory_of()
     model, agent = agent_of(rounds(30), TokenMemoryMiddleware(memory), system_prompt="Be brief.")
     result = agent.invoke({"messages": "Go."}, thread())
@@ -122,7 +122,7 @@ async def test_no_call_blocks_the_loop_neither_behind_the_reply_nor_after_a_refu
     assert "keep only what the next steps need" in str(writer.requests)
 
 
-def test_B14_with_a_checkpointer_a_result_is_cleared_once_and_keeps_its_bytes():
+def test_with_a_checkpointer_a_result_is_shortened_once_and_the_prefix_stays():
     memory = memory_of(4_000)
     model, agent = agent_of([*rounds(12), *rounds(1, 12)], TokenMemoryMiddleware(memory))
     agent.invoke({"messages": "Go."}, thread())
@@ -160,7 +160,7 @@ def test_thirty_rounds_on_a_large_window_compact_at_most_once():
     assert len(events) <= 1
 
 
-def test_D10_no_superstep_is_added():
+def test_the_middleware_adds_no_superstep():
     def steps(*middleware):
         _, agent = agent_of(rounds(5), *middleware)
         agent.invoke({"messages": "Go."}, thread())
@@ -205,7 +205,7 @@ MODES = ["messages", "updates", "custom", "values", ["messages", "updates", "cus
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("way", ["sync", "async"])
-async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
+async def test_no_summarizer_chunk_is_in_any_stream_mode_of_an_agent(mode, way):
     summarizer = StreamingSummarizer()
     _, agent = agent_of(rounds(12), TokenMemoryMiddleware(memory_of(summarizer=summarizer)))
     given, how = {"messages": "Go."}, {"stream_mode": mode, "subgraphs": True}
@@ -220,7 +220,7 @@ async def test_S6_no_summarizer_chunk_is_in_the_stream(mode, way):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["sync", "async"])
-async def test_S6_a_summarizing_model_streams_nothing_into_the_agents_messages(way):
+async def test_a_model_that_summarizes_streams_nothing_into_an_agents_messages(way):
     """With a real summarizing model behind the reply, at the hard limit and below it."""
     notes = "## Goal\nSECRET parcel 4711 goes to Bonn and the user wants a receipt by Friday."
     writer = Scripted(answer=lambda _messages: notes)
@@ -238,7 +238,7 @@ async def test_S6_a_summarizing_model_streams_nothing_into_the_agents_messages(w
     assert "SECRET" not in repr(chunks)
 
 
-async def test_S6_no_summarizer_chunk_is_among_the_events_but_tracers_see_the_call():
+async def test_agent_events_hold_no_summarizer_chunk_but_tracers_see_the_call():
     class Tracer(BaseCallbackHandler):
         def __init__(self) -> None:
             self.tags: list = []
@@ -305,7 +305,7 @@ def test_without_arguments_the_agents_own_model_gives_the_budget():
 
 @pytest.mark.parametrize("error", [ContextOverflowError("too long"), ValueError(OVERFLOW)])
 @pytest.mark.parametrize("way", ["sync", "async"])
-def test_B12_an_overflow_brings_one_compaction_and_one_retry(error, way):
+def test_an_overflow_error_brings_one_compaction_and_one_retry(error, way):
     script = [*rounds(5)[:-1], error, AIMessage("Done.")]
     memory = memory_of(8_000)
     model, agent = agent_of(script, TokenMemoryMiddleware(memory))
@@ -323,7 +323,7 @@ def test_B12_an_overflow_brings_one_compaction_and_one_retry(error, way):
     assert state["summary"]
 
 
-def test_B12_the_second_refusal_is_the_first_error():
+def test_after_a_second_overflow_the_original_error_is_raised():
     first, second = ContextOverflowError("first"), ContextOverflowError("second")
     model, agent = agent_of([*rounds(5)[:-1], first, second], TokenMemoryMiddleware(memory_of()))
     with pytest.raises(ContextOverflowError, match="first"):
@@ -356,7 +356,7 @@ def test_another_error_is_not_retried():
         "the request exceeds the available context size. try increasing the context size",
     ],
 )
-def test_B12_the_words_of_the_providers_are_known(words):
+def test_overflow_messages_of_the_providers_are_recognised(words):
     assert is_overflow(ValueError(words))
     assert not is_overflow(ValueError("Invalid API key"))
     assert len({who for who, _ in OVERFLOW_MESSAGES}) >= 10
@@ -379,7 +379,7 @@ def test_the_output_is_limited_to_what_is_left_when_asked():
     assert bare.kwargs_seen[0] == {}
 
 
-def test_A2_two_names_coexist_and_one_name_twice_is_an_error():
+def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     one = TokenMemoryMiddleware(memory_of(8_000), name="wide")
     two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
     model, agent = agent_of(rounds(30), one, two)
@@ -406,7 +406,7 @@ def sub_agent_tool(script: list, middleware: TokenMemoryMiddleware, seen: list, 
     return model, ask
 
 
-def test_A1_A3_a_sub_agent_has_the_same_policy_and_a_memory_of_its_own():
+def test_a_sub_agent_takes_the_parents_policy_with_a_memory_of_its_own():
     middleware = TokenMemoryMiddleware(memory_of())
     answers: list = []
     child, ask = sub_agent_tool(
@@ -423,13 +423,13 @@ def test_A1_A3_a_sub_agent_has_the_same_policy_and_a_memory_of_its_own():
     assert "Parent's question" not in str(child.seen)
     assert "a line of the record" not in str(model.seen)
     assert "token_memory" not in answers[0]
-    # A4: the parent has each message once
+    # The parent has each message once.
     ids = [m.id for m in result["messages"]]
     assert len(ids) == len(set(ids)) == 6
     assert agent.get_state(thread()).values.get("token_memory") in (None, {})
 
 
-def test_A1_two_sub_agents_on_one_thread_keep_memories_of_their_own():
+def test_two_sub_agents_on_one_thread_keep_separate_memories():
     """Each has checkpoints of its own in the thread, and goes on where it stopped."""
     middleware = TokenMemoryMiddleware(memory_of())
     saver = InMemorySaver()
@@ -464,7 +464,7 @@ def test_A1_two_sub_agents_on_one_thread_keep_memories_of_their_own():
     assert list(saver.list(thread())) == []
 
 
-def test_A6_a_childs_long_result_is_cut_in_the_view_and_can_be_read_again():
+def test_a_sub_agents_long_result_is_cut_in_the_view_and_whole_in_the_state():
     answers: list = []
     long = AIMessage("begin " + "finding " * 4_000 + "end")
     _, ask = sub_agent_tool([long], TokenMemoryMiddleware(memory_of(50_000)), answers)
@@ -497,7 +497,7 @@ def test_works_with_pii_retries_todo_and_sees_their_system_text():
     assert agent.get_state(thread()).values["token_memory"]
 
 
-def test_T10_interrupt_and_resume_in_the_middle_of_a_tool_call_keeps_the_pair():
+def test_interrupt_and_resume_before_a_tool_call_keep_the_pair():
     memory = memory_of()
     model, agent = agent_of(
         [*rounds(16)[:-1], call(16, "look", q="danger"), AIMessage("Done.")],
@@ -519,7 +519,7 @@ def test_T10_interrupt_and_resume_in_the_middle_of_a_tool_call_keeps_the_pair():
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
-async def test_T10_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs(way):
+async def test_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs(way):
     ran: list[str] = []
 
     @tool
@@ -560,7 +560,7 @@ async def test_T10_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pair
     assert "conversation_summary" in model.seen[-1][0].content
 
 
-def test_T5_a_call_that_was_never_answered_does_not_brick_the_thread(caplog):
+def test_a_tool_call_without_a_result_does_not_block_the_thread(caplog):
     model, agent = agent_of([AIMessage("Hello.")] * 3, TokenMemoryMiddleware(memory_of()))
     broken = [HumanMessage("Go."), call(1), HumanMessage("Are you there?")]
     agent.invoke({"messages": broken}, thread())
@@ -570,7 +570,7 @@ def test_T5_a_call_that_was_never_answered_does_not_brick_the_thread(caplog):
     assert len([r for r in caplog.records if "have no result" in r.message]) == 1
 
 
-def test_D11_explain_gives_the_very_list_that_the_model_received():
+def test_explain_gives_the_list_that_the_model_received():
     memory = memory_of()
     model, agent = agent_of(rounds(20), TokenMemoryMiddleware(memory), system_prompt="Be brief.")
     agent.invoke({"messages": "Go."}, thread())
@@ -585,7 +585,7 @@ def test_D11_explain_gives_the_very_list_that_the_model_received():
 
 
 @pytest.mark.parametrize(("family", "provider"), [("anthropic", "anthropic"), ("gemini", "google")])
-def test_V1_V7_what_the_provider_signed_comes_back_from_the_checkpoint_unchanged(family, provider):
+def test_signed_blocks_and_extras_come_back_from_a_checkpoint_unchanged(family, provider):
     signed = call(1).model_copy(
         update={
             "content": [
@@ -608,7 +608,7 @@ def test_V1_V7_what_the_provider_signed_comes_back_from_the_checkpoint_unchanged
     assert shown.tool_calls == signed.tool_calls
 
 
-def test_M4_M8_system_messages_in_the_state_stay_and_do_not_pile_up():
+def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     memory = memory_of()
     model, agent = agent_of(
         [AIMessage("ok " * 60)] * 100, TokenMemoryMiddleware(memory), system_prompt="Be brief."
@@ -624,7 +624,7 @@ def test_M4_M8_system_messages_in_the_state_stay_and_do_not_pile_up():
     assert len(held) == 201
 
 
-def test_M9_a_fork_shows_nothing_of_the_later_branch():
+def test_a_fork_shows_nothing_of_the_later_branch():
     memory = memory_of()
     model, agent = agent_of([AIMessage("ok " * 60)] * 60, TokenMemoryMiddleware(memory))
     early = None
@@ -654,7 +654,7 @@ def test_strict_msgpack_without_a_warning(tmp_path):
     )
 
 
-def test_D5_it_can_be_turned_off_and_a_view_fits_all_the_same():
+def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     memory = memory_of()
     model, agent = agent_of(rounds(20), TokenMemoryMiddleware(memory, automatic=False))
     agent.invoke({"messages": "Go."}, thread())
@@ -663,7 +663,7 @@ def test_D5_it_can_be_turned_off_and_a_view_fits_all_the_same():
     assert "left out here to fit" in str(model.seen[-1][0].content)
 
 
-def test_B18_fixed_parts_over_the_limit_are_named_before_any_call():
+def test_fixed_parts_over_the_limit_raise_before_any_model_call():
     model, agent = agent_of([], TokenMemoryMiddleware(memory_of()), system_prompt="rule " * 4_000)
     with pytest.raises(BudgetExceededError, match="system"):
         agent.invoke({"messages": "Go."}, thread())
@@ -681,7 +681,7 @@ def test_a_middleware_behind_it_is_documented_to_be_uncounted():
     assert "MORE" in first.seen[0][0].content
 
 
-def test_V4_a_conversation_kept_by_the_provider_is_warned_of_once_it_is_compacted(caplog):
+def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(caplog):
     class Stateful(StrictModel):
         use_previous_response_id: bool = True
 

@@ -18,7 +18,7 @@ from langchain_tokenmem import (
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
 
 
-def test_D5_the_agent_compacts_on_its_own_by_the_same_code():
+def test_an_agents_own_compaction_tool_runs_the_same_summarizer():
     memory = memory_of(4_000)
     script = [
         *rounds(6)[:-1],

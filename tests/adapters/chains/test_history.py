@@ -37,7 +37,7 @@ def texts(messages) -> list:
     return [m.content for m in messages]
 
 
-def test_B7_B8_P16_the_view_fits_in_a_fresh_process_and_nothing_is_lost(store):
+def test_the_stored_history_fits_again_with_a_fresh_memory_and_nothing_is_lost(store):
     memory = memory_of()
     for number in range(60):
         history = TokenMemoryChatHistory("s1", memory=memory, store=store)
@@ -135,7 +135,7 @@ def test_a_commit_between_read_and_write_of_a_wrapped_turn_loses_and_doubles_not
     assert store.state("s1").state["summary"]
 
 
-async def test_P1_async_runs_use_the_async_methods_only(store, monkeypatch):
+async def test_async_runs_use_the_async_methods_of_the_history_only(store, monkeypatch):
     history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
 
     def refuse(*_args, **_kwargs):
@@ -229,7 +229,7 @@ async def test_sync_and_async_give_the_same_view(store):
     assert await one.ausage() == two.usage()
 
 
-def test_S1_a_failing_summarizer_changes_nothing(store):
+def test_a_failing_summarizer_leaves_state_and_transcript_unchanged(store):
     class Failing(ListSummarizer):
         def summarize(self, request):
             raise RuntimeError("provider down")
@@ -249,7 +249,7 @@ def test_S1_a_failing_summarizer_changes_nothing(store):
     assert store.count("s1") == 120
 
 
-def test_M3_resending_the_transcript_stores_it_once(store):
+def test_a_history_that_is_sent_in_full_again_is_stored_once(store):
     history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
     said = [m for n in range(3) for m in turn(n, 2)]
     for _ in range(10):
@@ -257,7 +257,7 @@ def test_M3_resending_the_transcript_stores_it_once(store):
     assert texts(history.full_history()) == texts(said)
 
 
-def test_T5_a_repair_is_logged_once(store, caplog):
+def test_the_repair_of_a_dangling_call_is_logged_once(store, caplog):
     memory = memory_of()
     history = TokenMemoryChatHistory("s1", memory=memory, store=store)
     history.add_messages(
@@ -275,7 +275,7 @@ def test_T5_a_repair_is_logged_once(store, caplog):
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini"])
-def test_V1_V7_what_the_provider_signed_comes_out_of_the_store_as_it_went_in(store, provider):
+def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provider):
     blocks = [
         {"type": "thinking", "thinking": "Let me see.", "signature": "RXJy/+=="},
         {"type": "redacted_thinking", "data": "b3BhcXVl"},
@@ -306,7 +306,7 @@ def test_V1_V7_what_the_provider_signed_comes_out_of_the_store_as_it_went_in(sto
     assert shown.tool_calls == signed.tool_calls
 
 
-def test_M4_a_system_message_in_the_transcript_outlives_summaries(store):
+def test_a_system_message_in_the_transcript_outlives_summaries(store):
     memory = TokenMemory(TokenBudget(context_window=1_000))
     history = TokenMemoryChatHistory("rules", memory=memory, store=store)
     history.add_messages([SystemMessage("Speak German.", id="sys")])
@@ -316,7 +316,7 @@ def test_M4_a_system_message_in_the_transcript_outlives_summaries(store):
     assert "conversation_summary" in history.messages[0].content
 
 
-def test_R1_another_user_can_neither_read_nor_delete_a_session(store):
+def test_another_user_can_neither_read_write_nor_clear_a_session(store):
     mine = TokenMemoryChatHistory("s1", memory=memory_of(), store=store, user_id="ann")
     mine.add_messages([HumanMessage("my pin is 1234"), AIMessage("noted")])
     thief = TokenMemoryChatHistory("s1", memory=memory_of(), store=store, user_id="eve")

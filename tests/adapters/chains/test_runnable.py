@@ -196,7 +196,7 @@ def test_any_shape_of_output(store, answer, stored):
     assert [m.content for m in store.messages("s1")] == ["hi", stored]
 
 
-def test_B16_all_key_combinations_fit(store):
+def test_requests_fit_for_all_combinations_of_input_and_history_keys(store):
     @given(
         st.sampled_from([("input", "history"), ("input", None), (None, None), (None, "history")]),
         st.integers(600, 3_000),

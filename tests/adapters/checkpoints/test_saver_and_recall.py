@@ -97,7 +97,7 @@ def test_a_thread_that_is_deleted_is_found_no_more(store):
     assert recall.search("QUOKKA", session_id="kept", k=1)[0].message_id == "fact"
 
 
-def test_R5_erasing_a_user_takes_the_checkpoints_along(store, tmp_path):
+def test_erasing_a_user_deletes_the_checkpoints_too(store, tmp_path):
     recall = Recall(store)
     _, agent = agent_of(store)
     planted = "XYLOPHONE-4711"

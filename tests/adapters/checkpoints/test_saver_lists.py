@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.storage.checkpoints import messages
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from tests.adapters.checkpoints.test_saver_field_failures import at, put
+from tests.adapters.checkpoints.test_saver_robustness import at, put
 
 CHANGES = (
     *("edit", "nest", "remove", "say", "shuffle", "cut", "read", "say much", "replace"),

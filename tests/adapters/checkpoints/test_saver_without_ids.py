@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from tests.adapters.checkpoints.test_saver_field_failures import at, put
+from tests.adapters.checkpoints.test_saver_robustness import at, put
 
 THREAD: Any = {"configurable": {"thread_id": "t1"}}
 words = st.sampled_from(["yes", "no", "go on"])

@@ -101,7 +101,7 @@ def test_messages_behind_the_memorys_node_make_the_view_stale():
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
 
 
-def test_T10_an_interrupt_inside_a_tool_keeps_the_pair():
+def test_an_interrupt_inside_a_tool_keeps_call_and_result_together():
     memory = memory_of()
     requests = []
 
@@ -144,7 +144,7 @@ def test_T10_an_interrupt_inside_a_tool_keeps_the_pair():
     assert "conversation_summary" in str(requests[-1][0].content)
 
 
-def test_M9_a_fork_shows_nothing_of_the_later_branch():
+def test_a_fork_shows_nothing_of_the_later_branch():
     seen, graph = graph_of(memory_of())
     early = None
     for number in range(40):
@@ -161,7 +161,7 @@ def test_M9_a_fork_shows_nothing_of_the_later_branch():
     assert len(seen[-1]) == 1
 
 
-def test_A4_a_subgraph_leaves_no_repeated_ids_in_the_parent():
+def test_a_subgraph_leaves_no_repeated_ids_in_its_parent():
     memory = memory_of()
     _, child = graph_of(memory)
     child.checkpointer = None
@@ -205,7 +205,7 @@ def test_the_pre_model_hook_of_langgraphs_own_agent():
     assert "conversation_summary" in str(model.seen[-1][0].content)
 
 
-def test_D11_explain_shows_the_list_the_parts_and_the_plan_without_a_call():
+def test_explain_shows_the_list_the_parts_and_the_plan_without_a_model_call():
     memory, messages = memory_of(), conversation(12)
     told = memory.explain(messages, system="Be brief.", tools=[{"name": "f"}])
     assert memory.summarizer.requests == []

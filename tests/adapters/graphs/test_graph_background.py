@@ -115,7 +115,7 @@ def test_an_edited_message_is_not_what_was_summarized(door):
     assert summary_of(graph) is not None
 
 
-def test_P6_calls_at_once_on_one_thread_make_one_summary(door):
+def test_concurrent_runs_of_one_thread_make_one_summary(door):
     gate = Gate()
     memory = memory_of(gate.model)
     _, graph = door(memory)
@@ -151,7 +151,7 @@ def test_without_a_thread_the_summary_is_made_at_once(door):
     assert len(model.requests[0]) < len(talk(3_300))
 
 
-def test_S6_words_of_a_background_summary_reach_no_stream(door):
+def test_words_of_a_background_summary_reach_no_message_stream(door):
     gate = Gate()
     memory = memory_of(gate.model)
     _, graph = door(memory)

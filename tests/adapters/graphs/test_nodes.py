@@ -1,4 +1,4 @@
-"""The memory as nodes: groups M, T and S of FIELD_FAILURES at this door."""
+"""The memory as graph nodes: ids, system messages, pruning, and streams without a summarizer."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_other_state_shapes_by_their_keys():
 
 
 @pytest.mark.slow
-def test_M1_M2_no_update_repeats_an_id_and_all_stream_modes_leave_one_state():
+def test_all_stream_modes_leave_the_same_state_without_repeated_ids():
     states = []
     for mode in ("values", "updates", "messages", "custom"):
         _, graph = graph_of(memory_of(), split=True)
@@ -181,7 +181,7 @@ def test_M1_M2_no_update_repeats_an_id_and_all_stream_modes_leave_one_state():
     assert all(state == states[0] for state in states)
 
 
-def test_M1_M2_views_and_updates_repeat_no_id_in_any_stream():
+def test_no_view_or_update_of_the_nodes_repeats_an_id():
     """Also where the messages have no ids of their own, and the node prunes what it archives."""
     with TranscriptStore("sqlite://") as store:
         for keywords in ({}, {"split": True}, {"split": True, "archive": store, "prune": True}):
@@ -205,7 +205,7 @@ def test_M1_M2_views_and_updates_repeat_no_id_in_any_stream():
             assert len(held) == len(set(held))
 
 
-def test_M10_a_node_never_writes_an_empty_view():
+def test_a_node_never_writes_an_empty_view():
     memory = memory_of()
     assert MemoryNode(memory).invoke({"messages": []}) == {}
     with pytest.raises(ConfigurationError, match="no message under 'messages'"):
@@ -214,7 +214,7 @@ def test_M10_a_node_never_writes_an_empty_view():
         MemoryNode(memory, output_messages_key="messages")
 
 
-def test_M11_by_default_the_list_only_grows():
+def test_by_default_the_message_list_of_a_graph_only_grows():
     _, graph = graph_of(memory_of())
     lengths = [
         len(graph.invoke({"messages": [said]}, config())["messages"]) for said in conversation(12)
@@ -223,7 +223,7 @@ def test_M11_by_default_the_list_only_grows():
 
 
 @pytest.mark.slow
-def test_M8_a_hundred_runs_leave_one_copy_of_each_system_text():
+def test_a_hundred_runs_leave_one_copy_of_each_system_text():
     memory = memory_of()
     seen, graph = graph_of(memory)
     rules = SystemMessage("Rules.", id="sys")
@@ -252,7 +252,7 @@ def summarized_graph(*, split: bool):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
-async def test_S6_no_message_of_the_view_is_in_a_graphs_stream(split):
+async def test_no_summarizer_chunk_is_in_a_graphs_message_stream(split):
     writer, memory, graph = summarized_graph(split=split)
     chunks = []
     for said in conversation(4, 60):
@@ -268,7 +268,7 @@ async def test_S6_no_message_of_the_view_is_in_a_graphs_stream(split):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
-async def test_S6_a_graphs_events_have_no_summarizer_in_them(split):
+async def test_no_summarizer_call_is_among_a_graphs_events(split):
     writer, memory, graph = summarized_graph(split=split)
     events = []
     for said in conversation(4, 60):
@@ -283,7 +283,7 @@ async def test_S6_a_graphs_events_have_no_summarizer_in_them(split):
 
 
 @pytest.mark.slow
-def test_M4_M5_pruning_removes_only_what_was_read_back_and_never_system_or_pinned(store):
+def test_pruning_removes_only_archived_messages_and_never_system_or_pinned_ones(store):
     memory = memory_of()
     _, graph = graph_of(memory, split=True, archive=store, prune=True)
     pinned = marked(HumanMessage("Never touch prod.", id="pin"), pinned=True)
@@ -367,7 +367,7 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     assert MemoryNode(memory_of()).invoke({"messages": conversation(9)})["memory"]
 
 
-def test_M5_two_memories_in_one_step_write_beside_one_another_and_one_of_them_prunes(store):
+def test_two_memories_in_one_step_keep_separate_states_while_one_prunes(store):
     class TwoMemories(MemoryMessagesState):
         other: Any
 

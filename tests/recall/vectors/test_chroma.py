@@ -51,7 +51,7 @@ def filled(chroma: ChromaIndex, name: str = "tokenmem-test") -> ChromaCollection
     return made
 
 
-def test_R12_works_without_a_socket_and_sends_no_telemetry(chroma):
+def test_chroma_works_without_sockets_and_with_telemetry_off(chroma):
     with pytest.raises(SocketBlockedError):
         socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     collection = filled(chroma)
@@ -62,7 +62,7 @@ def test_R12_works_without_a_socket_and_sends_no_telemetry(chroma):
     assert settings.anonymized_telemetry is False
 
 
-def test_R12_the_default_embedding_function_is_never_used(chroma, monkeypatch):
+def test_chromas_default_embedding_function_is_never_used(chroma, monkeypatch):
     from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
 
     def used(*_args, **_kwargs):
@@ -76,7 +76,7 @@ def test_R12_the_default_embedding_function_is_never_used(chroma, monkeypatch):
     assert stored._embedding_function is None
 
 
-def test_R12_it_is_there_for_who_asks_for_it_by_name(monkeypatch):
+def test_chromas_default_embedding_function_can_be_chosen_by_name(monkeypatch):
     from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
 
     monkeypatch.setattr(
@@ -277,7 +277,7 @@ sys.stdin.read()
 """
 
 
-def test_R9_a_second_process_on_one_folder_is_refused_with_the_way_out(tmp_path):
+def test_a_second_process_on_one_chroma_folder_is_refused_with_advice(tmp_path):
     other = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", HOLDER, str(tmp_path / "chroma")],
         stdin=subprocess.PIPE,
@@ -296,7 +296,7 @@ def test_R9_a_second_process_on_one_folder_is_refused_with_the_way_out(tmp_path)
     index.close()
 
 
-def test_R9_two_indexes_of_one_process_share_a_folder(tmp_path):
+def test_two_indexes_of_one_process_share_a_chroma_folder(tmp_path):
     one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
     filled(one)
     assert two.open("tokenmem-test").count() == 60
@@ -326,7 +326,7 @@ def test_a_collection_whose_writing_never_ended_is_deleted_by_who_comes_next(tmp
     two.close()
 
 
-def test_R9_a_fork_is_refused(chroma, monkeypatch):
+def test_a_forked_process_may_not_use_its_parents_chroma(chroma, monkeypatch):
     filled(chroma)
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
@@ -335,9 +335,7 @@ def test_R9_a_fork_is_refused(chroma, monkeypatch):
     monkeypatch.undo()
 
 
-def test_R11_a_missing_or_broken_chromadb_is_one_clear_error_when_it_is_asked_for(
-    tmp_path, monkeypatch
-):
+def test_a_missing_or_broken_chromadb_is_one_clear_error_on_first_use(tmp_path, monkeypatch):
     real = builtins.__import__
 
     def broken(name, *args, **kwargs):

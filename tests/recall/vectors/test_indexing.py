@@ -210,7 +210,7 @@ def test_a_failing_chroma_fails_no_turn_and_nothing_is_embedded_twice(
     assert_whole(index, store)
 
 
-def test_R11_the_store_goes_on_without_chroma(store, embeddings, caplog):
+def test_messages_are_stored_while_chroma_is_away_with_one_warning(store, embeddings, caplog):
     nowhere = ChromaIndex(host="127.0.0.1", port=9, embeddings=embeddings)
     index = VectorIndex(store.index, nowhere)
     store.index.listen(index.wake)
@@ -223,11 +223,11 @@ def test_R11_the_store_goes_on_without_chroma(store, embeddings, caplog):
     index.close()
 
 
-def test_R6_another_dimension_is_refused_with_both_names_and_the_way_out(store, tmp_path):
+def test_an_embedding_model_of_another_dimension_is_refused_with_both_names(store, tmp_path):
     check_refused(store, tmp_path, CountingEmbeddings(64, name="new-model"))
 
 
-def test_R7_another_model_of_the_same_dimension_is_refused_too(store, tmp_path):
+def test_another_embedding_model_of_the_same_dimension_is_refused(store, tmp_path):
     check_refused(store, tmp_path, CountingEmbeddings(32, salt="x", name="new-model"))
 
 
@@ -256,7 +256,7 @@ def check_refused(store, tmp_path, other):
     changed.close()
 
 
-def test_R7_an_alias_of_the_same_model_needs_no_rebuild(store, tmp_path):
+def test_an_alias_of_the_same_embedding_model_needs_no_rebuild(store, tmp_path):
     store.add("s", talk(5))
     index, _ = made(store, tmp_path / "chroma", CountingEmbeddings(32, name="gpt-embed"))
     index.index()
@@ -272,7 +272,7 @@ def test_R7_an_alias_of_the_same_model_needs_no_rebuild(store, tmp_path):
     again.close()
 
 
-def test_R7_collection_and_store_both_say_what_made_the_vectors(store, index):
+def test_collection_and_store_both_record_the_embedding_models_fingerprint(store, index):
     store.add("s", talk(2))
     index.index()
     version = active(index)
@@ -281,7 +281,9 @@ def test_R7_collection_and_store_both_say_what_made_the_vectors(store, index):
     assert stored.metadata == {"fingerprint": str(version.fingerprint), "dimension": 32}
 
 
-def test_R10_an_id_that_is_not_in_the_log_is_not_in_the_answer(store, tmp_path, embeddings):
+def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
+    store, tmp_path, embeddings
+):
     store.add("s", talk(3))
     index, chroma = made(store, tmp_path / "chroma", embeddings, exact_most=0)
     index.index()
@@ -301,7 +303,7 @@ def test_R10_an_id_that_is_not_in_the_log_is_not_in_the_answer(store, tmp_path, 
     again.close()
 
 
-def test_R10_what_is_cleared_or_erased_leaves_chroma_and_the_rest_stays(store, index):
+def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, index):
     store.index.listen(index.wake)
     for name in ("s", "t", "u"):
         store.add(name, talk(5))
@@ -334,7 +336,7 @@ def test_a_deleted_document_leaves_chroma_and_the_others_stay(store, tmp_path, e
         assert {hit.document_id for hit in found} == {"a", "c"}
 
 
-def test_R5_what_is_erased_while_it_is_embedded_does_not_come_back(store, index, embeddings):
+def test_a_session_erased_while_it_is_embedded_does_not_come_back(store, index, embeddings):
     asked = embeddings.embed_documents
 
     def erases(texts):

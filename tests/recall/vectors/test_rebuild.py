@@ -52,7 +52,7 @@ def collections_in(tmp_path):
     return [one for one in (tmp_path / "chroma" / "tokenmem").iterdir() if one.is_dir()]
 
 
-def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, tmp_path):
+def test_a_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, tmp_path):
     embeddings = CountingEmbeddings()
     index = indexed(embeddings)
     before, name = in_chroma(index), active(index).collection
@@ -64,9 +64,7 @@ def test_R8_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, 
     assert_whole(index, store)
 
 
-def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_one_goes_on(
-    store, indexed
-):
+def test_the_old_index_answers_until_an_interrupted_rebuild_has_resumed_and_ended(store, indexed):
     old = CountingEmbeddings(32, name="old")
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4)
@@ -97,7 +95,7 @@ def test_R8_the_old_index_answers_until_the_new_one_is_whole_and_a_broken_off_on
         assert reader.count_vectors(first.key) == 0
 
 
-def test_R8_what_is_said_during_a_rebuild_is_in_it(store, indexed):
+def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
     embeddings = CountingEmbeddings(64)
     index = indexed(embeddings, batch=4)
     asked = embeddings.embed_documents
@@ -174,7 +172,7 @@ def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
 @pytest.mark.parametrize("kept", [0.0, 0.5])
-def test_R9_a_file_that_was_cut_short_is_noticed_before_chroma_opens_it(
+def test_a_truncated_chroma_file_is_noticed_before_chroma_opens_it(
     store, indexed, tmp_path, caplog, file, kept
 ):
     """Chroma answers with nothing, with something else, or with a segmentation fault."""
@@ -210,7 +208,9 @@ def test_overwritten_bytes_of_a_chroma_database_are_noticed_and_healed(
     assert "made anew from the store" in said
 
 
-def test_R9_a_process_that_died_while_it_wrote_is_noticed(store, indexed, tmp_path, caplog):
+def test_a_process_killed_while_writing_to_chroma_is_noticed_and_healed(
+    store, indexed, tmp_path, caplog
+):
     first = indexed()
     name = active(first).collection
     (tmp_path / "chroma" / "tokenmem" / f"{name}.sizes").unlink()

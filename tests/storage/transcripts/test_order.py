@@ -1,4 +1,4 @@
-"""Group M: ids, order, duplicates; and limits that keep groups whole."""
+"""Ids, order, duplicates; and limits that keep groups whole."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.strategies import conversations
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def test_M2_the_same_message_twice_in_one_batch_is_stored_once(store):
+def test_the_same_message_twice_in_one_batch_is_stored_once(store):
     message = HumanMessage("hi", id="m")
     assert store.add("s", [message, message, AIMessage("yo", id="n"), message]) == ["m", "n"]
     assert texts(store.messages("s")) == ["hi", "yo"]
 
 
-def test_M3_full_resends_by_id_are_stored_once(store):
+def test_full_resends_by_id_are_stored_once(store):
     everything: list[BaseMessage] = []
     for number in range(5):
         everything += turn(number, results=2)
@@ -34,7 +34,7 @@ def test_M3_full_resends_by_id_are_stored_once(store):
     assert store.messages("s") == everything
 
 
-def test_M3_full_resends_without_ids_are_stored_once(store):
+def test_full_resends_without_ids_are_stored_once(store):
     said: list[BaseMessage] = []
     for number in range(10):
         said += [HumanMessage(f"question {number % 2}"), AIMessage("yes")]
@@ -44,41 +44,41 @@ def test_M3_full_resends_without_ids_are_stored_once(store):
     assert texts(store.messages("s")) == texts(said)
 
 
-def test_M3_a_resent_window_is_known_by_one_id_in_it(store):
+def test_a_resent_window_is_recognised_by_one_id_in_it(store):
     first = [HumanMessage("a"), AIMessage("b", id="b"), HumanMessage("c"), AIMessage("d", id="d")]
     store.add("s", first)
     assert store.add("s", [HumanMessage("c"), AIMessage("d", id="d"), HumanMessage("e")])
     assert texts(store.messages("s")) == ["a", "b", "c", "d", "e"]
 
 
-def test_M3_what_was_read_back_can_be_sent_again(store):
+def test_messages_that_were_read_back_can_be_sent_again(store):
     store.add("s", [HumanMessage("a"), AIMessage("b")])
     for number in range(3):
         store.add("s", [*store.messages("s"), HumanMessage(f"next {number}")])
     assert texts(store.messages("s")) == ["a", "b", "next 0", "next 1", "next 2"]
 
 
-def test_M3_yes_said_again_and_again_is_stored_each_time(store):
+def test_the_same_short_answer_said_again_is_stored_each_time(store):
     for _ in range(6):
         assert len(store.add("s", [HumanMessage("yes")])) == 1
     assert store.count("s") == 6
 
 
-def test_M3_a_turn_that_only_looks_like_the_last_one_is_stored(store):
+def test_a_turn_that_repeats_the_last_ones_words_is_stored(store):
     store.add("s", [HumanMessage("yes"), AIMessage("ok", id="1")])
     store.add("s", [HumanMessage("yes"), AIMessage("ok", id="2")])
     assert texts(store.messages("s")) == ["yes", "ok", "yes", "ok"]
 
 
 @pytest.mark.slow
-def test_M3_repetitive_lists_cost_what_they_are_long(store):
+def test_resends_of_long_repetitive_lists_are_recognised(store):
     said = [HumanMessage("yes") for _ in range(1_500)]
     assert len(store.add("s", said)) == 1_500
     assert store.add("s", said) == []
     assert len(store.add("s", said[1:])) == 1_499
 
 
-def test_M3_after_clear_everything_is_new(store):
+def test_after_a_clear_the_same_messages_are_stored_anew(store):
     said = [HumanMessage("a"), AIMessage("b", id="b")]
     store.add("s", said)
     assert store.clear("s") == 2
@@ -87,7 +87,7 @@ def test_M3_after_clear_everything_is_new(store):
 
 
 @pytest.mark.slow
-def test_M6_a_thousand_adds_in_one_tick_come_back_in_order(store):
+def test_a_thousand_messages_with_one_timestamp_come_back_in_order(store):
     for number in range(1_000):
         store.add("s", [HumanMessage(str(number))], now=NOW)
     rows = store.rows("s")
@@ -96,13 +96,13 @@ def test_M6_a_thousand_adds_in_one_tick_come_back_in_order(store):
     assert {row.created_at for row in rows} == {NOW}
 
 
-def test_M11_a_remove_message_is_refused_with_its_whole_batch(store):
+def test_a_batch_with_a_remove_message_is_refused_whole(store):
     with pytest.raises(ConfigurationError, match="clear"):
         store.add("s", [HumanMessage("a"), RemoveMessage("x")])
     assert store.count("s") == 0
 
 
-def test_M12_last_gives_the_newest_in_order(store):
+def test_last_n_gives_the_newest_messages_in_order(store):
     store.add("s", [message for number in range(30) for message in turn(number)])
     assert texts(store.last("s", 3)) == ["answer 28", "question 29", "answer 29"]
     assert store.last("s", 0) == []
@@ -111,21 +111,21 @@ def test_M12_last_gives_the_newest_in_order(store):
     assert len(store.last("s", 1_000)) == 60
 
 
-def test_T9_last_never_parts_a_call_from_its_results(store):
+def test_last_n_never_separates_a_call_from_its_results(store):
     store.add("s", [message for number in range(3) for message in turn(number, results=40)])
     found = store.last("s", 5)
     assert found == store.messages("s")[-42:]
     assert store.last("s", 1) == store.messages("s")[-1:]
 
 
-def test_T9_orphans_do_not_make_last_return_everything(store):
+def test_orphaned_results_do_not_make_last_n_return_everything(store):
     orphans = [ToolMessage("r", tool_call_id=f"c{i}", id=f"t{i}") for i in range(300)]
     store.add("s", orphans)
     assert store.last("s", 4) == orphans[-4:]
 
 
 @given(conversations(max_size=60), st.integers(1, 12))
-def test_T9_last_is_the_shortest_end_of_whole_groups(said, n):
+def test_last_n_is_the_shortest_end_of_whole_groups(said, n):
     with TranscriptStore("sqlite://") as store:
         store.add("s", said)
         everything = store.messages("s")

@@ -1,4 +1,4 @@
-"""Groups P12, P13, P15: what goes in comes out, and nothing else is ever made of it."""
+"""Round trips: every message comes back equal, and no stored body becomes another object."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ CHUNKS = [
 ]
 
 
-def test_P13_every_type_comes_back_equal(path):
+def test_every_message_type_comes_back_equal_from_the_transcript(path):
     with TranscriptStore(f"sqlite:///{path}") as store:
         store.add("s", EVERY_TYPE)
     with TranscriptStore(f"sqlite:///{path}") as store:
@@ -115,7 +115,7 @@ def test_P13_every_type_comes_back_equal(path):
         assert mine.model_dump() == theirs.model_dump()
 
 
-def test_P12_chunks_are_stored_as_whole_messages(store):
+def test_message_chunks_are_stored_as_whole_messages(store):
     store.add("s", CHUNKS)
     ai, human, tool = store.messages("s")
     assert [type(m) for m in (ai, human, tool)] == [AIMessage, HumanMessage, ToolMessage]
@@ -126,7 +126,7 @@ def test_P12_chunks_are_stored_as_whole_messages(store):
 
 
 @given(conversations(max_size=10))
-def test_P13_any_conversation_comes_back_equal(said):
+def test_any_conversation_comes_back_equal(said):
     with TranscriptStore("sqlite://") as store:
         added = store.add("s", said)
         found = store.messages("s")
@@ -149,19 +149,19 @@ def test_P13_any_conversation_comes_back_equal(said):
         "x" * 100_000,
     ],
 )
-def test_P13_any_text_comes_back(store, text):
+def test_any_text_comes_back_equal(store, text):
     message = HumanMessage(text, id=f"i{text[:9]}", additional_kwargs={text[:9]: [text]}, name=text)
     store.add("s", [message])
     assert store.messages("s") == [message]
     assert store.get("s", f"i{text[:9]}") == message
 
 
-def test_P13_two_halves_of_one_character_come_back_as_the_character(store):
+def test_two_surrogates_of_one_character_come_back_as_the_character(store):
     store.add("s", [HumanMessage("\ud83d\ude00")])
     assert texts(store.messages("s")) == ["😀"]
 
 
-def test_P13_numbers_come_back(store):
+def test_numbers_of_any_size_come_back_equal(store):
     numbers = [2**64, -(2**70), 10**400, 0.1, 1e308, -0.0, math.inf, 2**53 + 1, True, None]
     store.add("s", [ToolMessage("", tool_call_id="c", id="n", artifact=numbers)])
     found = store.messages("s")[0].artifact
@@ -180,7 +180,7 @@ class Data:
     y: tuple[int, ...] = (1, 2)
 
 
-def test_P13_objects_with_fields_become_plain_data(store, caplog):
+def test_objects_in_artifacts_become_plain_data(store, caplog):
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     artifact = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, UUID(int=5), frozenset({3})]
     store.add("s", [ToolMessage("", tool_call_id="c", artifact=artifact)])
@@ -197,7 +197,7 @@ def test_P13_objects_with_fields_become_plain_data(store, caplog):
     assert caplog.records == []
 
 
-def test_P13_what_json_cannot_say_is_kept_as_text_with_one_warning(store, caplog):
+def test_what_json_cannot_express_is_kept_as_text_with_one_warning(store, caplog):
     class Odd:
         def __repr__(self):
             return "<odd \ud800>"
@@ -219,7 +219,7 @@ def test_P13_what_json_cannot_say_is_kept_as_text_with_one_warning(store, caplog
     assert "Odd" in caplog.text
 
 
-def test_P13_what_the_view_noted_is_not_stored(store):
+def test_marks_that_a_view_added_are_not_stored(store):
     marks = {"created_at": "2026-01-01T01:00:00+01:00", "pinned": True, "cut": {"head": 1}}
     store.add("s", [HumanMessage("x", id="x", response_metadata={"a": 1, "tokenmem": marks})])
     row = store.rows("s")[0]
@@ -252,7 +252,7 @@ def test_what_is_no_message_is_refused(store, odd):
         store.add("s", [odd])
 
 
-def test_P15_a_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_store, path):
+def test_a_stored_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_store, path):
     file_store.add("s", [HumanMessage("x", id="x")])
     body = json.dumps({"type": "antigravity.Message", "lc": 1, "id": ["antigravity"], "data": {}})
     with sqlite3.connect(path) as raw:
@@ -285,6 +285,6 @@ def test_P15_a_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_st
         '{"type": "ai", "data": [["content", "x"]]}',
     ],
 )
-def test_P15_any_other_body_is_damage(body):
+def test_a_stored_body_that_is_no_message_is_damage(body):
     with pytest.raises(CorruptStoreError):
         decoded_message(body)

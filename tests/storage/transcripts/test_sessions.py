@@ -1,4 +1,4 @@
-"""Groups P3, P7, P11, P14: sessions, owners, states, and who may share a store."""
+"""Sessions, owners, states, and who may share a store."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ODD_IDS = [
 ODD_IDS.remove("\n")
 
 
-def test_P11_odd_ids_neither_collide_nor_leave_the_store(file_store, path):
+def test_odd_session_ids_neither_collide_nor_leave_the_database_file(file_store, path):
     for name in ODD_IDS:
         file_store.add(name, [HumanMessage(name, id=name)], user_id=name)
     assert file_store.sessions() == sorted(ODD_IDS)
@@ -71,7 +71,7 @@ def test_P11_odd_ids_neither_collide_nor_leave_the_store(file_store, path):
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_P11_keys_are_ascii_short_and_never_shared(one, two):
+def test_storage_keys_of_ids_are_ascii_short_and_unique(one, two):
     assert unescaped(escaped(one)) == one
     assert key_of(one).isascii()
     assert len(key_of(one * 50)) <= 401
@@ -135,7 +135,7 @@ def test_state_is_stored_by_compare_and_swap(store):
     assert store.state("s").state == state("a1")
 
 
-def test_P5_a_clear_meanwhile_refuses_the_state(store):
+def test_a_state_written_after_a_clear_is_refused(store):
     store.add("s", turn(1))
     version = store.state("s").version
     store.clear("s")
@@ -219,7 +219,7 @@ def test_get_knows_the_ids_of_its_own_session_only(store):
     assert store.get("s", "h1") is None
 
 
-def test_P3_P14_threads_share_a_store(store):
+def test_eight_threads_share_a_store_without_losing_a_message(store):
     def write(writer: int) -> None:
         for number in range(25):
             store.add(
@@ -235,7 +235,7 @@ def test_P3_P14_threads_share_a_store(store):
         assert mine == [f"{writer}-{number}" for number in range(25)]
 
 
-def test_P14_event_loops_share_a_store(store):
+def test_event_loops_share_a_store(store):
     async def talk(name: str) -> None:
         await asyncio.gather(
             *(store.aadd("s", [HumanMessage(f"{name}{number}")]) for number in range(10))
@@ -254,7 +254,7 @@ async def test_async_methods_do_what_their_twins_do(path):
         assert await store.amessages("s") == []
 
 
-def test_P7_reopening_finds_everything(path):
+def test_reopening_a_store_finds_everything_in_wal_mode(path):
     with TranscriptStore(f"sqlite:///{path}") as store:
         store.add("s", turn(1))
         store.close()
@@ -264,7 +264,7 @@ def test_P7_reopening_finds_everything(path):
         assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_P7_a_batch_that_fails_leaves_nothing(store):
+def test_a_batch_that_fails_stores_nothing(store):
     bad = HumanMessage("x", response_metadata={"tokenmem": {"created_at": "never"}})
     with pytest.raises(ConfigurationError):
         store.add("s", [*turn(1), bad])

@@ -1,4 +1,4 @@
-"""FIELD_FAILURES, group S and B, the rows that need a memory and a model together."""
+"""A memory and a model that summarizes: coverage, facts that survive, provenance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rolled(memory, messages, step=2):
     return states
 
 
-def test_S2_an_evicted_part_of_calls_and_results_alone_is_summarized_whole():
+def test_a_batch_of_tool_calls_and_results_alone_is_summarized_whole():
     model = Scripted()
     memory = memory_of(model, pin_first=False)
     messages = [HumanMessage("go", id="h"), *loop(30)]
@@ -52,7 +52,7 @@ def test_S2_an_evicted_part_of_calls_and_results_alone_is_summarized_whole():
     assert all(f"file {n} holds value {n * 7}" in read for n in range(5))
 
 
-def test_S7_constraints_of_the_first_request_survive_five_summaries_verbatim():
+def test_the_first_request_stays_verbatim_over_five_summaries():
     rules = "Never touch prod.cfg. Keep the budget under 4,711 EUR. Answer in French only."
     memory = memory_of(Scripted())
     states = rolled(memory, [HumanMessage(rules, id="h"), *loop(120)])
@@ -62,7 +62,7 @@ def test_S7_constraints_of_the_first_request_survive_five_summaries_verbatim():
         assert rules in [m.content for m in memory.view(messages, state).messages]
 
 
-def test_S8_what_is_done_is_never_pending_by_the_prompts_own_words():
+def test_the_prompt_keeps_done_pending_and_next_apart():
     model = Scripted()
     memory_of(model).compact([HumanMessage("go", id="h"), *loop(30)])
     system = str(model.requests[0][0].content)
@@ -70,7 +70,7 @@ def test_S8_what_is_done_is_never_pending_by_the_prompts_own_words():
     assert [name in system for name in ("## Done", "## Pending", "## Next")] == [True] * 3
 
 
-def test_S9_literals_survive_ten_summaries_of_a_faithful_model():
+def test_literals_survive_ten_summaries_of_a_faithful_model():
     planted = [
         "ORD-4711",
         "src/auth/login.py",
@@ -94,7 +94,7 @@ def test_S9_literals_survive_ten_summaries_of_a_faithful_model():
     assert [one for one in planted if one not in states[-1]["summary"]["text"]] == []
 
 
-def test_S10_every_message_is_covered_or_in_the_tail():
+def test_the_coverage_of_summaries_in_a_tool_loop_only_grows():
     model = Scripted()
     memory = memory_of(model)
     messages = [HumanMessage("go", id="h"), *loop(60)]
@@ -107,7 +107,7 @@ def test_S10_every_message_is_covered_or_in_the_tail():
     )
 
 
-def test_S18_system_text_is_no_summarizer_input_and_the_summary_is_marked_as_history():
+def test_system_text_is_not_summarized_and_the_summary_is_marked_as_history():
     model = Scripted()
     memory = memory_of(model)
     messages = [SystemMessage("SECRET RULES", id="s"), HumanMessage("go", id="h"), *loop(30)]
@@ -118,7 +118,7 @@ def test_S18_system_text_is_no_summarizer_input_and_the_summary_is_marked_as_his
     assert front.startswith("SECRET RULES")
 
 
-def test_S13_the_prefix_changes_once_in_many_turns():
+def test_the_prefix_of_requests_changes_once_in_many_turns():
     memory = memory_of(Scripted(), window=8_000)
     messages, state, changes = [HumanMessage("go", id="h"), *loop(200)], None, 0
     before = []
@@ -132,7 +132,7 @@ def test_S13_the_prefix_changes_once_in_many_turns():
 
 
 @pytest.mark.parametrize("window", [600, 1_000, 4_000])
-def test_B15_a_summarizer_is_never_called_with_nothing(window):
+def test_a_summarizer_is_never_called_without_content(window):
     model = Scripted()
     memory = memory_of(model, window=window)
     for messages in (
@@ -146,7 +146,7 @@ def test_B15_a_summarizer_is_never_called_with_nothing(window):
     assert all(parts_of(request)[1].strip() for request in model.requests)
 
 
-def test_B6_a_summary_over_its_share_is_never_stored():
+def test_a_summary_over_its_share_is_never_stored():
     model = Scripted(answer=lambda _m: "## Goal\n" + "The user wants a lot. " * 300)
     memory = memory_of(model)
     state = memory.compact([HumanMessage("go", id="h"), *loop(30)])
@@ -154,7 +154,7 @@ def test_B6_a_summary_over_its_share_is_never_stored():
     assert state["summary"]["tokens"] <= memory.budget.summary_tokens
 
 
-def test_D12_a_summary_says_where_it_comes_from():
+def test_a_summary_records_model_prompt_version_reason_time_and_coverage():
     memory = memory_of(Scripted())
     summary = memory.compact([HumanMessage("go", id="h"), *loop(30)])["summary"]
     assert summary["model"] == "scripted"

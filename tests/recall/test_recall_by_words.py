@@ -1,4 +1,4 @@
-"""Faults of the field, group R (the part that needs no vectors), as tests."""
+"""Recall by words: scope, erasure, duplicates, unrelated questions, scripts without spaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSPACED = (
 )
 
 
-def test_R1_recall_never_returns_another_users_messages(store, recall):
+def test_recall_never_returns_another_users_messages(store, recall):
     told = "The password of the safe is heliotrope."
     filled(store, "ann-1", told, user_id="ann")
     filled(store, "bob-1", user_id="bob")
@@ -32,7 +32,7 @@ def test_R1_recall_never_returns_another_users_messages(store, recall):
     assert mine[0].text == told
 
 
-def test_R2_sessions_share_nothing_unless_asked_with_a_user(store, recall):
+def test_sessions_share_nothing_unless_searched_with_their_user(store, recall):
     filled(store, "one", "The key is under the mat.", user_id="ann")
     filled(store, "two", user_id="ann")
     assert recall.search("key under the mat", session_id="two") == []
@@ -43,7 +43,7 @@ def test_R2_sessions_share_nothing_unless_asked_with_a_user(store, recall):
         recall.search("key under the mat", session_id="two", scope="user")
 
 
-def test_R3_forgetting_one_user_keeps_the_others(store, recall):
+def test_erasing_one_user_leaves_another_users_messages_and_hits(store, recall):
     for user in ("ann", "bob"):
         filled(store, f"{user}-1", "The key is under the mat.", user_id=user)
     before = (store.messages("bob-1"), recall.search("key", session_id="bob-1"))
@@ -54,7 +54,7 @@ def test_R3_forgetting_one_user_keeps_the_others(store, recall):
 
 
 @pytest.mark.slow
-def test_R4_ten_thousand_messages_are_forgotten_and_counted(store, recall):
+def test_erasing_ten_thousand_messages_deletes_and_counts_them_all(store, recall):
     total = 10_000
     for start in range(0, total, 2_500):
         said = [HumanMessage(f"item {n}", id=str(n)) for n in range(start, start + 2_500)]
@@ -68,7 +68,7 @@ def test_R4_ten_thousand_messages_are_forgotten_and_counted(store, recall):
     assert set(recall.erase(user_id="ann").values()) == {0}
 
 
-def test_R5_erasing_leaves_no_derived_data(tmp_path):
+def test_erasing_a_session_leaves_its_words_in_no_file(tmp_path):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
         recall = Recall(store)
         filled(store, "s", "The plover77 flies at dawn.", user_id="ann")
@@ -79,7 +79,7 @@ def test_R5_erasing_leaves_no_derived_data(tmp_path):
     assert [name for name, data in files.items() if b"plover77" in data] == []
 
 
-def test_R13_the_same_words_come_once(store, recall):
+def test_a_fact_said_49_times_is_recalled_once(store, recall):
     for number in range(49):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])
         store.add("s", [AIMessage(FILLER[number % 6], id=f"f{number}")])
@@ -88,7 +88,7 @@ def test_R13_the_same_words_come_once(store, recall):
     assert len({hit.message_id for hit in hits}) == len(hits)
 
 
-def test_R13_what_the_memory_inserted_is_never_indexed(store, recall):
+def test_text_inserted_by_the_memory_is_never_indexed(store, recall):
     filled(store, "s")
     block = "<recalled_messages>\nThe key is under the mat.\n</recalled_messages>"
     store.add(
@@ -103,7 +103,7 @@ def test_R13_what_the_memory_inserted_is_never_indexed(store, recall):
     assert recall.search("key under the mat", session_id="s") == []
 
 
-def test_R13_what_stands_in_the_tail_is_not_recalled(store, recall):
+def test_excluded_messages_are_not_returned_by_a_search(store, recall):
     ids = filled(store, "s", "The key is under the mat.")
     hit = recall.search("key under the mat", session_id="s")[0]
     left = recall.search("key under the mat", session_id="s", exclude=set(ids))
@@ -122,12 +122,12 @@ def test_R13_what_stands_in_the_tail_is_not_recalled(store, recall):
         "thanks!",
     ],
 )
-def test_R14_an_unrelated_question_brings_nothing(store, recall, unrelated):
+def test_an_unrelated_question_recalls_nothing(store, recall, unrelated):
     filled(store, "s", "The key is under the mat.", "We agreed on forty euros.")
     assert recall.search(unrelated, session_id="s") == []
 
 
-def test_R14_recall_keeps_to_its_own_size(store, recall):
+def test_hits_keep_to_their_own_token_limit(store, recall):
     store.add("s", [HumanMessage(f"copper lamp number {n}", id=f"m{n}") for n in range(200)])
     sizes = [
         len(recall.search("copper lamp", session_id="s", k=100, max_tokens=limit))
@@ -137,7 +137,7 @@ def test_R14_recall_keeps_to_its_own_size(store, recall):
     assert sizes[0] <= 1
 
 
-def test_R14_contradictory_facts_are_both_shown(store, recall):
+def test_contradictory_facts_are_both_returned(store, recall):
     facts = ("The licence costs 40 euros a month.", "The licence costs 45 euros a month.")
     filled(store, "s", *facts)
     found = {hit.text for hit in recall.search("What does the licence cost?", session_id="s")}
@@ -153,7 +153,7 @@ def test_R14_contradictory_facts_are_both_shown(store, recall):
         ("เราจะส่งของไปเชียงใหม่พรุ่งนี้", "ส่งของไปเชียงใหม่เมื่อไร"),
     ],
 )
-def test_R15_a_question_without_spaces_finds_its_sentence(store, recall, planted, question):
+def test_a_question_in_a_script_without_spaces_finds_its_sentence(store, recall, planted, question):
     filled(store, "s", *UNSPACED, planted)
     assert recall.search(question, session_id="s")[0].text == planted
 
@@ -167,6 +167,8 @@ def test_R15_a_question_without_spaces_finds_its_sentence(store, recall, planted
         ("Rename max_retry_count in the settings.", "max_retry_count"),
     ],
 )
-def test_R15_file_names_and_error_codes_are_found(store, recall, planted, question):
+def test_file_names_identifiers_and_error_codes_are_found_by_words(
+    store, recall, planted, question
+):
     filled(store, "s", planted, "A file py and an error and a count of other things.")
     assert recall.search(question, session_id="s")[0].text == planted

@@ -1,4 +1,4 @@
-"""Faults that checkpointers have had elsewhere, by their number in the list of field failures."""
+"""Robustness of the checkpointer: concurrency, growth, odd ids, round trips, untrusted rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def say(graph, text, config):
     return graph.invoke({"messages": [HumanMessage(text, id=f"h-{text}")]}, config)
 
 
-def test_P2_sync_calls_in_a_running_loop_work(saver):
+def test_sync_saver_calls_inside_a_running_event_loop_work(saver):
     """On the loop's own thread, where a bridge to the loop would wait for itself."""
     graph = chat(saver)
 
@@ -102,7 +102,7 @@ def test_P2_sync_calls_in_a_running_loop_work(saver):
     assert found == [(6, 4)]
 
 
-def test_P3_several_savers_and_threads_on_one_file(tmp_path):
+def test_six_savers_in_six_threads_share_one_sqlite_file(tmp_path):
     """The processes are in integration_tests; here each thread has a saver and a store."""
     url = f"sqlite:///{tmp_path}/memory.db"
     errors = []
@@ -128,7 +128,7 @@ def test_P3_several_savers_and_threads_on_one_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_P8_bytes_of_a_turn_do_not_grow(tmp_path):
+def test_checkpoint_bytes_of_a_turn_do_not_grow_with_the_thread(tmp_path):
     path = tmp_path / "memory.db"
     sizes = []
     with TranscriptStore(f"sqlite:///{path}") as store:
@@ -157,7 +157,7 @@ class Delta(TypedDict):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [{"strategy": "keep_latest"}, {"keep_last": 3}])
-def test_P9_pruning_keeps_what_delta_channels_need(saver, kept):
+def test_pruning_keeps_the_checkpoints_that_delta_channels_need(saver, kept):
     graph = chat(saver, Delta)
     for turn in range(20):
         say(graph, str(turn), at())
@@ -175,7 +175,7 @@ def test_P9_pruning_keeps_what_delta_channels_need(saver, kept):
     assert len(after["messages"]) == len(before["messages"]) + 2
 
 
-def test_P11_threads_of_odd_names_and_their_sub_graphs_stay_apart(saver, store):
+def test_threads_with_odd_ids_and_their_subgraphs_stay_apart(saver, store):
     names = ["a", "../a", "a/b", "a|b", "a:b", "A", "a ", "%", "x' OR '1'='1", "日本", "a\x00b"]
     for name in names:
         for ns in ("", "child:1", "child:2|grand:3", "other:1"):
@@ -223,7 +223,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("message", EVERY, ids=lambda one: type(one).__name__)
-def test_P12_P13_every_message_comes_back_as_it_was(saver, message):
+def test_every_message_type_comes_back_from_a_checkpoint_as_it_was(saver, message):
     first = put(saver, at(), {"messages": [message], "other": {"deep": (message,)}})
     saver.put_writes(first, [("messages", [message]), ("one", message)], "task")
     # Another saver: what this one remembers would prove nothing.
@@ -236,7 +236,7 @@ def test_P12_P13_every_message_comes_back_as_it_was(saver, message):
         assert back.model_extra == message.model_extra
 
 
-def test_P13_half_a_surrogate_pair_stays_in_the_conversation(saver, store):
+def test_half_a_surrogate_pair_survives_a_checkpoint(saver, store):
     """LangGraph's serializer makes "?" of it; what was said goes another way."""
     said = HumanMessage("half \ud800", id="h")
     put(saver, at(), {"messages": [said]})
@@ -245,7 +245,7 @@ def test_P13_half_a_surrogate_pair_stays_in_the_conversation(saver, store):
     assert store.messages("t") == [said]
 
 
-async def test_P14_one_saver_for_threads_and_loops(tmp_path):
+async def test_threads_and_event_loops_share_one_saver(tmp_path):
     """Bounded connections, shared by tasks of two loops and by plain threads."""
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db", pool_size=3) as store:
         saver = TokenMemorySaver(store)
@@ -273,7 +273,7 @@ async def test_P14_one_saver_for_threads_and_loops(tmp_path):
             assert len(saver.get_tuple(at(name)).checkpoint["channel_values"]["messages"]) == 2
 
 
-def test_P15_filter_keys_are_data(saver):
+def test_keys_and_values_of_a_checkpoint_filter_are_data_not_sql(saver):
     put(saver, at(), {"a": 1}, user="ann")
     put(saver, at("u"), {"a": 1}, user="bob", **{"x') OR 1=1 --": 1})
     for key in ("x') OR ('1'='1", "user' OR 1=1 --", "$.user", "user\x00", "%", ""):
@@ -284,7 +284,7 @@ def test_P15_filter_keys_are_data(saver):
     assert len(list(saver.list(at(), filter={"user": "ann"}))) == 1
 
 
-def test_P15_secrets_under_configurable_stay_out_of_the_store(tmp_path):
+def test_secrets_under_configurable_are_not_written_to_the_database(tmp_path):
     path = tmp_path / "memory.db"
     with TranscriptStore(f"sqlite:///{path}") as store:
         saver = TokenMemorySaver(store)
@@ -331,7 +331,7 @@ print("fine")
 
 
 @pytest.mark.slow
-def test_P15_strict_msgpack_passes_without_a_warning():
+def test_a_checkpointed_graph_passes_strict_msgpack_without_a_warning():
     package = Path(langchain_tokenmem.__file__).parents[1]
     done = subprocess.run(  # noqa: S603  # our own interpreter
         [sys.executable, "-c", STRICT],
@@ -344,7 +344,7 @@ def test_P15_strict_msgpack_passes_without_a_warning():
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
-def test_P15_no_module_imports_pickle():
+def test_no_module_of_the_package_imports_pickle():
     package = Path(langchain_tokenmem.__file__).parent
     forbidden = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
     files = sorted(package.rglob("*.py"))
@@ -356,7 +356,7 @@ def test_P15_no_module_imports_pickle():
             assert not forbidden & {name.partition(".")[0] for name in names}, file
 
 
-def test_P15_damage_names_thread_and_checkpoint_and_other_threads_are_fine(tmp_path):
+def test_a_damaged_checkpoint_is_named_and_other_threads_stay_readable(tmp_path):
     import sqlite3
 
     path = tmp_path / "memory.db"
@@ -380,7 +380,7 @@ def test_P15_damage_names_thread_and_checkpoint_and_other_threads_are_fine(tmp_p
             ask(at("good"))
 
 
-def test_M9_a_fork_sees_nothing_of_the_branch_it_left(saver):
+def test_a_forked_thread_holds_nothing_of_the_branch_it_left(saver):
     graph = chat(saver)
     say(graph, "one", at())
     forked = graph.get_state(at()).config

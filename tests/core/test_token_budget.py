@@ -1,4 +1,4 @@
-"""FIELD_FAILURES, group B: what others report of budgets that do not hold."""
+"""Token budget: every view fits its limit, and compaction neither repeats nor runs in vain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tool_loop(rounds: int, text: str = "line of output\n" * 60) -> list:
     return loop
 
 
-def test_B1_system_and_tools_count_towards_the_limit():
+def test_system_text_and_tool_schemas_count_towards_the_limit():
     memory = memory_of(16_000)
     tools = [{"name": f"tool{n}", "description": "does things " * 8} for n in range(40)]
     messages = tool_loop(60)
@@ -55,7 +55,7 @@ def test_B1_system_and_tools_count_towards_the_limit():
 
 
 @pytest.mark.parametrize("kind", ["human", "result", "call", "answer"])
-def test_B4_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
+def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
     memory = memory_of(2_000)
     giant = "start " + "x y z " * 20_000 + " end"
     messages = {
@@ -92,7 +92,7 @@ def test_B4_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
         assert "full text: message big" in shown.content
 
 
-def test_B5_an_error_result_is_capped_like_any_other():
+def test_a_giant_error_result_is_capped_like_a_successful_one():
     memory = memory_of(8_000)
     text = "boom " * 140_000
     for status in ("success", "error"):
@@ -101,7 +101,7 @@ def test_B5_an_error_result_is_capped_like_any_other():
         assert view.usage.input_tokens <= memory.budget.limit
 
 
-def test_B6_the_summary_stays_within_its_share_over_200_compactions():
+def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     memory = memory_of(2_000)
     messages, state, made = [], None, set()
     for turn in range(700):
@@ -118,7 +118,7 @@ def test_B6_the_summary_stays_within_its_share_over_200_compactions():
     assert len(made) >= 70
 
 
-def test_B9_nothing_is_tried_when_nothing_can_shrink():
+def test_no_summary_is_tried_where_it_cannot_reach_below_the_trigger():
     memory = memory_of(2_000)
     giant = HumanMessage("x" * 2_000, id="h")
     messages = [giant]
@@ -130,7 +130,7 @@ def test_B9_nothing_is_tried_when_nothing_can_shrink():
         TokenBudget(context_window=2_000, recent_share=0.8, summary_share=0.2)
 
 
-def test_B10_no_second_compaction_without_new_tokens():
+def test_no_second_compaction_without_new_tokens():
     memory = memory_of(4_000)
     messages = tool_loop(30)
     state = memory.compact(messages)
@@ -140,7 +140,7 @@ def test_B10_no_second_compaction_without_new_tokens():
     assert view.usage.input_tokens == memory.count(view.messages).tokens
 
 
-def test_B11_the_budget_holds_before_each_call_of_a_tool_loop():
+def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
     memory = memory_of(4_000)
     messages, state = [HumanMessage("Fix the build.", id="h0")], None
     for number in range(30):
@@ -154,7 +154,7 @@ def test_B11_the_budget_holds_before_each_call_of_a_tool_loop():
     assert state["summary"]
 
 
-def test_B13_a_model_without_profile_gets_a_documented_default_and_one_warning(caplog):
+def test_a_model_without_profile_gets_the_default_window_and_one_warning(caplog):
     class Unknown:
         profile = None
         model_name = "my-own-7b"
@@ -168,7 +168,7 @@ def test_B13_a_model_without_profile_gets_a_documented_default_and_one_warning(c
     assert len(caplog.records) == 1
 
 
-def test_B14_a_compacted_result_keeps_its_bytes():
+def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     memory = memory_of(6_000)
     messages = tool_loop(8, "a long line of output\n" * 50)
     messages += [HumanMessage("next", id="h1")]
