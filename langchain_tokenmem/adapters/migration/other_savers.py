@@ -31,7 +31,7 @@ _WRITES_TABLES = {
 
 
 class CheckpointKey(NamedTuple):
-    """Where a checkpoint is in its thread."""
+    """Key of a checkpoint in its thread."""
 
     namespace: str
     checkpoint_id: str

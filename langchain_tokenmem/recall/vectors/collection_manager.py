@@ -78,7 +78,7 @@ class CollectionManager:
 
     @property
     def has_fingerprint(self) -> bool:
-        """Whether the model has been asked for its fingerprint."""
+        """True once the model was asked for its fingerprint."""
         return self._fingerprint is not None
 
     def fingerprint(self) -> Fingerprint:

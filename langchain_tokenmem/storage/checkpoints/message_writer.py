@@ -40,7 +40,7 @@ _ANY_TIME = datetime.fromtimestamp(0, UTC)
 
 
 class Written(NamedTuple):
-    """Where a message was written, and whether it stays there."""
+    """Place of a written message, and whether it stays there."""
 
     reference: int
     is_final: bool

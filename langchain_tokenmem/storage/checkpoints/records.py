@@ -13,7 +13,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 
 @dataclass(frozen=True)
 class Address:
-    """Where a checkpoint is: thread, namespace, and its id if one is meant."""
+    """Address of a checkpoint: thread, namespace, and its id if one is meant."""
 
     thread_id: str
     ns: str

@@ -56,12 +56,6 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
     stays, too. The transcript is never touched.
 
-    Args:
-        store: Where they are.
-        thread_id: The thread.
-        rule: Which ones stay.
-        now: The current time.
-
     Raises:
         CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
             stay is missing; nothing was deleted.

@@ -209,7 +209,7 @@ class EncodedMessage:
 
     @property
     def is_lossless(self) -> bool:
-        """Whether reading gives back an equal message."""
+        """True where reading gives back an equal message."""
         _, decoded, text_only = self.encoding
         is_same = self.stored is self.given and type(decoded) is type(self.given)
         return is_same and not text_only and decoded == self.given

@@ -74,12 +74,12 @@ class Item:
 
     @property
     def by_user(self) -> bool:
-        """Whether the user said it."""
+        """True where the user said it."""
         return self.source is Speaker.USER
 
     @property
     def is_constraint(self) -> bool:
-        """Whether it is an order of the user."""
+        """True for an order of the user."""
         return self.worth >= _CONSTRAINT_WORTH
 
     @cached_property
