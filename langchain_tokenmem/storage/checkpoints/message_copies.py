@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
 from array import array
 from collections import deque
@@ -79,6 +80,16 @@ def _copied(value: Any) -> Any:
     if kind is dict:
         return {key: _copied(item) for key, item in value.copy().items()}
     return copy.deepcopy(value)
+
+
+def let_event_loop_run() -> None:
+    """Give way in the middle of long work to an event loop, which would wait for 5 ms else.
+
+    That is Python's switch interval. The main thread gives way to nobody: where it does this work,
+    no event loop runs in it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(0)
 
 
 def is_same(entry: CachedMessage, message: BaseMessage) -> bool:
@@ -170,8 +181,7 @@ class CachedList:
         made: list[BaseMessage] = []
         for start in range(0, self.size, _AT_ONCE):
             if start:
-                # An event loop would otherwise wait for Python's switch interval, 5 ms.
-                time.sleep(0)
+                let_event_loop_run()
             made += self._copies(slice(start, min(start + _AT_ONCE, self.size)))
         return made
 

@@ -6,7 +6,6 @@ the (negated) number of a row beside it.
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from langchain_tokenmem.storage.checkpoints.message_copies import (
     cached,
     copy_message,
     is_same,
+    let_event_loop_run,
 )
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.message_writer import MessageWriter
@@ -97,9 +97,12 @@ class ThreadMessages:
         if not messages:
             return ""
         rows = self._rows(connection, namespace)
-        _pause(messages)
+        is_long = len(messages) > _AT_ONCE
+        if is_long:
+            let_event_loop_run()
         begin, entries, fresh_from = self.cache.find(namespace, messages, is_main=is_main)
-        _pause(messages)
+        if is_long:
+            let_event_loop_run()
         if not _stay(rows, begin.beside, is_main=is_main):
             begin, entries = CachedList([]), [*begin.entries, *entries]
         start = begin.size
@@ -221,12 +224,6 @@ class ThreadMessages:
         return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
 
 
-def _pause(messages: Sequence[BaseMessage]) -> None:
-    """Let an event loop run before and after long work; it would wait for Python's 5 ms else."""
-    if len(messages) > _AT_ONCE:
-        time.sleep(0)
-
-
 def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:
     """Return whether messages beside the transcript are still there, and need not move to it."""
     if is_main and not all(entry.is_final for entry in beside):
@@ -271,5 +268,5 @@ def _transcript(
         found.update(
             (row.seq, row.message) for row in read_between(connection, session, first, last)
         )
-        time.sleep(0)  # so that an event loop is not held up for the sum
+        let_event_loop_run()
     return found
