@@ -35,7 +35,7 @@ from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.storage.database import upgrade
 def die(connection):
     os.kill(os.getpid(), 9)
-upgrade.save_shape = die  # after the last change, before the commit
+upgrade.save_table_layout = die  # after the last change, before the commit
 TranscriptStore(sys.argv[1]).count("chat")
 """
 

@@ -16,7 +16,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_block,
     with_text,
 )
-from langchain_tokenmem.core.messages import SPOKEN_TYPES, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
@@ -204,7 +204,7 @@ def split_context(
     ids = set(state["kept"])
     rules = ParseRules(state["cuts"], counter.message, dangling, profile)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
-    covered = [m for m in unique[:start] if m.id in ids or m.type not in SPOKEN_TYPES]
+    covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
     kept = ParsedMessages().extended(visible, rules)
     tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)

@@ -36,7 +36,7 @@ _ROLES: dict[str, Role] = {
     "ToolMessageChunk": "tool",
     "FunctionMessageChunk": "tool",
 }
-SPOKEN_TYPES = frozenset({"human", "ai", "tool"})
+CHAT_TYPES = frozenset({"human", "ai", "tool"})
 """Types of messages that are spoken whatever else they hold."""
 
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "text-plain"})

@@ -155,13 +155,13 @@ def _as_source(document: Document, session_id: str | None, user_id: str | None) 
             f"{type(document).__name__} is no document; make one with "
             f"langchain_core.documents.Document(page_content=..., id=...)."
         )
-    said = document.page_content.encode("utf-8", "surrogatepass")
+    content = document.page_content.encode("utf-8", "surrogatepass")
     return IndexSource(
         seq=0,
         text=document.page_content,
         role="document",
         created_at=datetime.now(UTC),
-        source_id=document.id or f"doc-{hashlib.blake2b(said, digest_size=16).hexdigest()}",
+        source_id=document.id or f"doc-{hashlib.blake2b(content, digest_size=16).hexdigest()}",
         session_id=session_id,
         user_id=user_id,
         metadata=document.metadata,

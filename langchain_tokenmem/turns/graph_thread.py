@@ -84,8 +84,8 @@ class GraphThread:
         ids = [message.id for message in self.messages]
         last = state["stored_to"]
         new = self.messages[ids.index(last) + 1 :] if last in ids else self.messages
-        spoken = [message for message in new if role_of(message) not in {"system", "remove"}]
-        if not spoken:
+        kept = [message for message in new if role_of(message) not in {"system", "remove"}]
+        if not kept:
             return state
-        store.add(scope.session_id, spoken, user_id=scope.user_id)
+        store.add(scope.session_id, kept, user_id=scope.user_id)
         return {**state, "stored_to": ids[-1]}

@@ -107,9 +107,9 @@ class TextAnalyser:
         a question of nothing else everything counts.
         """
         found = dict.fromkeys(self.terms(text))
-        said = [term for term in found if term not in self._stop_words]
-        about = [term for term in said if not is_function_pair(term)]
-        return about or said or list(found)
+        words = [term for term in found if term not in self._stop_words]
+        about = [term for term in words if not is_function_pair(term)]
+        return about or words or list(found)
 
     def _of_chain(self, chain: str) -> Iterator[str]:
         chain = _POSSESSIVE.sub("", chain)
@@ -143,8 +143,8 @@ class TextAnalyser:
     def about(self, source: IndexSource) -> list[str]:
         """Return the terms of a message's date and speaker."""
         moment = source.created_at
-        said = f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"
-        return self.terms(f"{source.name or ''} {said}")
+        words = f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"
+        return self.terms(f"{source.name or ''} {words}")
 
 
 def _chains(text: str) -> list[str]:

@@ -95,8 +95,8 @@ class LexicalIndex:
             places = best_units(
                 score(found, weights, average, self.parameters), self.effort.candidates
             )
-            around = _around(places, self.parameters.neighbours)
-            found |= reader.postings_of(common, around)
+            nearby = _with_neighbours(places, self.parameters.neighbours)
+            found |= reader.postings_of(common, nearby)
         return score(found, weights, average, self.parameters)
 
     def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -118,7 +118,7 @@ def best_units(scores: Scores, most: int) -> list[int]:
     return [int(unit) for unit in scores.units[order]]
 
 
-def _around(units: Sequence[int], neighbours: int) -> list[int]:
+def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
     """Return the units and the first parts of their neighbours."""
     found = set(units)
     for unit in units:

@@ -102,12 +102,12 @@ def fused(
     shares[at] = words.shares
     values[at] = _normalised(words.values, from_zero=True)
     values *= np.where(np.isin(units, list(lacking)), lexical_weight + dense_weight, lexical_weight)
-    near = np.full(len(units), _FAR)
+    similarity = np.full(len(units), _FAR)
     if cosines:
         where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
-        near[where] = list(cosines.values())
-        values[where] += dense_weight * _normalised(near[where], from_zero=False)
-    keep = _over(floor, words, shares, near)
+        similarity[where] = list(cosines.values())
+        values[where] += dense_weight * _normalised(similarity[where], from_zero=False)
+    keep = _over(floor, words, shares, similarity)
     units, values, shares = units[keep], values[keep], shares[keep]
     order = np.lexsort((-units, -values))
     return Ranking(units[order], values[order], shares[order], cosines)
@@ -121,16 +121,16 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
     return (values - low) / spread if spread > 0 else np.ones(len(values))
 
 
-def _over(floor: Floor, words: Scores, shares: Weights, near: Weights) -> NDArray[np.bool_]:
+def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
     passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
-    strong = floor.strict_share if (near > _FAR).any() else floor.strong_share
+    strong = floor.strict_share if (similarity > _FAR).any() else floor.strong_share
     passes |= words.known * words.shares >= strong
-    is_near = near >= (_FAR if floor.cosine is None else floor.cosine)
-    if not passes.any() and not (is_near & (near > _FAR)).any():
-        return np.zeros(len(near), dtype=np.bool_)
+    is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
+    if not passes.any() and not (is_near & (similarity > _FAR)).any():
+        return np.zeros(len(similarity), dtype=np.bool_)
     least = _FAR if floor.cosine is None else floor.each_cosine
     by_words = (shares >= floor.each_share) & (shares > 0)
-    return np.asarray(by_words | ((near > _FAR) & (near >= least)))
+    return np.asarray(by_words | ((similarity > _FAR) & (similarity >= least)))
 
 
 @dataclass(frozen=True)

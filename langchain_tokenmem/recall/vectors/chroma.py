@@ -167,8 +167,8 @@ class ChromaIndex:
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
                 self._close_client(name)
-                said = f"Collection {name} of {self.where} is not there"
-                raise BrokenCollectionError(f"{said}. It is made anew from the store.")
+                fault = f"Collection {name} of {self.where} is not there"
+                raise BrokenCollectionError(f"{fault}. It is made anew from the store.")
             client = self.connect(name)
             if name not in self._collections:
                 # Whatever function the stored configuration names is not loaded: None, always.

@@ -139,14 +139,14 @@ def _in_time(call: Callable[[], T], seconds: float) -> T:
 
 
 def _translated(error: BaseException, about: str) -> RecallError:
-    said = f"{type(error).__name__}: {error}"[:300]
+    fault = f"{type(error).__name__}: {error}"[:300]
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"NotFoundError", "InternalError", "PanicException"}:
         return BrokenCollectionError(
-            f"{about}: a collection is broken ({said}). It is made anew from the store; until then "
-            f"recall is lexical."
+            f"{about}: a collection is broken ({fault}). It is made anew from the store; until "
+            f"then recall is lexical."
         )
     return RecallError(
-        f"{about}: it cannot be used now ({said}). Recall is lexical until it can; messages wait "
+        f"{about}: it cannot be used now ({fault}). Recall is lexical until it can; messages wait "
         f"in the outbox."
     )

@@ -118,7 +118,7 @@ class CollectionManager:
         mine = self.fingerprint()
         known = self.versions(reader)
         for version in (known.building, known.active):
-            if version is not None and version.fingerprint.is_same_space(mine):
+            if version is not None and version.fingerprint.is_same_model(mine):
                 return version
         if known.active is not None:
             raise self._mismatch(known.active.fingerprint, mine)
@@ -137,7 +137,7 @@ class CollectionManager:
         if (
             active is None
             or active.collection in self._broken
-            or not active.fingerprint.is_same_space(self.fingerprint())
+            or not active.fingerprint.is_same_model(self.fingerprint())
         ):
             raise RecallError(
                 f"The collection in {self._chroma.where} is being made; recall is lexical until it "
@@ -158,14 +158,14 @@ class CollectionManager:
         mine = self.fingerprint()
         known = self.versions()
         target = known.building
-        if target is not None and not target.fingerprint.is_same_space(mine):
+        if target is not None and not target.fingerprint.is_same_model(mine):
             self._write(replace(known, building=None))
             self._drop(target)
             target = None
         target = target or known.active
         if target is None:
             target = self.start(mine)
-        elif not target.fingerprint.is_same_space(mine):
+        elif not target.fingerprint.is_same_model(mine):
             raise self._mismatch(target.fingerprint, mine)
         if target.collection not in self._broken:
             try:
@@ -185,7 +185,7 @@ class CollectionManager:
         known = self.versions()
         if fingerprint is None:
             fingerprint = self.fingerprint()
-            if known.active is not None and known.active.fingerprint.is_same_space(fingerprint):
+            if known.active is not None and known.active.fingerprint.is_same_model(fingerprint):
                 fingerprint = known.active.fingerprint
         name = f"{self._chroma.collection}-{uuid4().hex[:12]}"
         # For people who look into Chroma: what is checked stands in the store.

@@ -134,7 +134,7 @@ class Fingerprint:
         """A short name, for columns and collections."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
-    def is_same_space(self, other: Fingerprint) -> bool:
+    def is_same_model(self, other: Fingerprint) -> bool:
         """Return whether vectors of both may stand in one index."""
         if (self.dimension, self.analyser) != (other.dimension, other.analyser):
             return False

@@ -206,7 +206,7 @@ class VectorIndex(VectorSearch):
         with self._working:
             building = self._collections.versions().building
             mine = self._collections.fingerprint()
-            if building is None or not building.fingerprint.is_same_space(mine):
+            if building is None or not building.fingerprint.is_same_model(mine):
                 self._collections.start()
             self._drain_outbox(progress=progress)
             active = self._collections.versions().active

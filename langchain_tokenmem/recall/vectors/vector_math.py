@@ -26,7 +26,7 @@ NEIGHBOURS = 2
 
 
 def blended(
-    units: Numbers, vectors: Vectors, *, share: float = BLEND, reach: int = NEIGHBOURS
+    units: Numbers, vectors: Vectors, *, share: float = BLEND, neighbours: int = NEIGHBOURS
 ) -> Vectors:
     """Return each unit's vector mixed with those of the messages around it.
 
@@ -38,7 +38,7 @@ def blended(
         units: Numbers of the units, ascending.
         vectors: Their vectors, in the same order.
         share: Weight of the neighbours, 0 to 1.
-        reach: How far neighbours stand at most, in messages.
+        neighbours: How far neighbours stand at most, in messages.
 
     Example:
         >>> units = np.array([1 << PART_BITS, 2 << PART_BITS], np.int64)
@@ -54,7 +54,7 @@ def blended(
     # One row more, of zeros, for neighbours that are not there.
     padded = np.vstack([means, np.zeros((1, means.shape[1]), means.dtype)])
     context = np.zeros_like(means)
-    for step in (step for step in range(-reach, reach + 1) if step):
+    for step in (step for step in range(-neighbours, neighbours + 1) if step):
         at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
         context += padded[np.where(places[at] == places + step, at, len(places))]
     lengths = np.linalg.norm(context, axis=1, keepdims=True)

@@ -66,7 +66,7 @@ def set_up(connection: Connection, schema: Schema, path: str) -> int:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         schema.metadata.create_all(connection, checkfirst=False)
         connection.execute(insert(facts), {"name": "schema_version", "number": schema.version})
-        save_shape(connection)
+        save_table_layout(connection)
         return schema.version
     if is_sqlite:
         _check_file(connection, names, path)
@@ -123,7 +123,7 @@ def _fact(connection: Connection, name: str) -> Any:
     return connection.execute(select(facts.c.number).where(facts.c.name == name)).scalar()
 
 
-def save_shape(connection: Connection) -> None:
+def save_table_layout(connection: Connection) -> None:
     """Store the digest of the table definitions of a SQLite file."""
     if connection.dialect.name == "sqlite":
         connection.execute(delete(facts).where(facts.c.name == "shape"))

@@ -14,7 +14,7 @@ from alembic.operations import Operations
 from sqlalchemy import Connection, update
 
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
-from langchain_tokenmem.storage.database.schema import PREFIX, Schema, save_shape
+from langchain_tokenmem.storage.database.schema import PREFIX, Schema, save_table_layout
 from langchain_tokenmem.storage.database.tables import facts
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def _change_tables(connection: Connection, schema: Schema, version: int) -> None
         )
     version_row = update(facts).where(facts.c.name == "schema_version")
     connection.execute(version_row.values(number=schema.version))
-    save_shape(connection)
+    save_table_layout(connection)
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:

@@ -55,27 +55,27 @@ def test_another_model_behind_the_same_name_is_another_space():
     one = fingerprint_of(CountingEmbeddings(32, name="m"), "1")
     other = fingerprint_of(CountingEmbeddings(32, salt="x", name="m"), "1")
     assert one.model == other.model
-    assert not one.is_same_space(other)
+    assert not one.is_same_model(other)
     assert one.key != other.key
 
 
 def test_the_same_model_behind_another_name_is_the_same_space():
     one = fingerprint_of(CountingEmbeddings(32, name="gpt-embed"), "1")
     alias = fingerprint_of(CountingEmbeddings(32, name="openai/gpt-embed"), "1")
-    assert one.is_same_space(alias)
+    assert one.is_same_model(alias)
 
 
 @pytest.mark.parametrize(("dim", "rules"), [(64, "1"), (32, "2")])
 def test_another_dimension_or_other_rules_are_another_space(dim, rules):
     one = fingerprint_of(CountingEmbeddings(32), "1")
-    assert not one.is_same_space(fingerprint_of(CountingEmbeddings(dim), rules))
+    assert not one.is_same_model(fingerprint_of(CountingEmbeddings(dim), rules))
 
 
 def test_a_service_that_rounds_is_still_the_same_model():
     one = fingerprint_of(HashingEmbeddings(256), "1")
     noise = np.random.default_rng(0).normal(0, 1e-3, len(one.probe))
     probe = tuple(float(x) for x in np.array(one.probe) + noise)
-    assert one.is_same_space(Fingerprint("m", 256, "1", probe))
+    assert one.is_same_model(Fingerprint("m", 256, "1", probe))
 
 
 def test_a_fingerprint_survives_being_stored():

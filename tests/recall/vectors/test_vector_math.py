@@ -46,7 +46,7 @@ def test_the_fast_way_is_the_definition(chosen, share, reach):
     units = np.array([pack_unit(*place) for place in chosen], np.int64)
     vectors = vectors_for(len(chosen))
     expected = blended_slowly(chosen, vectors, share, reach)
-    assert np.allclose(blended(units, vectors, share=share, reach=reach), expected, atol=1e-5)
+    assert np.allclose(blended(units, vectors, share=share, neighbours=reach), expected, atol=1e-5)
 
 
 @given(places)
