@@ -167,7 +167,8 @@ CASES = [
 is_async = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 summarizers = pytest.mark.parametrize(
     ("name", "background"),
-    CASES,
+    # What follows waits for threads; the fast run keeps the summarizers of the turn itself.
+    [pytest.param(*case, marks=pytest.mark.slow if case[1] else ()) for case in CASES],
     ids=[f"{name}-{'background' if background else 'in-turn'}" for name, background in CASES],
 )
 

@@ -95,6 +95,7 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
     return history
 
 
+@pytest.mark.slow
 @given(st.data(), WINDOWS, PROFILES)
 @settings(max_examples=settings.default.max_examples * 5 // 2)
 def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profile):

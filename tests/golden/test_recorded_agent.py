@@ -32,7 +32,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("window", "adapter", "variant"), CASES)
+@pytest.mark.parametrize(
+    ("window", "adapter", "variant"),
+    [pytest.param(*case, marks=pytest.mark.slow if case[0] == 8_000 else ()) for case in CASES],
+)
 def test_the_requests_are_those_of_before(golden, window, adapter, variant):
     recording = recorded_agent()
     calls = play(recording, adapter, window, variant)

@@ -43,6 +43,7 @@ def texts(messages):
     return [message.content for message in messages]
 
 
+@pytest.mark.slow
 @given(turns, st.sampled_from([3, 4, 7, 100]), st.sampled_from([None, "a secret of the seals"]))
 @settings(max_examples=settings.default.max_examples * 2 // 3)
 def test_every_message_is_in_the_transcript_once_and_in_order(chosen, size, key):

@@ -24,6 +24,8 @@ from langchain_tokenmem.recall.vectors.collection import (
 )
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
 
+pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
+
 EMBEDDINGS = HashingEmbeddings(8)
 
 

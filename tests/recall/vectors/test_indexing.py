@@ -20,6 +20,8 @@ from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.recall.vectors.vector_math import blended, to_matrix
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 
+pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
+
 
 @pytest.fixture
 def store(tmp_path):

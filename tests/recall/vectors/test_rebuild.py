@@ -14,6 +14,8 @@ from langchain_tokenmem.errors import RecallError
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 from tests.recall.vectors.test_indexing import active, assert_whole, in_chroma
 
+pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
+
 SCOPE = Scope("s")
 
 
@@ -124,7 +126,6 @@ def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed, tmp_pat
     assert_whole(back, store)
 
 
-@pytest.mark.slow
 def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
     indexed().rebuild(progress=True)
     said = capsys.readouterr().err
@@ -169,7 +170,6 @@ def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
     heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
 @pytest.mark.parametrize("kept", [0.0, 0.5])
 def test_a_truncated_chroma_file_is_noticed_before_chroma_opens_it(

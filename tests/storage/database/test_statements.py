@@ -33,6 +33,7 @@ def both_ways(monkeypatch, run):
     return by_driver, by_sqlalchemy
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names, st.integers(1, 2**40), max_size=6), st.lists(names, max_size=6))
 def test_both_find_and_change_the_same(numbers, others):
     def run():

@@ -188,6 +188,7 @@ def test_of_many_that_open_it_at_once_one_upgrades(path):
     assert len(copies(path)) == 1
 
 
+@pytest.mark.slow
 def test_alembic_is_imported_for_an_upgrade_only(path):
     code = (
         "import sys\nfrom langchain_tokenmem import TranscriptStore\n"
