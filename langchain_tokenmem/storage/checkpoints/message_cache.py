@@ -2,7 +2,7 @@
 
 Without it every step of a chat would serialize all of its messages to see which ones are new, as
 other savers do. With it a put at 2,000 messages takes about 0.3 of SqliteSaver's CPU time, a get
-about 0.25 (`benchmarks/checkpoint_growth.py`).
+about 0.2 (`benchmarks/checkpoint_growth.py`).
 """
 
 from __future__ import annotations
