@@ -26,7 +26,7 @@ _BOUND = frozenset(
         *("response_schema", "response_mime_type", "format", "output_config"),
     }
 )
-"""What binds a model to tools or to a form of answer, in the words of the integrations."""
+"""Keywords that bind a model to tools or to a form of answer, as the integrations name them."""
 
 
 def unstreamed_config(step: str, attempt: int) -> RunnableConfig:
