@@ -19,16 +19,21 @@ class BackgroundJob:
     """A job that runs in a thread of its own.
 
     Attributes:
-        thread: The thread.
+        thread: The thread; None until it is started.
         future: Ends with the job; it never fails.
         started: Time of its start, by `time.monotonic`, in seconds.
         again: Whether the work is to be done once more when it ends.
     """
 
-    thread: threading.Thread
+    thread: threading.Thread | None = None
     future: Future[None] = field(default_factory=Future)
     started: float = field(default_factory=time.monotonic)
     again: bool = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs; in the child of a fork it does not."""
+        return self.thread is not None and self.thread.is_alive()
 
 
 class BackgroundRunner:
@@ -62,48 +67,49 @@ class BackgroundRunner:
                 job.again = job.again or again
                 return job.future
             context = contextvars.copy_context()  # the caller's tracing and counters go along
-            job = BackgroundJob(
-                threading.Thread(
-                    target=lambda: context.run(self._run, key, work), name=self._name, daemon=True
-                )
+            job = self._jobs[key] = BackgroundJob()
+            job.thread = threading.Thread(
+                target=context.run, args=(self._run, key, job, work), name=self._name, daemon=True
             )
-            self._jobs[key] = job
             job.thread.start()
         return job.future
 
-    def _run(self, key: Hashable, work: Callable[[], None]) -> None:
-        with self._lock:
-            job = self._jobs[key]
-        is_wanted = True
-        while is_wanted:
-            try:
+    def _run(self, key: Hashable, job: BackgroundJob, work: Callable[[], None]) -> None:
+        try:
+            is_wanted = True
+            while is_wanted:
                 work()
-            finally:
                 with self._lock:
                     is_wanted, job.again = job.again, False
-                    if not is_wanted and self._jobs.get(key) is job:
-                        del self._jobs[key]
-        job.future.set_result(None)
+                    if not is_wanted:
+                        self._forget(key, job)
+        finally:  # also after a panic of a library, which is no Exception: somebody may wait
+            self.give_up(key, job)
+            job.future.set_result(None)
+
+    def _forget(self, key: Hashable, job: BackgroundJob) -> None:
+        if self._jobs.get(key) is job:
+            del self._jobs[key]
 
     def _alive(self, key: Hashable) -> BackgroundJob | None:
         """Return the job of a key; a fork takes the runner along, and not its threads."""
         job = self._jobs.get(key)
-        return job if job is not None and job.thread.is_alive() else None
+        return job if job is not None and job.is_alive else None
 
     def job(self, key: Hashable) -> BackgroundJob | None:
         """Return the job that runs for a key, if one does."""
         with self._lock:
             return self._alive(key)
 
-    def give_up(self, key: Hashable) -> None:
+    def give_up(self, key: Hashable, job: BackgroundJob) -> None:
         """Let another job start for a key whose job does not end."""
         with self._lock:
-            self._jobs.pop(key, None)
+            self._forget(key, job)
 
     def jobs(self) -> list[BackgroundJob]:
         """Return the jobs that run now."""
         with self._lock:
-            return [job for job in self._jobs.values() if job.thread.is_alive()]
+            return [job for job in self._jobs.values() if job.is_alive]
 
 
 def wait_for(future: Future[None], seconds: float) -> bool:

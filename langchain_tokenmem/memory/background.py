@@ -48,7 +48,7 @@ class BackgroundSummarizer:
         if running is not None and time.monotonic() - running.started >= self.timeout_s:
             logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
             self._on_timeout()
-            self._runner.give_up(key)
+            self._runner.give_up(key, running)
 
         def summarize() -> None:
             try:
