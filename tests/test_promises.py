@@ -109,6 +109,7 @@ def test_no_test_name_carries_a_code():
     assert [(file, name) for file, name in named if CODE_IN_NAME.search(name)] == []
 
 
+@pytest.mark.slow
 def test_no_line_carries_a_code_or_cites_what_is_not_in_the_repository():
     found = [
         f"{path.relative_to(ROOT)}:{number}: {fault}"

@@ -101,6 +101,7 @@ def test_a_giant_error_result_is_capped_like_a_successful_one():
         assert view.usage.input_tokens <= memory.budget.limit
 
 
+@pytest.mark.slow
 def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     memory = memory_of(2_000)
     messages, state, made = [], None, set()

@@ -84,6 +84,7 @@ def test_counting_without_network_and_vocabulary_logs_once_and_is_quick(tmp_path
     assert answer["spent"] < 5  # against a retry storm: it takes about 0.02 seconds
 
 
+@pytest.mark.slow
 def test_the_package_that_carries_the_vocabularies_is_never_imported():
     code = (
         "import sys; from langchain_tokenmem.tokens.encodings import find_encoding;"

@@ -608,6 +608,7 @@ def test_signed_blocks_and_extras_come_back_from_a_checkpoint_unchanged(family, 
     assert shown.tool_calls == signed.tool_calls
 
 
+@pytest.mark.slow
 def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     memory = memory_of()
     model, agent = agent_of(

@@ -59,6 +59,7 @@ def unnamed(value: Any) -> Any:
     return [unnamed(one) for one in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @given(shapes, actions)
 @example(PLAIN, [("say", "a"), ("fork", 1), ("say", "b")])
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d")])
