@@ -21,7 +21,7 @@ from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
 from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
 from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
-from langchain_tokenmem.cli.report import summary_table, totals
+from langchain_tokenmem.cli.report import ReplayTotals, summary_table
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
@@ -80,7 +80,7 @@ def show_replay(console: Console, conversation: RecordedConversation, memory: To
     report = replay_conversation(
         conversation.messages, memory=memory, counter=counter, tools=conversation.tools
     )
-    found = totals([report])
+    found = ReplayTotals([report])
     limit = max(call.limit for call in report.calls)
     console.print(summary_table(found, memory.budget, limit=limit))
     for fault in report.faults:

@@ -12,7 +12,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import replay_conversation
-from langchain_tokenmem.cli.report import totals
+from langchain_tokenmem.cli.report import ReplayTotals
 from tests.summarize.watched import WatchedSummarizer
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -59,7 +59,7 @@ def played(window, tools=None):
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 32_000])
 def test_every_request_of_the_recordings_is_within_the_limit_and_legal(window):
     reports = played(window)
-    found = totals(reports)
+    found = ReplayTotals(reports)
     refused = [report for report in reports if report.budget_exceeded]
     assert all(report.fixed_tokens > window for report in refused)
     assert found.calls > 1_300
@@ -79,7 +79,7 @@ def test_every_request_of_the_recordings_is_within_the_limit_and_legal(window):
 def test_tools_are_inside_the_limit():
     reports = played(4_000, TOOLS)
     assert [report.faults for report in reports if report.faults] == []
-    assert totals(reports).calls > 1_300
+    assert ReplayTotals(reports).calls > 1_300
 
 
 def test_every_evicted_character_reaches_the_summarizer_and_every_prompt_fits():
@@ -89,7 +89,7 @@ def test_every_evicted_character_reaches_the_summarizer_and_every_prompt_fits():
         replay_conversation(c.messages, memory=memory, counter=counter(), name=c.name)
         for c in conversations()
     ]
-    found = totals(reports)
+    found = ReplayTotals(reports)
     assert (found.over_limit, found.illegal, found.over_allowance) == (0, 0, 0)
     assert len(watched.jobs) > 100
     assert len(watched.jobs) == found.summaries

@@ -18,7 +18,7 @@ from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.migrate import migrate
 from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
-from langchain_tokenmem.cli.report import as_json, conversation_table, summary_table, totals
+from langchain_tokenmem.cli.report import ReplayTotals, as_json, conversation_table, summary_table
 
 app = typer.Typer(
     name="tokenmem",
@@ -76,7 +76,7 @@ def replay(
     if verbose or len(reports) <= _FEW:
         console.print(conversation_table(reports))
         console.print()
-    found = totals(reports)
+    found = ReplayTotals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
     _print_faults(reports, console, every=verbose)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from langchain_tokenmem.cli.replay import ConversationReport
 from langchain_tokenmem.core.budget import TokenBudget
 
 
-@dataclass(frozen=True)
 class ReplayTotals:
     """The numbers of many calls: of one conversation, or of all.
+
+    Args:
+        reports: The conversations that are added up.
 
     Attributes:
         conversations: Conversations played to their end.
@@ -44,69 +45,39 @@ class ReplayTotals:
         warnings: Warnings that the memory itself gave.
     """
 
-    conversations: int
-    refused: int
-    calls: int
-    largest: int
-    over_window: int
-    over_limit: int
-    illegal: int
-    compactions: int
-    summaries: int
-    verbatim: int
-    shown: int
-    sent: int
-    whole: int
-    pairs: int
-    stable: int
-    changes: int
-    allowed: float
-    over_allowance: int
-    cached: int
-    cacheable: int
-    fill: float | None
-    microseconds: float
-    warnings: int
+    def __init__(self, reports: Sequence[ConversationReport]) -> None:
+        calls = [call for report in reports for call in report.calls]
+        pairs = [call for one in reports for call in one.calls[1:] if not call.declared]
+        fills = [call.fill for call in calls if call.fill is not None]
+        self.conversations = sum(report.budget_exceeded is None for report in reports)
+        self.refused = len(reports) - self.conversations
+        self.calls = len(calls)
+        self.largest = max((call.tokens for call in calls), default=0)
+        self.over_window = sum(call.tokens > one.window for one in reports for call in one.calls)
+        self.over_limit = sum(call.tokens > call.limit for call in calls)
+        self.illegal = sum(bool(call.faults) for call in calls)
+        self.compactions = sum(call.compacted for call in calls)
+        self.summaries = sum(call.summarized for call in calls)
+        self.verbatim = sum(report.verbatim for report in reports)
+        self.shown = sum(report.shown for report in reports)
+        self.sent = sum(call.tokens for call in calls)
+        self.whole = sum(call.whole for call in calls)
+        self.pairs = len(pairs)
+        self.stable = sum(call.keeps_prefix for call in pairs)
+        self.changes = sum(report.prefix_changes for report in reports)
+        self.allowed = sum(report.allowance for report in reports)
+        self.over_allowance = sum(one.prefix_changes > one.allowance for one in reports)
+        self.cached = sum(call.cached for call in calls)
+        self.cacheable = sum(call.cacheable for call in calls)
+        self.fill = statistics.median(fills) if fills else None
+        seconds = sum(call.seconds for call in calls)
+        self.microseconds = 1e6 * seconds / len(calls) if calls else 0.0
+        self.warnings = sum(len(call.warnings) for call in calls)
 
     @property
     def failed(self) -> bool:
         """True where a promise was broken: a request was over its limit, or illegal."""
         return bool(self.over_window or self.over_limit or self.illegal)
-
-
-def totals(reports: Iterable[ConversationReport]) -> ReplayTotals:
-    """Add up conversations."""
-    every = list(reports)
-    calls = [call for report in every for call in report.calls]
-    followed = [call for report in every for call in report.calls[1:]]
-    pairs = [call for call in followed if not call.declared]
-    fills = [call.fill for call in calls if call.fill is not None]
-    seconds = [call.seconds for call in calls]
-    return ReplayTotals(
-        conversations=sum(report.budget_exceeded is None for report in every),
-        refused=sum(report.budget_exceeded is not None for report in every),
-        calls=len(calls),
-        largest=max((call.tokens for call in calls), default=0),
-        over_window=sum(call.tokens > report.window for report in every for call in report.calls),
-        over_limit=sum(call.tokens > call.limit for call in calls),
-        illegal=sum(bool(call.faults) for call in calls),
-        compactions=sum(call.compacted for call in calls),
-        summaries=sum(call.summarized for call in calls),
-        verbatim=sum(report.verbatim for report in every),
-        shown=sum(report.shown for report in every),
-        sent=sum(call.tokens for call in calls),
-        whole=sum(call.whole for call in calls),
-        pairs=len(pairs),
-        stable=sum(call.keeps_prefix for call in pairs),
-        changes=sum(report.prefix_changes for report in every),
-        allowed=sum(report.allowance for report in every),
-        over_allowance=sum(report.prefix_changes > report.allowance for report in every),
-        cached=sum(call.cached for call in calls),
-        cacheable=sum(call.cacheable for call in calls),
-        fill=statistics.median(fills) if fills else None,
-        microseconds=1e6 * statistics.mean(seconds) if seconds else 0.0,
-        warnings=sum(len(call.warnings) for call in calls),
-    )
 
 
 def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Table:
@@ -117,72 +88,45 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
         budget: What was played against.
         limit: The limit that the memory itself named, in tokens.
     """
-    table = Table(title=f"Window {budget.context_window:,} tokens, limit {limit:,}", box=None)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right")
-    table.add_column()
-    for label, value, remark in _rows(found, budget):
-        table.add_row(label, value, remark)
-    return table
-
-
-def _rows(found: ReplayTotals, budget: TokenBudget) -> list[tuple[str, str, str]]:
     window = budget.context_window
+    columns = (Column(style="dim", no_wrap=True), Column(justify="right"), Column())
+    table = Table(*columns, title=f"Window {window:,} tokens, limit {limit:,}", box=None)
     refused = f"{found.refused} more: fixed parts over the limit" if found.refused else ""
-    fill = (
-        f"the first ones at {100 * found.fill:.0f} % of the window (median; "
-        f"asked {100 * budget.summarize_at:.0f} %)"
-        if found.fill is not None
-        else ""
-    )
-    return [
+    fill = f"the first ones at {100 * (found.fill or 0):.0f} % of the window (median; "
+    fill += f"asked {100 * budget.summarize_at:.0f} %)"
+    saved = found.whole - found.sent
+    ceiling = f"ceiling without any compaction {_share(found.cacheable, found.whole)}"
+    stable = f"{found.stable:,} of {found.pairs:,} pairs without a declared change"
+    allowance = f"allowance {found.allowed:,.1f}; {found.over_allowance} conversations over theirs"
+    outside = "counted outside of the memory"
+    for row in (
         ("conversations", f"{found.conversations:,}", refused),
-        ("model calls", f"{found.calls:,}", ""),
+        ("model calls", f"{found.calls:,}"),
         ("largest request", f"{found.largest:,}", f"{_share(found.largest, window)} of the window"),
-        ("over the window", _zero(found.over_window), "counted outside of the memory"),
-        (
-            "over the limit",
-            _zero(found.over_limit),
-            "counted outside of the memory, tools included",
-        ),
+        ("over the window", _zero(found.over_window), outside),
+        ("over the limit", _zero(found.over_limit), f"{outside}, tools included"),
         ("illegal requests", _zero(found.illegal), "pairing, order, ids, newest and first request"),
         ("compactions", f"{found.compactions:,}", "messages shortened, no model call"),
-        ("summaries", f"{found.summaries:,}", fill),
+        ("summaries", f"{found.summaries:,}", "" if found.fill is None else fill),
         ("kept verbatim", f"{found.verbatim:,}", f"of {found.shown:,} messages, at the end"),
-        (
-            "tokens saved",
-            f"{found.whole - found.sent:,}",
-            f"{_share(found.whole - found.sent, found.whole)} of {found.whole:,}",
-        ),
-        (
-            "prefix kept",
-            _share(found.stable, found.pairs) if found.pairs else "-",
-            f"{found.stable:,} of {found.pairs:,} pairs without a declared change",
-        ),
-        (
-            "prefix changes",
-            f"{found.changes:,}",
-            f"allowance {found.allowed:,.1f}; {found.over_allowance} conversations over theirs",
-        ),
-        (
-            "cacheable input",
-            _share(found.cached, found.sent),
-            f"ceiling without any compaction {_share(found.cacheable, found.whole)}",
-        ),
+        ("tokens saved", f"{saved:,}", f"{_share(saved, found.whole)} of {found.whole:,}"),
+        ("prefix kept", _share(found.stable, found.pairs), stable),
+        ("prefix changes", f"{found.changes:,}", allowance),
+        ("cacheable input", _share(found.cached, found.sent), ceiling),
         ("time a call", f"{found.microseconds:,.0f} µs", "the memory's own, on average"),
         ("warnings", f"{found.warnings:,}", "given by the memory with its views"),
-    ]
+    ):
+        table.add_row(*row)
+    return table
 
 
 def conversation_table(reports: Sequence[ConversationReport]) -> Table:
     """Return one row per conversation."""
-    table = Table(box=None)
-    table.add_column("conversation", overflow="fold", min_width=18)
     names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "µs")
-    for column in names:
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = [Column(name, justify="right", no_wrap=True) for name in names]
+    table = Table(Column("conversation", overflow="fold", min_width=18), *columns, box=None)
     for report in reports:
-        found = totals([report])
+        found = ReplayTotals([report])
         table.add_row(
             report.name,
             "refused" if report.budget_exceeded else f"{found.calls}",
@@ -202,7 +146,7 @@ def as_json(report: ConversationReport) -> dict[str, Any]:
     return {
         **dataclasses.asdict(report),
         "faults": report.faults,
-        "totals": dataclasses.asdict(totals([report])),
+        "totals": vars(ReplayTotals([report])),
     }
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 from langchain_tokenmem.cli.replay import allowance, replay_conversation
-from langchain_tokenmem.cli.report import as_json, totals
+from langchain_tokenmem.cli.report import ReplayTotals, as_json
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
@@ -69,7 +69,7 @@ def play(memory, said=SAID, **options):
 def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
     memory = Scripted()
     report = play(memory)
-    found = totals([report])
+    found = ReplayTotals([report])
     assert [length for length, _ in memory.given] == [2, 4, 6]
     assert report.faults == []
     assert (found.calls, found.pairs, found.stable, found.changes) == (3, 2, 2, 0)
@@ -87,13 +87,13 @@ def test_the_conversation_before_anything_was_said_is_no_call():
 def test_tools_are_given_and_counted():
     tool = {"type": "function", "function": {"name": "f", "description": "d"}}
     memory = Scripted()
-    found = totals([play(memory, tools=[tool])])
+    found = ReplayTotals([play(memory, tools=[tool])])
     assert memory.given[0] == (2, [tool])
-    assert found.largest == totals([play(Scripted())]).largest + 7 + len("f:d") + 12
+    assert found.largest == ReplayTotals([play(Scripted())]).largest + 7 + len("f:d") + 12
 
 
 def test_a_change_that_nobody_declared_is_no_stable_pair():
-    found = totals([play(Scripted(shows=[None, None, [SAID[1], SAID[5]]]))])
+    found = ReplayTotals([play(Scripted(shows=[None, None, [SAID[1], SAID[5]]]))])
     assert (found.pairs, found.stable, found.changes) == (2, 1, 1)
 
 
@@ -101,7 +101,7 @@ def test_a_declared_change_is_a_change_but_no_pair():
     state = {**new_state(), "summary": summary("so far", "m2")}
     shows = [None, [SystemMessage("Be brief.\n\nso far"), SAID[1], SAID[3]]]
     report = play(Scripted(shows=shows, remembers=[None, state]))
-    found = totals([report])
+    found = ReplayTotals([report])
     assert [call.declared for call in report.calls] == [False, True, False]
     assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
     assert report.calls[1].fill == report.calls[1].whole / 1_000
@@ -119,7 +119,7 @@ def test_a_cut_of_what_was_shown_is_declared_and_a_cut_of_something_new_is_not()
 
 def test_requests_over_limit_and_window_are_counted_from_outside():
     report = play(Scripted(limit=30))
-    found = totals([report])
+    found = ReplayTotals([report])
     assert (found.over_limit, found.over_window, found.illegal) == (2, 0, 0)
     assert found.failed
     assert report.faults == [
@@ -127,7 +127,7 @@ def test_requests_over_limit_and_window_are_counted_from_outside():
     ]
     tight = TokenBudget(context_window=256)
     long = [SAID[0], HumanMessage("x" * 300, id="m1"), SAID[2]]
-    assert totals([play(Scripted(budget=tight), long)]).over_window == 1
+    assert ReplayTotals([play(Scripted(budget=tight), long)]).over_window == 1
 
 
 def test_faults_of_the_audit_are_in_the_report():
@@ -136,13 +136,13 @@ def test_faults_of_the_audit_are_in_the_report():
         "before m4: the newest human message m3 is missing",
         "before m4: the newest message m3 is missing",
     ]
-    assert totals([report]).illegal == 1
+    assert ReplayTotals([report]).illegal == 1
 
 
 def test_a_refused_conversation_is_counted_apart():
     refusal = BudgetExceededError({"system": 2_000}, 900)
     report = play(Scripted(shows=[None, refusal]))
-    found = totals([report, play(Scripted())])
+    found = ReplayTotals([report, play(Scripted())])
     assert report.budget_exceeded == str(refusal)
     assert (found.conversations, found.refused, found.calls) == (1, 1, 4)
     assert not found.failed
