@@ -9,10 +9,11 @@ last, whatever their age.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ def best_text(items: Sequence[Item], max_tokens: int, count_text: Callable[[str]
         text = format_lines(selection.lines())
         # Counts of parts need not add up to the count of the whole: only this one decides.
         while selection.steps and count(text) > max_tokens:
-            selection.undo()
+            selection = Selection(selection.items, count, selection.steps[:-1])
             text = format_lines(selection.lines())
         room = max_tokens - count(text)
     return text if selection.steps else _smallest(selection.items, max_tokens, count)
@@ -82,9 +83,8 @@ def _most_promising(items: Sequence[Item], max_tokens: int) -> list[Item]:
     def promise(index: int) -> float:
         item = items[index]
         literals = sum(literal.weight for literal in item.literals[:6])
-        return (item.worth + literals * item.source.value) * (
-            _CARRIED_PROMISE if item.carried else 1.0
-        )
+        factor = _CARRIED_PROMISE if item.carried else 1.0
+        return (item.worth + literals * item.source.value) * factor
 
     limit = max(_MIN_CANDIDATES, _CANDIDATES_PER_TOKEN * max_tokens)
     best = heapq.nlargest(limit, range(len(items)), key=promise)
@@ -100,11 +100,9 @@ def _smallest(items: Sequence[Item], max_tokens: int, count_text: Callable[[str]
     for text in (best, *(literal.text for _, literal in literals)):
         if count_text(text) <= max_tokens:
             return text
-    size = len(best)
-    cut = bisect_left(
-        range(size), True, key=lambda cut: count_text(best[: size - cut]) <= max_tokens
-    )
-    return best[: size - cut].rstrip()
+    sizes = range(len(best))
+    too_long = bisect_right(sizes, max_tokens, key=lambda size: count_text(best[:size]))
+    return best[: max(0, too_long - 1)].rstrip()
 
 
 class _Step(NamedTuple):
@@ -135,13 +133,15 @@ class Selection:
         steps: The steps taken, in order, with the index of the item.
     """
 
-    def __init__(self, items: Sequence[Item], count_text: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Item],
+        count_text: Callable[[str], int],
+        steps: Sequence[tuple[int, _Step]] = (),
+    ) -> None:
         self.items = items
-        self._count = count_text
-        self._clear()
-
-    def _clear(self) -> None:
         self.steps: list[tuple[int, _Step]] = []
+        self._count = count_text
         self._chosen: dict[int, _Step] = {}
         self._holders: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()
@@ -149,39 +149,31 @@ class Selection:
         self._constraints = 0
         self._prose: list[int] = []
         self._compared: dict[int, int] = {}
+        for index, step in steps:
+            self._take(index, step)
 
     def fill(self, room: int) -> None:
         """Take the best steps until nothing more fits into `room` tokens."""
-        heap = [(-self._density(index), item.order, index) for index, item in enumerate(self.items)]
+        heap = [(-inf, item.order, index) for index, item in enumerate(self.items)]
         heapq.heapify(heap)
         while heap and room > 1:
-            key, order, index = heapq.heappop(heap)
+            pushed, order, index = heapq.heappop(heap)
             steps = self._next_steps(index)
             best = max(steps, key=_DENSITY, default=None)
             if not best or best.density <= 0:
                 continue
-            density = best.density
-            if -density <= key + 1e-9:  # else its value sank since it was pushed
-                fitting = (
-                    (step, cost)
-                    for step in reversed(steps)
-                    if step.form <= best.form
-                    if (cost := step.tokens + self._title_tokens(step)) <= room
-                )
-                step, cost = next(fitting, (None, 0))
-                if not step:
+            key = -best.density
+            if key <= pushed + 1e-9:  # else its value sank since it was pushed
+                for step in reversed(steps):
+                    cost = step.tokens + self._title_tokens(step)
+                    if step.form <= best.form and cost <= room:
+                        break
+                else:
                     continue
                 room -= cost
                 self._take(index, step)
-                density = self._density(index)
-            heapq.heappush(heap, (-density, order, index))
-
-    def undo(self) -> None:
-        """Take the last step back, by taking those before it again."""
-        steps = self.steps[:-1]
-        self._clear()
-        for index, step in steps:
-            self._take(index, step)
+                key = -inf  # its next form is looked at at once
+            heapq.heappush(heap, (key, order, index))
 
     def lines(self) -> list[Line]:
         """Return the chosen items as lines, in the order of the conversation."""
@@ -196,9 +188,6 @@ class Selection:
                     for literal in self._own(index)
                 ]
         return lines
-
-    def _density(self, index: int) -> float:
-        return max(map(_DENSITY, self._next_steps(index)), default=0.0)
 
     def _next_steps(self, index: int) -> list[_Step]:
         """Return the forms above the one that stands now, the least first."""
@@ -278,9 +267,7 @@ class Selection:
             return False
         # Choosing only adds, so each pair is compared once: half the time of a large batch.
         start = self._compared.get(index, 0)
-        if start < 0:
-            return True
-        found = any(
+        found = start < 0 or any(
             len(topic & self.items[other].topic) >= _DUPLICATE_SHARE * len(topic)
             for other in self._prose[start:]
             if other != index
