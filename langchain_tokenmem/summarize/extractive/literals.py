@@ -12,20 +12,14 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from langchain_tokenmem.summarize.extractive.vocabulary import NOT_NAMES
+from langchain_tokenmem.summarize.extractive.vocabulary import NOT_NAMES, any_of
 
 _W = "A-Za-z0-9_À-ɏЀ-ӿ"
 _WORD_BORDER = rf"(?<![{_W}-])"
 _TOKEN_BORDER = rf"(?<![{_W}/.\\-])"
 _WORD_END = rf"(?![{_W}-])"
 
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|"
-    r"Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|März|Mai|Juni|Juli|"
-    r"Oktober|Dezember|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|"
-    r"décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|"
-    r"diciembre)"
-)
+_MONTH = any_of("month")
 _DATE = (
     r"(?:\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,9})?Z?)?"
     r"|\d{1,4}年(?:\d{1,2}月(?:\d{1,2}日)?)?|\d{1,2}月\d{1,2}日"
@@ -36,10 +30,7 @@ _DATE = (
 )
 _SYMBOL = "[$€£¥₹₩₽₺]"
 _AMOUNT = r"\d[\d.,'’]{0,18}"
-_CURRENCY = (
-    r"(?:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW|RUB|TRY|ZAR|"
-    r"BTC|ETH|dollars?|euros?|pounds?|cents?|yen|yuan|rupees?|francs?|Euro|Franken)"
-)
+_CURRENCY = any_of("currency")
 _PRICE = (
     rf"(?:{_SYMBOL} ?{_AMOUNT}(?: ?(?:k|K|M|bn|million|billion|Mio)\b)?"
     rf"|{_TOKEN_BORDER}{_AMOUNT} ?(?:(?:million|billion) )?(?:{_SYMBOL}|[元円원]|{_CURRENCY}\b))"
@@ -49,11 +40,7 @@ _VERSION = (
     r"|\d{1,6}\.\d{1,9}\.\d{1,9}(?:\.\d{1,9}){0,2}(?:[-+][\w.]{1,20})?"
     r"|(?<=[a-z] )\d{1,3}\.\d{1,3}(?:rc|a|b|\.post|-beta|-rc|-alpha)\d{0,3})"
 )
-_EXTENSION = (
-    r"(?:py|js|ts|tsx|jsx|c|h|cc|cpp|hpp|cs|go|rs|rb|java|kt|swift|php|sh|sql|md|rst|txt|csv|json|"
-    r"jsonl|yaml|yml|toml|ini|cfg|conf|env|lock|html|css|xml|log|pdf|docx?|xlsx?|pptx?|png|jpe?g|"
-    r"svg|gz|zip|tar|ipynb|proto|tf|db)"
-)
+_EXTENSION = any_of("extension")
 _PATH = (
     r"(?:[A-Za-z]:\\[\w .\\-]{1,200}"
     rf"|(?:~|\.{{1,2}})?/?(?:[{_W}.@+-]{{1,80}}/){{1,20}}[{_W}.@+*-]{{0,80}}"
@@ -74,12 +61,7 @@ _IDENTIFIER = (
     r"|(?=[A-Za-z-]{0,12}\d)(?=[\d-]{0,12}[A-Za-z])[A-Za-z0-9]{2,24}(?:-[A-Za-z0-9]{1,24}){0,5}"
     r"|[a-z_]\w{1,30}(?:\.[a-z_]\w{1,30}){1,5}|--[a-z][\w-]{1,40})"
 )
-_UNIT = (
-    r"(?:%|‰|°[CF]?|[kMGT]i?[Bb](?:ps|/s)?|[mnµ]s|Hz|kHz|MHz|GHz|k[mgW]|cm|mm|kWh|px|rpm|"
-    r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|tokens?|users?|requests?|rows?|people|"
-    r"passengers?|bags?|items?|Tage?|Stunden?|Minuten?|jours?|heures?|días?|horas?|"
-    r"miles?|lbs?|am|pm|AM|PM)"
-)
+_UNIT = any_of("unit")
 _CAPITAL = "[A-ZÀ-ÞА-ЯŠŽČĐŁŚŻ]"
 _HYPHENATED = r"(?:['’-][A-ZÀ-Þ][^\W\d_]{1,24})?"
 _NAME = (

@@ -18,6 +18,7 @@ from langchain_tokenmem.summarize.extractive.items import Item, Speaker, make_it
 from langchain_tokenmem.summarize.extractive.literals import find_literals
 from langchain_tokenmem.summarize.extractive.sections import Section
 from langchain_tokenmem.summarize.extractive.sentences import message_text, one_line, prose
+from langchain_tokenmem.summarize.extractive.vocabulary import any_of
 
 _MAX_CALL = 120
 _MAX_FACT = 160
@@ -27,21 +28,11 @@ _MAX_JSON = 20_000
 _MAX_DEPTH = 3
 _SHORT_RESULT_LINES = 3
 _READING_WORTH = 0.5
-_READING = re.compile(
-    r"(?:.*[_.-])?(?:get|list|search|find|read|view|fetch|query|lookup|show|calculate|think|check|"
-    r"describe|retrieve|open|scroll|browse|grep|glob|ls|cat|goto|look)",
-    re.IGNORECASE,
-)
-_WRITING = re.compile(
-    r"write|edit|create|replace|insert|delete|remove|move|rename|update|patch|append|save|apply",
-    re.IGNORECASE,
-)
-_SHELL = re.compile(r"bash|shell|terminal|command|exec|run", re.IGNORECASE)
+_READING = re.compile(rf"(?:.*[_.-])?{any_of('reading_tool')}", re.IGNORECASE)
+_WRITING = re.compile(any_of("writing_tool"), re.IGNORECASE)
+_SHELL = re.compile(any_of("shell_tool"), re.IGNORECASE)
 _SHELL_READING = re.compile(
-    r"\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:ls|cat|cd|head|tail|grep|egrep|rg|find|open|pwd|echo|wc|"
-    r"tree|scroll_\w+|goto|search_\w+|find_file|which|"
-    r"sed -n|less|file|stat|git (?:status|log|diff|show))"
-    r"\b(?!.*(?:>|\btee\b))"
+    rf"\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?{any_of('reading_command')}\b(?!.*(?:>|\btee\b))"
 )
 _SHELL_WRITING = re.compile(
     r"(?:\bsed -i|\b(?:mv|rm|cp|tee|touch|edit|create|git (?:add|mv|rm|checkout))\b|>)"

@@ -1,0 +1,38 @@
+"""The word lists of the extractive summarizer."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+from langchain_tokenmem.summarize.extractive import vocabulary
+
+TABLES = tomllib.loads(files(vocabulary.__package__).joinpath("vocabulary.toml").read_text("utf-8"))
+LANGUAGES = {"en", "de", "fr", "es", "pt", "it", "nl", "ru", "zh", "ja"}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_holds_lists_of_words_that_are_expressions(table):
+    assert TABLES[table].keys() <= LANGUAGES | {"signs", "codes", "any"}
+    for words in TABLES[table].values():
+        assert words
+        assert len(set(words)) == len(words)
+        for word in words:
+            assert word == word.strip()
+            assert re.compile(word).groups == 0
+
+
+def test_words_have_borders_where_spaces_end_them():
+    assert vocabulary.ERROR.search("Der Fehler ist behoben")
+    assert not vocabulary.DONE.search("abandoned")
+    assert vocabulary.ERROR.search("发生错误了")
+    assert vocabulary.DONE.search("x✅y")
+
+
+@pytest.mark.parametrize("apostrophe", ["'", "\u2019"])
+def test_a_word_has_either_apostrophe(apostrophe):
+    assert vocabulary.CONSTRAINT.search(f"You mustn{apostrophe}t deploy")
+    assert vocabulary.BOILERPLATE.match(f"I{apostrophe}m sorry")
