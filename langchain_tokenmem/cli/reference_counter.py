@@ -1,4 +1,4 @@
-"""Token counter for audits: its own formula, nothing of the package's counters.
+"""Token counter for audits, and comparison of requests: nothing of the package's counters.
 
 A check that asks the checked counter proves nothing, so replay counts once more. Only the
 vocabulary (o200k_base, or the one that `--model` names) is shared.
@@ -7,6 +7,7 @@ vocabulary (o200k_base, or the one that `--model` names) is shared.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -56,6 +57,28 @@ class ReferenceCounter:
     ) -> int:
         """Return the tokens of a whole request."""
         return PER_REQUEST + self.messages(messages) + self.tools(tools)
+
+    def shared(self, before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> int:
+        """Return the tokens at the beginning of `after` that `before` began with, too.
+
+        Equal messages count whole; of the first that differs the common beginning counts.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> ReferenceCounter(len).shared([HumanMessage("abc")], [HumanMessage("abd")])
+            6
+        """
+        shared = 0
+        for old, new in zip(before, after, strict=False):
+            if wire_text(old) == wire_text(new):
+                shared += self.message(new)
+                continue
+            was, now = old.content, new.content
+            if old.type == new.type and isinstance(was, str) and isinstance(now, str):
+                # Characters are wanted here, not folders.
+                shared += PER_MESSAGE + self.text(os.path.commonprefix([was, now]))  # noqa: RUF071
+            break
+        return shared
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
         """Return the tokens of tool schemas, by the formula that OpenAI has published."""
@@ -111,6 +134,11 @@ def wire_text(message: BaseMessage) -> str:
     content = message.content if isinstance(message.content, str) else json.dumps(message.content)
     frame = json.dumps([message.type, message.name, answers])
     return f"{frame}\n{content}\n{json.dumps(calls_of(message))}"
+
+
+def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
+    """Return whether `after` begins, byte for byte, with all of `before`."""
+    return [*map(wire_text, before)] == [*map(wire_text, after[: len(before)])]
 
 
 def reference_counter(model: str | None = None) -> ReferenceCounter:

@@ -14,8 +14,12 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.cli.audit import audit
-from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter, wire_text
+from langchain_tokenmem.cli.reference_counter import (
+    ReferenceCounter,
+    is_prefix,
+    reference_counter,
+    wire_text,
+)
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
@@ -197,7 +201,7 @@ class _Replay:
             tokens=counter.request(view.messages, tools),
             limit=view.usage.max_tokens,
             whole=counter.request(history, tools),
-            cached=self._with_tools(shared_tokens(self.request, view.messages, counter)),
+            cached=self._with_tools(counter.shared(self.request, view.messages)),
             cacheable=self._with_tools(counter.messages(self.history)),
             keeps_prefix=is_prefix(self.request, view.messages),
             declared=summarized or any(message.id in changed_cuts for message in self.history),

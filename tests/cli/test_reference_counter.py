@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.cli.prefix import is_prefix, shared_tokens
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter, wire_text
+from langchain_tokenmem.cli.reference_counter import (
+    ReferenceCounter,
+    is_prefix,
+    reference_counter,
+    wire_text,
+)
 
 LETTERS = ReferenceCounter(len)
 
@@ -63,6 +67,6 @@ def test_a_prefix_is_compared_by_what_a_provider_is_sent():
 
 def test_what_is_shared_ends_at_the_first_difference():
     same = HumanMessage("abc")
-    assert shared_tokens([same, AIMessage("xy")], [same, AIMessage("xz"), same], LETTERS) == 7 + 5
-    assert shared_tokens([same], [AIMessage("abc")], LETTERS) == 0
-    assert shared_tokens([], [same], LETTERS) == 0
+    assert LETTERS.shared([same, AIMessage("xy")], [same, AIMessage("xz"), same]) == 7 + 5
+    assert LETTERS.shared([same], [AIMessage("abc")]) == 0
+    assert LETTERS.shared([], [same]) == 0
