@@ -67,10 +67,9 @@ class _NoNotesError(Exception):
 
 
 _T = TypeVar("_T")
-_Answer = BaseMessage | Exception | None
 _Call = tuple[list[BaseMessage], RunnableConfig]
-Steps = Generator[_Call, _Answer, _T]
-"""Yields model calls, gets their answers, and returns its result."""
+Steps = Generator[_Call, Any, _T]
+"""Yields model calls, gets their answers or errors, and returns its result."""
 
 
 class ModelSummarizer:
@@ -145,7 +144,7 @@ class ModelSummarizer:
         step = _advance(steps)
         while not isinstance(step, Summary):
             try:
-                answer: _Answer = _as_message(self._model.invoke(*step))
+                answer = self._model.invoke(*step)
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
             step = _advance(steps, answer)
@@ -157,7 +156,7 @@ class ModelSummarizer:
         step = _advance(steps)
         while not isinstance(step, Summary):
             try:
-                answer: _Answer = _as_message(await self._model.ainvoke(*step))
+                answer = await self._model.ainvoke(*step)
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
             step = _advance(steps, answer)
@@ -242,25 +241,21 @@ class ModelSummarizer:
                 return text
         raise _NoNotesError
 
-    def _checked(self, answer: _Answer, request: SummaryRequest, tally: _Usage) -> str:
-        if not isinstance(answer, BaseMessage):
+    def _checked(self, answer: Any, request: SummaryRequest, tally: _Usage) -> str:
+        if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
+        if isinstance(answer, str):
+            answer = AIMessage(answer)
+        if not isinstance(answer, BaseMessage):
+            raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
         tally.add(answer)
         return check_answer(answer, request, self.prompts.sections)
 
 
-def _advance(steps: Steps[Summary], answer: _Answer = None) -> _Call | Summary:
+def _advance(steps: Steps[Summary], answer: Any = None) -> _Call | Summary:
     """Send an answer to the generator; return its next call, or its result."""
     try:
         return steps.send(answer)
     except StopIteration as done:
         summary: Summary = done.value
         return summary
-
-
-def _as_message(answer: Any) -> BaseMessage:
-    if isinstance(answer, BaseMessage):
-        return answer
-    if isinstance(answer, str):
-        return AIMessage(answer)
-    raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")

@@ -59,7 +59,7 @@ def collect_items(
             tools.files[file[1]] = set(file[2].split(", "))
         else:
             items += _carried_items(line, order)
-    speakers = [_SPEAKERS.get(_role(message)) for message in messages]
+    speakers = [_SPEAKERS.get(getattr(one, "role", one.type).lower()) for one in messages]
     last = {speaker: at for at, speaker in enumerate(speakers)}
     first_order = len(items)
     for at, (message, speaker) in enumerate(zip(messages, speakers, strict=True)):
@@ -74,10 +74,6 @@ def collect_items(
         return items
     wanted = terms(instruction)
     return [replace(item, worth=_worth_for(item, wanted)) for item in items]
-
-
-def _role(message: BaseMessage) -> str:
-    return str(getattr(message, "role", message.type)).lower()
 
 
 def _carried_items(line: Line, order: int) -> list[Item]:

@@ -43,14 +43,8 @@ _ERROR_LINE = re.compile(
     r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|bash: |sh: |\S{1,120}: (?:fatal )?error:).{0,300}$",
     re.MULTILINE,
 )
-_ANY_ERROR = re.compile(
-    r"\b(?:\w{0,40}(?:Error|Exception)|error|failed|failure|denied|not found|no such file|cannot|"
-    r"invalid|refused|timed? ?out|segmentation fault|does not exist)\b",
-    re.IGNORECASE,
-)
-_OUTCOME = re.compile(
-    r"\b(?:passed|failed|ok|success\w*|succeeded|done|created|updated)\b", re.IGNORECASE
-)
+_ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
+_OUTCOME = re.compile(rf"\b{any_of('outcome')}\b", re.IGNORECASE)
 
 
 @dataclass

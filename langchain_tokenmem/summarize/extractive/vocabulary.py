@@ -60,7 +60,4 @@ REPORT = re.compile(
     r" (?:never|always|don['’]t|do not|not|no|didn['’]t|doesn['’]t)\b",
     re.IGNORECASE,
 )
-ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:[A-Za-z]|\d{1,2}|Mrs?|Ms|Dr|Prof|St|Sr|Jr|vs|etc|No|Nr|approx|Inc|Ltd|Co|"
-    r"e\.g|i\.e|z\.B|d\.h|u\.a|bzw|ca|p\.ej|Sra?)$"
-)
+ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")
