@@ -40,18 +40,19 @@ def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> lis
 
 def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
-    body = list(dropwhile(_is_system, request))
+    body = list(dropwhile(is_system, request))
     if not body:
         return ["the request holds no message but system ones"]
     faults = []
     if not isinstance(body[0], HumanMessage):
         faults.append(f"the first message after the system ones is of type {body[0].type}")
-    if any(map(_is_system, body)):
+    if any(map(is_system, body)):
         faults.append("a system message stands after other messages")
     return faults
 
 
-def _is_system(message: BaseMessage) -> bool:
+def is_system(message: BaseMessage) -> bool:
+    """Return whether a message is a system one."""
     return isinstance(message, SystemMessage)
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_NO_OBJECT = "The recorded arguments are not a JSON object."
 
 _MESSAGE_TYPES: dict[Any, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -150,20 +146,16 @@ def _message(recorded: Any, key: str, label: str) -> BaseMessage:
     return _MESSAGE_TYPES[role](**fields)
 
 
-def _call(recorded: Any, key: str) -> dict[str, Any]:
+def _call(recorded: Any, key: str) -> Mapping[str, object]:
     """Return a tool call; an invalid one where the model wrote no JSON object."""
     function = recorded.get("function") or {}
     raw = function.get("arguments")
-    call = {"name": str(function.get("name") or ""), "id": str(recorded.get("id") or key)}
+    name, call_id = str(function.get("name") or ""), str(recorded.get("id") or key)
     try:
         arguments = json.loads(raw) if isinstance(raw, str) and raw.strip() else raw or {}
     except (json.JSONDecodeError, RecursionError):
         arguments = None
-    if call["name"] and isinstance(arguments, dict):
-        return {**call, "args": arguments, "type": "tool_call"}
-    return {
-        **call,
-        "args": raw if isinstance(raw, str) else json.dumps(raw),
-        "error": "The recorded arguments are not a JSON object.",
-        "type": "invalid_tool_call",
-    }
+    if name and isinstance(arguments, dict):
+        return tool_call(name=name, args=arguments, id=call_id)
+    args = raw if isinstance(raw, str) else json.dumps(raw)
+    return invalid_tool_call(name=name, args=args, id=call_id, error=_NO_OBJECT)

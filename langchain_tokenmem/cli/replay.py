@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.cli.audit import audit
+from langchain_tokenmem.cli.audit import audit, is_system
 from langchain_tokenmem.cli.reference_counter import (
     ReferenceCounter,
     is_prefix,
@@ -139,7 +139,7 @@ def replay_conversation(
     try:
         for place, message in enumerate(messages):
             before = messages[:place]
-            if isinstance(message, AIMessage) and not all(map(_is_system, before)):
+            if isinstance(message, AIMessage) and not all(map(is_system, before)):
                 replay.call(before)
     except BudgetExceededError as error:
         budget_exceeded = str(error)
@@ -154,13 +154,9 @@ def replay_conversation(
         shown=len(replay.history),
         new_tokens=new,
         allowance=allowance(new, budget),
-        fixed_tokens=replay.counter.request(filter(_is_system, messages), replay.tools),
+        fixed_tokens=replay.counter.request(filter(is_system, messages), replay.tools),
         budget_exceeded=budget_exceeded,
     )
-
-
-def _is_system(message: BaseMessage) -> bool:
-    return isinstance(message, SystemMessage)
 
 
 def allowance(new_tokens: int, budget: TokenBudget) -> float:
