@@ -96,7 +96,7 @@ class FunctionSummarizer:
             text: Any = await self._function(*self._arguments(request))
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
             text = error
-        return self._checked(request, text)
+        return await asyncio.to_thread(self._checked, request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
         messages = list(request.messages)

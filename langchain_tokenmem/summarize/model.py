@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -153,13 +154,13 @@ class ModelSummarizer:
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
         steps = self._summary_steps(request)
-        step = _advance(steps)
+        step = await asyncio.to_thread(_advance, steps)
         while not isinstance(step, Summary):
             try:
                 answer = await self._model.ainvoke(*step)
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
-            step = _advance(steps, answer)
+            step = await asyncio.to_thread(_advance, steps, answer)
         return step
 
     def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given
@@ -364,6 +365,23 @@ def test_the_next_summary_reads_the_one_before_and_no_message_twice():
     assert all(read.count(f"User: question {n} about file") <= 1 for n in range(60))
     assert state["totals"]["summaries"] == len(priors)
     assert state["totals"]["input_tokens"] == 100 * len(priors)
+
+
+@pytest.mark.parametrize("answer", [models.faithful, models.raising])
+async def test_an_async_summary_counts_in_another_thread_than_the_event_loops(answer):
+    async def failing(messages):
+        raise RuntimeError
+
+    threads = set()
+
+    def counted(text):
+        threads.add(threading.get_ident())
+        return count(text)
+
+    for summarizer in (ModelSummarizer(Scripted(answer=answer)), as_summarizer(failing)):
+        assert (await summarizer.asummarize(SummaryRequest(talk(10), 400, counted))).text
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_any_summarizer_is_accepted():
