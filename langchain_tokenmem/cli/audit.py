@@ -112,7 +112,8 @@ def newest_group_faults(
     if not results:
         return presence_faults("the newest message", [newest], history, request)
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
-    callers = [message for message in request if _calls(message) & wanted]
+    callers = [one for one in request if _calls(one) & wanted]
+    callers += [one for one in request if one.id == newest.id and not _calls(one)]
     # A call that was left out takes its result along; the message that made it has to say so.
     made = {call_id for message in callers for call_id in _calls(message)} & wanted
     faults = _missing("the message of the newest calls", newest, callers)

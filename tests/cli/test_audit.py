@@ -125,5 +125,12 @@ def test_newest_calls_that_were_cut_down_need_a_marker():
     assert audit(said, told) == []
 
 
+def test_newest_calls_that_were_all_left_out_need_a_marker():
+    said = [FIRST, calling("m2", "a", "b"), RESULT_A, RESULT_B]
+    assert audit(said, [FIRST, AIMessage("[2 calls left out: message m2]", id="m2")]) == []
+    fault = "the message of the newest calls m2 is shortened without a marker that names it"
+    assert audit(said, [FIRST, AIMessage("I look.", id="m2")]) == [fault]
+
+
 def test_results_without_a_call_are_not_asked_for():
     assert audit([FIRST, RESULT_A], [FIRST]) == []
