@@ -166,53 +166,42 @@ class MessageCache:
         refs: str,
         begin: CachedList,
         more: Sequence[CachedMessage],
-    ) -> CachedList:
-        """Return a list as one that goes on from another; remember it if all messages have ids.
+        messages: Sequence[BaseMessage],
+        *,
+        is_main: bool,
+    ) -> None:
+        """Remember a list, and the objects of it by which it will be known again.
+
+        The list as a whole is remembered if all messages have ids; of its objects those without an
+        id, and the last one.
 
         Args:
             namespace: Whose they are.
             refs: Its references as they are stored.
             begin: The messages that it begins with, of which nobody needs to know any more.
             more: All others.
+            messages: The objects, as they were given out or stored.
+            is_main: Whether it is the value of the channel that is the transcript.
         """
+        if not messages:
+            return
         with self._lock:
+            session = self._session(namespace)
             found = begin.extended(more)
             if found.size >= _WORTH and found.has_ids:
-                session = self._session(namespace)
                 lists = session.lists.items()
                 kept = [(k, one) for k, one in lists if k != refs and one is not begin]
                 session.lists = dict([*kept, (refs, found)][-_LISTS:])
-                self._shrink(session)
-            return found
-
-    def add_objects(
-        self,
-        namespace: Namespace,
-        messages: Sequence[BaseMessage],
-        found: CachedList,
-        *,
-        is_main: bool,
-    ) -> None:
-        """Remember where the objects of a list are stored: those without an id, and the last one.
-
-        Args:
-            namespace: Whose they are.
-            messages: The list, as it was given out or stored.
-            found: What is cached of it.
-            is_main: Whether it is the value of the channel that is the transcript.
-        """
-        pairs = [(messages[-1], found.last)] if found.last else []
-        if not found.has_ids:
-            pairs += (p for p in zip(messages, found.entries, strict=True) if not p[0].id)
-        held = {id(message): (message, entry) for message, entry in pairs}
-        with self._lock:
-            session = self._session(namespace)
-            kept = [
+            pairs = [(messages[-1], found.last)]
+            if not found.has_ids:
+                pairs += (p for p in zip(messages, found.entries, strict=True) if not p[0].id)
+            held = {id(message): (message, entry) for message, entry in pairs}
+            objects = [
                 one
                 for one in session.objects
                 if not (one.entries.keys() <= held.keys() and is_main >= one.is_main)
             ]
-            session.objects = [*kept, _KnownObjects(is_main, held)][-_LISTS:]
+            session.objects = [*objects, _KnownObjects(is_main, held)][-_LISTS:]
             self._shrink(session)
 
     def forget(self, session_id: str) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-_AT_ONCE = 500
-"""Messages copied before other threads get their turn: about a millisecond."""
+from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
+
+_MANY = 500
+"""Messages from which on other threads get their turn while copies are made: half a millisecond."""
 
 _IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes})
 _EMPTY: dict[type, Any] = {list: [], dict: {}}
 
+_fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 _set_fields, _set_names, _set_extra, _set_private = (
     vars(BaseModel)[slot].__set__ for slot in BaseModel.__slots__
@@ -113,26 +116,31 @@ class CachedList:
     Attributes:
         size: How many they are.
         has_ids: Whether each has an id.
-        references: Where each is stored.
+        ranges: Where each is stored, as ranges of references.
         beside: Those that are not in the transcript.
     """
 
     def __init__(self, entries: Iterable[CachedMessage]) -> None:
         self.size = 0
         self.has_ids = True
-        self.references = array("q")
+        self.ranges = ""
         self.beside: tuple[CachedMessage, ...] = ()
         self._entries: list[CachedMessage] = []
         self._fields: list[dict[str, Any]] = []
         self._extras: list[Any] = []
         self._types: list[type] = []
-        self._mutable: list[tuple[tuple[str, type | None], ...]] = []
+        # In which messages a field is an empty list or dict (1), and where it is any other value
+        # that could be changed in place.
+        self._empty: dict[tuple[str, type], bytearray] = {}
+        self._filled: list[tuple[int, str]] = []
         self._names: list[set[str]] = []
         self._private: list[Any] = []
         self.add(list(entries))
 
     def extended(self, more: Sequence[CachedMessage]) -> CachedList:
         """Return the list with more at its end; no two threads may do that at the same time."""
+        if not more:
+            return self
         if len(self._fields) != self.size:  # another one goes on from here already
             return CachedList([*self.entries, *more])
         longer = copy.copy(self)
@@ -142,23 +150,29 @@ class CachedList:
     def add(self, more: Sequence[CachedMessage]) -> None:
         """Add messages at the end, before anybody else has the list."""
         messages: list[Any] = [entry.message for entry in more]
+        for at, entry in enumerate(more, self.size):
+            for name, empty in entry.mutable:
+                if empty is None:
+                    self._filled.append((at, name))
+                else:
+                    mask = self._empty.setdefault((name, empty), bytearray())
+                    mask.extend(bytes(at - len(mask)) + b"\1")
         self.size += len(more)
         self.has_ids = self.has_ids and all(one.id for one in messages)
-        self.references = self.references + array("q", [entry.reference for entry in more])
+        self.ranges = to_ranges((entry.reference for entry in more), self.ranges)
         self.beside += tuple(entry for entry in more if entry.reference < 0)
         # These are shared with the lists that this one goes on from: they only ever grow.
         self._entries += more
-        self._fields += map(vars, messages)
+        self._fields += map(_fields, messages)
         self._extras += (one.__pydantic_extra__ or _EMPTY[dict] for one in messages)
         self._types += map(type, messages)
-        self._mutable += (entry.mutable for entry in more)
         self._names += (one.__pydantic_fields_set__ for one in messages)
         self._private += (one.__pydantic_private__ for one in messages)
 
     @property
-    def last(self) -> CachedMessage | None:
+    def last(self) -> CachedMessage:
         """The last message."""
-        return self._entries[self.size - 1] if self.size else None
+        return self._entries[self.size - 1]
 
     @property
     def entries(self) -> list[CachedMessage]:
@@ -169,7 +183,7 @@ class CachedList:
         """Return whether messages are the same as these; False where that cannot be told."""
         try:
             return (
-                self._fields[: self.size] == list(map(vars, messages))
+                self._fields[: self.size] == list(map(_fields, messages))
                 and self._extras[: self.size] == list(map(_extra, messages))
                 and self._types[: self.size] == list(map(type, messages))
             )
@@ -178,26 +192,28 @@ class CachedList:
 
     def copies(self) -> list[BaseMessage]:
         """Return copies of all; other threads get their turn while they are made."""
-        made: list[BaseMessage] = []
-        for start in range(0, self.size, _AT_ONCE):
-            if start:
+        own = slice(self.size)
+        fields = list(map(dict.copy, self._fields[own]))
+        for (name, empty), mask in [*self._empty.items()]:
+            if self.size > _MANY:
                 let_event_loop_run()
-            made += self._copies(slice(start, min(start + _AT_ONCE, self.size)))
-        return made
-
-    def _copies(self, part: slice) -> list[BaseMessage]:
-        fields = list(map(dict.copy, self._fields[part]))
-        for values, mutable in zip(fields, self._mutable[part], strict=True):
-            for name, empty in mutable:
-                values[name] = _copied(values[name]) if empty is None else empty()
-        made: list[BaseMessage] = list(map(object.__new__, self._types[part]))
+            if empty is dict:
+                for values in compress(fields, mask):
+                    values[name] = {}
+            else:
+                for values in compress(fields, mask):
+                    values[name] = []
+        for at, name in self._filled:
+            if at < self.size:
+                fields[at][name] = _copied(fields[at][name])
+        if self.size > _MANY:
+            let_event_loop_run()
+        made: list[BaseMessage] = list(map(object.__new__, self._types[own]))
         _each(_set_fields, made, fields)
         # Shared: it names the fields that were given, and that is all of them.
-        _each(_set_names, made, self._names[part])
-        _each(_set_extra, made, [_copied(one) if one else {} for one in self._extras[part]])
-        _each(
-            _set_private, made, [copy.deepcopy(one) if one else one for one in self._private[part]]
-        )
+        _each(_set_names, made, self._names[own])
+        _each(_set_extra, made, [_copied(one) if one else {} for one in self._extras[own]])
+        _each(_set_private, made, [copy.deepcopy(one) if one else one for one in self._private[own]])
         return made
 
 

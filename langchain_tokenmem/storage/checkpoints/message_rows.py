@@ -144,11 +144,11 @@ class MessageRows:
         _MOVE.run(self._connection, {**changed, **names})
         return moved
 
-    def write_references(self, references: Sequence[int]) -> str:
-        """Return references as they are stored: ranges, and `#` with a number for a chunk."""
-        ranges = to_ranges(references)
+    def write_ranges(self, ranges: str) -> str:
+        """Return ranges of references as they are stored: with `#` and a number for a chunk."""
         if len(ranges) <= _LONGEST:
             return ranges
+        references = from_ranges(ranges)
         starts = range(0, len(references), _CHUNK)
         parts = [to_ranges(references[start : start + _CHUNK]) for start in starts]
         digests = {
@@ -165,7 +165,7 @@ class MessageRows:
         return ",".join(names.get(text, text) for text in parts)
 
     def read_references(self, refs: str) -> list[int]:
-        """Return the references that `write_references` was given.
+        """Return the references in the ranges that `write_ranges` was given.
 
         Raises:
             CorruptStoreError: When a chunk of them is damaged or missing.

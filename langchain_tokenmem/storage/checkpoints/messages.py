@@ -6,7 +6,6 @@ the (negated) number of a row beside it.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,6 +28,7 @@ from langchain_tokenmem.storage.checkpoints.message_copies import (
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.message_writer import MessageWriter
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
+from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.message_rows import read_between
 from langchain_tokenmem.storage.transcripts.sessions import find
@@ -118,8 +118,7 @@ class ThreadMessages:
                 entries[at] = cached(message, reference, is_final=is_final)
             stored.new += [entry for at in new if (entry := entries[at]) is not None]
         more = [entry for entry in entries if entry is not None]
-        references = begin.references + array("q", [entry.reference for entry in more])
-        refs = rows.write_references(references)
+        refs = rows.write_ranges(to_ranges((entry.reference for entry in more), begin.ranges))
         stored.lists.append(_StoredList(messages, begin, more, refs, is_main))
         return refs
 
@@ -152,8 +151,7 @@ class ThreadMessages:
         """Cache what a transaction has stored."""
         self.cache.add(namespace, stored.new)
         for messages, begin, more, refs, is_main in stored.lists:
-            found = self.cache.add_list(namespace, refs, begin, more)
-            self.cache.add_objects(namespace, messages, found, is_main=is_main)
+            self.cache.add_list(namespace, refs, begin, more, messages, is_main=is_main)
 
     def load(
         self, connection: Connection, namespace: Namespace, lists: Sequence[tuple[str, bool]]
@@ -173,10 +171,9 @@ class ThreadMessages:
         for refs, is_main in lists:
             found = self.cache.listed(namespace, refs)
             if found is None:
-                entries = self._load(connection, namespace, refs)
-                found = self.cache.add_list(namespace, refs, CachedList([]), entries)
+                found = CachedList(self._load(connection, namespace, refs))
             copies = found.copies()
-            self.cache.add_objects(namespace, copies, found, is_main=is_main)
+            self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
             given.append(copies)
         return given
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -122,16 +122,21 @@ def _is_plain(value: Any) -> bool:
     return kind in _PLAIN or kind is bytes
 
 
-def to_ranges(numbers: Sequence[int]) -> str:
+def to_ranges(numbers: Iterable[int], before: str = "") -> str:
     """Return numbers as text, runs that grow or shrink by one as first and last.
+
+    Args:
+        numbers: The numbers.
+        before: The text of others, which they go on from.
 
     Example:
         >>> to_ranges([1, 2, 3, 7, -1, -2])
         '1:3,7,-1:-2'
+        >>> to_ranges([9, 10, 11], "1:3,8")
+        '1:3,8:11'
     """
-    if len(numbers) > 1 and [*numbers] == [*range(numbers[0], numbers[0] + len(numbers))]:
-        return f"{numbers[0]}:{numbers[-1]}"  # as nearly always, and many times as fast
-    runs: list[tuple[int, int]] = []
+    head, _, last_run = before.rpartition(",")
+    runs = runs_of(last_run)
     for number in numbers:
         first, last = runs[-1] if runs else (number, number)
         step = number - last
@@ -139,7 +144,8 @@ def to_ranges(numbers: Sequence[int]) -> str:
             runs[-1] = (first, number)
         else:
             runs.append((number, number))
-    return ",".join(f"{first}:{last}" if first != last else str(first) for first, last in runs)
+    texts = [f"{first}:{last}" if first != last else str(first) for first, last in runs]
+    return ",".join([head, *texts] if head else texts)
 
 
 def from_ranges(text: str) -> list[int]:

@@ -35,11 +35,12 @@ runs = st.builds(
 )
 
 
-@given(st.lists(runs, max_size=4))
-@example([[5], [4], [5, 6], [5]])
-def test_references_come_back_as_they_were(found):
+@given(st.lists(runs, max_size=4), st.integers(0, 2_400))
+@example([[5], [4], [5, 6], [5]], 3)
+def test_references_come_back_as_they_were(found, size):
     numbers = [number for run in found for number in run]
     assert from_ranges(to_ranges(numbers)) == numbers
+    assert to_ranges(numbers[size:], to_ranges(numbers[:size])) == to_ranges(numbers)
 
 
 @given(st.integers(-2_000, 2_000), st.integers(2, 2_000), st.sampled_from([1, -1]))
