@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory
 from langchain_tokenmem.adapters.checkpoints.config import address_of, tuple_of
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
 
 
 class ReadingSaver(ThreadSaver):
@@ -30,9 +31,7 @@ class ReadingSaver(ThreadSaver):
             return None
         return tuple_of(found, is_named=address.checkpoint_id is not None)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Do the same as `get_tuple` without blocking the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
+    aget_tuple = in_thread(get_tuple)
 
     def list(
         self,
@@ -96,10 +95,4 @@ class ReadingSaver(ThreadSaver):
             for name, (written, seeds) in found.items()
         }
 
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Do the same as `get_delta_channel_history` without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.get_delta_channel_history, config=config, channels=channels
-        )
+    aget_delta_channel_history = in_thread(get_delta_channel_history)

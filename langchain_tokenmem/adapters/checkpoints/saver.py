@@ -35,6 +35,7 @@ from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
 from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -234,15 +235,7 @@ class TokenMemorySaver(ReadingSaver):
         if writes:
             self._checkpoints.put_writes(address, writes, task_id, task_path)
 
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Do the same as `put_writes` without blocking the event loop."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+    aput_writes = in_thread(put_writes)
 
     def _conflict(self, what: str) -> None:
         if self._raises:

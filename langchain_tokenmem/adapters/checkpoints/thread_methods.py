@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
 from langchain_tokenmem.storage.checkpoints.retention import delete_for_runs, prune
 from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
 
 
 class ThreadSaver(BaseCheckpointSaver[Any]):
@@ -30,9 +30,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
         """
         checkpoint_threads.delete_thread(self._checkpoints, thread_id)
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Do the same as `delete_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+    adelete_thread = in_thread(delete_thread)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs with their pending writes; transcripts stay.
@@ -47,9 +45,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
         names = [str(one) for one in _many(run_ids, "run_ids")]
         delete_for_runs(self._checkpoints, names, now=datetime.now(UTC))
 
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Do the same as `delete_for_runs` without blocking the event loop."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+    adelete_for_runs = in_thread(delete_for_runs)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all checkpoints, pending writes and its transcript.
@@ -61,9 +57,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
         """
         checkpoint_threads.copy_thread(self._checkpoints, source_thread_id, target_thread_id)
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Do the same as `copy_thread` without blocking the event loop."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+    acopy_thread = in_thread(copy_thread)
 
     def prune(
         self,
@@ -95,17 +89,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
         for thread_id in _many(thread_ids, "thread_ids"):
             prune(self._checkpoints, thread_id, rule, now=now)
 
-    async def aprune(
-        self,
-        thread_ids: Sequence[str],
-        *,
-        strategy: str = "keep_latest",
-        keep_last: int | None = None,
-        older_than: timedelta | None = None,
-    ) -> None:
-        """Do the same as `prune` without blocking the event loop."""
-        given: dict[str, Any] = {"keep_last": keep_last, "older_than": older_than}
-        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy, **given)
+    aprune = in_thread(prune)
 
 
 def _many(given: Iterable[Any], name: str) -> Iterable[Any]:

@@ -12,7 +12,6 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     find_namespace,
     namespaces_of,
 )
-from langchain_tokenmem.storage.checkpoints.pending_writes import read_writes
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.records import (
     Address,
@@ -135,13 +134,11 @@ def delta_history(
             row = reader.row(connection, namespace, row.parent)
             if row is None:
                 break
-            writes = read_writes(connection, reader.codec, namespace.namespace_id, row)
-            writes = [one for one in reversed(writes) if one.channel in remaining]
-            values = reader.written(connection, namespace, writes)
-            for one, value in zip(writes, values, strict=True):
-                found[one.channel][0].append((one.task_id, one.channel, value))
-            for channel in sorted(remaining & (row.inline.keys() | row.large.keys())):
-                found[channel][1].append(reader.value(connection, namespace, row, channel))
+            loaded = reader.loaded(connection, namespace, row, remaining)
+            for write in reversed(loaded.writes):
+                found[write[1]][0].append(write)
+            for channel, value in loaded.checkpoint["channel_values"].items():
+                found[channel][1].append(value)
                 remaining.discard(channel)
     for written, _ in found.values():
         written.reverse()

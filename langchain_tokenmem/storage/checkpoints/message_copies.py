@@ -213,7 +213,8 @@ class CachedList:
         # Shared: it names the fields that were given, and that is all of them.
         _each(_set_names, made, self._names[own])
         _each(_set_extra, made, [_copied(one) if one else {} for one in self._extras[own]])
-        _each(_set_private, made, [copy.deepcopy(one) if one else one for one in self._private[own]])
+        private = self._private[own]
+        _each(_set_private, made, [copy.deepcopy(one) if one else one for one in private])
         return made
 
 

@@ -30,11 +30,8 @@ from langchain_tokenmem.storage.checkpoints.message_writer import MessageWriter
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
 from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.transcripts.message_rows import read_between
+from langchain_tokenmem.storage.transcripts.message_rows import read_at
 from langchain_tokenmem.storage.transcripts.sessions import find
-
-_GAP = 16
-"""Messages that are read along rather than asking twice."""
 
 _AT_ONCE = 200
 """Messages read from the transcript before other threads get their turn."""
@@ -247,23 +244,17 @@ def _own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:
 def _transcript(
     connection: Connection, namespace: Namespace, seqs: Sequence[int]
 ) -> dict[int, BaseMessage]:
-    """Return messages of the transcript by number, small gaps between them read along."""
+    """Return messages of the transcript by number."""
     if not seqs:
         return {}
     session = find(connection, namespace.session_id, None)
     if session is None:
         raise CorruptStoreError("its transcript is missing")
-    ranges: list[tuple[int, int]] = []
-    for seq in seqs:
-        first, last = ranges[-1] if ranges else (seq, seq)
-        if ranges and seq - last <= _GAP and seq - first < _AT_ONCE:
-            ranges[-1] = (first, seq)
-        else:
-            ranges.append((seq, seq))
     found: dict[int, BaseMessage] = {}
-    for first, last in ranges:
-        found.update(
-            (row.seq, row.message) for row in read_between(connection, session, first, last)
-        )
+    for start in range(0, len(seqs), _AT_ONCE):
+        rows = read_at(connection, session, seqs[start : start + _AT_ONCE])
+        found.update((row.seq, row.message) for row in rows)
         let_event_loop_run()
+    if found.keys() != set(seqs):
+        raise CorruptStoreError("a message of its transcript is missing")
     return found

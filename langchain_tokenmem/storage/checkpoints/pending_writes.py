@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import CheckpointRow
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import CheckpointRow, InlineValue
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import writes
 from langchain_tokenmem.storage.database.statements import Statement
@@ -38,8 +37,7 @@ class PendingWrite:
     task_id: str
     idx: int
     channel: str
-    refs: str
-    shape: Any
+    value: InlineValue
 
 
 def read_writes(
@@ -55,8 +53,8 @@ def read_writes(
     for row in _WRITES.all(connection, names):
         codec.unsealed(writes, row)
         task_path, task_id, channel, shape = codec.unpack(row["value"])
-        one = PendingWrite(task_path, task_id, row["idx"], channel, row["message_refs"], shape)
-        found.append(one)
+        value = InlineValue(row["message_refs"], shape)
+        found.append(PendingWrite(task_path, task_id, row["idx"], channel, value))
     if len(found) != checkpoint.write_count:
         raise CorruptStoreError(
             f"{checkpoint.write_count} pending writes should be there, {len(found)} were found"
@@ -87,8 +85,8 @@ def insert_writes(
                 "task_key": key_of(one.task_id),
                 "idx": one.idx,
                 "written_at": round(now.timestamp()),
-                "message_refs": one.refs,
-                "value": codec.pack([one.task_path, one.task_id, one.channel, one.shape]),
+                "message_refs": one.value.refs,
+                "value": codec.pack([one.task_path, one.task_id, one.channel, one.value.shape]),
             }
         )
         for one in new

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from langchain_tokenmem.storage.checkpoints.channel_values import read_values
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
     CheckpointRow,
+    InlineValue,
     check_absence,
     find_checkpoint,
 )
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, find_namespace
-from langchain_tokenmem.storage.checkpoints.pending_writes import PendingWrite, read_writes
+from langchain_tokenmem.storage.checkpoints.pending_writes import read_writes
 from langchain_tokenmem.storage.checkpoints.records import (
     Address,
     LoadedCheckpoint,
@@ -26,14 +26,6 @@ from langchain_tokenmem.storage.checkpoints.records import (
 from langchain_tokenmem.storage.checkpoints.shapes import attach
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
-
-
-class _Part(NamedTuple):
-    """A value as it is stored: its shape, and the references of the messages in it."""
-
-    shape: Any
-    refs: str
-    is_main: bool = False
 
 
 class CheckpointReader:
@@ -84,74 +76,51 @@ class CheckpointReader:
         return row
 
     def loaded(
-        self, connection: Connection, namespace: Namespace, row: CheckpointRow
+        self,
+        connection: Connection,
+        namespace: Namespace,
+        row: CheckpointRow,
+        channels: Collection[str] | None = None,
     ) -> LoadedCheckpoint:
         """Return a stored checkpoint with its values and pending writes.
+
+        Args:
+            connection: In a transaction.
+            namespace: Where the checkpoint is.
+            row: Its row.
+            channels: Channels whose values and writes are read; default: all.
 
         Raises:
             CorruptStoreError: When something of it is damaged or missing.
         """
-        writes = read_writes(connection, self.codec, namespace.namespace_id, row)
         order = row.fields.get("channel_versions", {})
-        names = [name for name in order if name in row.inline or name in row.large]
-        parts = self._parts(connection, namespace, row, names)
-        parts += [_Part(one.shape, one.refs) for one in writes]
-        values = self._values(connection, namespace, parts)
+        wanted = [name for name in order if channels is None or name in channels]
+        numbers = {name: row.large[name] for name in wanted if name in row.large}
+        large = read_values(connection, self.codec, namespace.namespace_id, [*numbers.values()])
+        values = {name: row.inline[name] for name in wanted if name in row.inline}
+        for name, number in numbers.items():
+            values[name] = InlineValue(large[number].refs, self.codec.unpack(large[number].packed))
+        names = [name for name in wanted if name in values]
+        written = read_writes(connection, self.codec, namespace.namespace_id, row)
+        writes = [one for one in written if channels is None or one.channel in channels]
+        self.messages.cache.clear_if_closed(self.database.closings)
+        stored = [values[name] for name in names] + [one.value for one in writes]
+        is_main = [name == self.main_channel for name in names] + [False] * len(writes)
+        lists = [(one.refs, main) for one, main in zip(stored, is_main, strict=True)]
+        messages = self.messages.load(connection, namespace, lists)
+        found = [attach(one.shape, some) for one, some in zip(stored, messages, strict=True)]
         return LoadedCheckpoint(
             Address(namespace.thread_id, namespace.ns, row.id),
             row.parent,
-            {**row.fields, "id": row.id, "channel_values": dict(zip(names, values, strict=False))},
+            {**row.fields, "id": row.id, "channel_values": dict(zip(names, found, strict=False))},
             row.metadata,
             [
                 (one.task_id, one.channel, value)
-                for one, value in zip(writes, values[len(names) :], strict=True)
+                for one, value in zip(writes, found[len(names) :], strict=True)
             ],
         )
-
-    def value(
-        self, connection: Connection, namespace: Namespace, row: CheckpointRow, channel: str
-    ) -> Any:
-        """Return the value of one channel of a stored checkpoint."""
-        parts = self._parts(connection, namespace, row, [channel])
-        return self._values(connection, namespace, parts)[0]
-
-    def written(
-        self, connection: Connection, namespace: Namespace, writes: Sequence[PendingWrite]
-    ) -> list[Any]:
-        """Return the values of pending writes."""
-        return self._values(connection, namespace, [_Part(one.shape, one.refs) for one in writes])
 
     def check_parts(self, connection: Connection, namespace: Namespace, row: CheckpointRow) -> None:
         """Raise if pending writes or large values of a checkpoint are damaged or missing."""
         read_writes(connection, self.codec, namespace.namespace_id, row)
         read_values(connection, self.codec, namespace.namespace_id, [*row.large.values()])
-
-    def _parts(
-        self,
-        connection: Connection,
-        namespace: Namespace,
-        row: CheckpointRow,
-        channels: Sequence[str],
-    ) -> list[_Part]:
-        """Return the values of channels as they are stored."""
-        numbers = {name: row.large[name] for name in channels if name not in row.inline}
-        large = read_values(connection, self.codec, namespace.namespace_id, [*numbers.values()])
-        parts = []
-        for name in channels:
-            if name in row.inline:
-                shape, refs = row.inline[name].shape, row.inline[name].refs
-            else:
-                value = large[numbers[name]]
-                shape, refs = self.codec.unpack(value.packed), value.refs
-            parts.append(_Part(shape, refs, name == self.main_channel))
-        return parts
-
-    def _values(
-        self, connection: Connection, namespace: Namespace, parts: Sequence[_Part]
-    ) -> list[Any]:
-        """Return values with their messages put back in."""
-        self.messages.cache.clear_if_closed(self.database.closings)
-        lists = self.messages.load(
-            connection, namespace, [(part.refs, part.is_main) for part in parts]
-        )
-        return [attach(part.shape, some) for part, some in zip(parts, lists, strict=True)]

@@ -206,8 +206,9 @@ class CheckpointStore(CheckpointReader):
                     connection, namespace, value.messages, stored, now=now, is_main=False
                 )
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
+                stored_value = checkpoint_rows.InlineValue(refs, shape)
                 new[idx] = pending_writes.PendingWrite(
-                    task_path, task_id, idx, channel, refs, shape
+                    task_path, task_id, idx, channel, stored_value
                 )
                 places.add((task_key, idx))
             pending_writes.insert_writes(connection, self.codec, number, key, [*new.values()], now)

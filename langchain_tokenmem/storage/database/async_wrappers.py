@@ -7,17 +7,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
-Owner = TypeVar("Owner")
 Result = TypeVar("Result")
 
 
 def in_thread(
-    method: Callable[Concatenate[Owner, Given], Result],
-) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
+    method: Callable[Concatenate[Any, Given], Result],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]:
     """Return an async method that does the work of a sync one in a thread."""
 
-    async def wrapper(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+    async def wrapper(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        # By its name: a subclass may have a sync one of its own.
+        return await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
 
     wrapper.__name__ = f"a{method.__name__}"
     wrapper.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
