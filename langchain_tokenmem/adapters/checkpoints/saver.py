@@ -32,6 +32,7 @@ from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPo
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
+from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
 from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
 from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
@@ -116,13 +117,10 @@ class TokenMemorySaver(ReadingSaver):
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
+        codec = Codec(self.serde, self._key)
+        messages = ThreadMessages(codec, MessageCache(cache_size), store.index)
         self._checkpoints = CheckpointStore(
-            store.database,
-            store.index,
-            Codec(self.serde, self._key),
-            MessageCache(cache_size),
-            main_channel=transcript_channel,
-            on_conflict=self._conflict,
+            store.database, codec, messages, transcript_channel, self._conflict
         )
 
     def with_allowlist(

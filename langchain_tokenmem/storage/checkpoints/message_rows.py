@@ -8,13 +8,14 @@ all but the last with the shorter one before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.shapes import from_ranges, to_ranges
 from langchain_tokenmem.storage.checkpoints.tables import SEALED, thread_messages
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
@@ -53,25 +54,21 @@ def chunk_numbers(refs: str) -> list[int]:
     return [int(part[1:]) for part in refs.split(",") if part.startswith("#")]
 
 
+@dataclass
 class MessageRows:
     """The rows of messages of one session, in one transaction.
 
-    Args:
+    Attributes:
         connection: The transaction.
         codec: Checks and seals the rows.
-        thread_id: The thread.
-        session_number: The session.
+        namespace: Whose messages they are.
     """
 
-    def __init__(
-        self, connection: Connection, codec: Codec, thread_id: str, session_number: int
-    ) -> None:
-        self._connection = connection
-        self._codec = codec
-        self._thread_id = thread_id
-        self._number = session_number
-        self._session: ThreadSession | None = None
-        self._added: list[dict[str, Any]] = []
+    connection: Connection
+    codec: Codec
+    namespace: Namespace
+    _session: ThreadSession | None = None
+    _added: list[dict[str, Any]] = field(default_factory=list)
 
     def by_digest(self, digests: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
         """Return the rows with these digests that there are, checked."""
@@ -91,14 +88,14 @@ class MessageRows:
         return found
 
     def _checked(self, statement: Statement, wanted: Sequence[Any]) -> list[dict[str, Any]]:
-        return [self._codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)]
+        return [self.codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)]
 
     def _rows(self, statement: Statement, wanted: Sequence[Any]) -> list[Mapping[Any, Any]]:
         return [
             row
             for some in chunks(wanted)
             for row in statement.all(
-                self._connection, {"b_session": self._number, "wanted": [*some]}
+                self.connection, {"b_session": self.namespace.session_number, "wanted": [*some]}
             )
         ]
 
@@ -114,7 +111,7 @@ class MessageRows:
         """
         if self._session is None:
             self._session = read_thread_session(
-                self._connection, self._codec, self._thread_id, self._number
+                self.connection, self.codec, self.namespace.thread_id, self.namespace.session_number
             )
         return self._session
 
@@ -123,25 +120,25 @@ class MessageRows:
         session = self.lock()
         number = session.last_message_number + 1
         self._session = replace(session, last_message_number=number)
-        columns = (self._number, number, digest, seq, message)
+        columns = (self.namespace.session_number, number, digest, seq, message)
         row = dict(zip(SEALED[thread_messages.name], columns, strict=True))
-        self._added.append(self._codec.sealed(row))
+        self._added.append(self.codec.sealed(row))
         return row
 
     def flush(self) -> None:
         """Write the rows that were added."""
         if self._session is not None and self._added:
-            _INSERT.run_all(self._connection, self._added)
-            save_thread_session(self._connection, self._codec, self._session)
+            _INSERT.run_all(self.connection, self._added)
+            save_thread_session(self.connection, self.codec, self._session)
             self._added = []
 
     def move(self, row: Mapping[str, Any], seq: int, proof: bytes | None) -> dict[str, Any]:
         """Let the transcript hold the message of a row, and return the row as it is then."""
         moved = {**row, "transcript_seq": seq, "message": proof}
-        sealed = self._codec.sealed(moved)
+        sealed = self.codec.sealed(moved)
         changed = {name: sealed[name] for name in ("transcript_seq", "message", "seal")}
-        names = {"b_session": self._number, "b_number": row["message_number"]}
-        _MOVE.run(self._connection, {**changed, **names})
+        names = {"b_session": self.namespace.session_number, "b_number": row["message_number"]}
+        _MOVE.run(self.connection, {**changed, **names})
         return moved
 
     def write_ranges(self, ranges: str) -> str:
@@ -152,14 +149,14 @@ class MessageRows:
         starts = range(0, len(references), _CHUNK)
         parts = [to_ranges(references[start : start + _CHUNK]) for start in starts]
         digests = {
-            text: self._codec.text_digest(text)
+            text: self.codec.text_digest(text)
             for text in parts[: len(references) // _CHUNK]
             if len(text) >= _SHORTEST
         }
         rows = self.by_digest(sorted(digests.values()))
         for text, digest in digests.items():
             if digest not in rows:
-                rows[digest] = self.add(digest, None, self._codec.pack(text))
+                rows[digest] = self.add(digest, None, self.codec.pack(text))
         self.flush()
         names = {text: f"#{rows[digest]['message_number']}" for text, digest in digests.items()}
         return ",".join(names.get(text, text) for text in parts)
@@ -174,7 +171,7 @@ class MessageRows:
         if not numbers:
             return from_ranges(refs)
         texts = {
-            f"#{row['message_number']}": str(self._codec.unpack(row["message"]))
+            f"#{row['message_number']}": str(self.codec.unpack(row["message"]))
             for row in self.by_number(sorted(set(numbers)))
         }
         return from_ranges(",".join(texts.get(part, part) for part in refs.split(",")))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection
 
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
-from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.thread_rows import owner_of_thread
 from langchain_tokenmem.storage.database.database import sqlite_driver
 from langchain_tokenmem.storage.search_index.store import IndexStore
@@ -58,32 +56,19 @@ class _Candidate(NamedTuple):
         return self.encoded.stored.id
 
 
+@dataclass
 class MessageWriter:
     """Writes the messages of one session in one transaction.
 
-    Args:
+    Attributes:
         rows: The messages beside the transcript.
-        codec: Writes those that the transcript cannot hold.
-        namespace: Whose messages they are.
         index: Takes what is appended to the transcript.
         user_id: Who owns the session.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        rows: MessageRows,
-        codec: Codec,
-        namespace: Namespace,
-        index: IndexStore,
-        user_id: str | None,
-    ) -> None:
-        self._connection = connection
-        self._rows = rows
-        self._codec = codec
-        self._namespace = namespace
-        self._index = index
-        self._user_id = user_id
+    rows: MessageRows
+    index: IndexStore
+    user_id: str | None
 
     def write(
         self,
@@ -102,13 +87,13 @@ class MessageWriter:
             fresh: The places of those that were not said before, even if the words were.
         """
         is_main = channel is not None
-        digests = [self._codec.digest(message) for message in new]
-        if sqlite_driver(self._connection) is None:  # SQLite has one writer at a time anyway
-            self._rows.lock()
-        rows = self._rows.by_digest(sorted(set(digests)))
+        digests = [self.rows.codec.digest(message) for message in new]
+        if sqlite_driver(self.rows.connection) is None:  # SQLite has one writer at a time anyway
+            self.rows.lock()
+        rows = self.rows.by_digest(sorted(set(digests)))
         seqs: dict[bytes, tuple[int, BaseMessage]] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
-        if self._codec.is_plain:
+        if self.rows.codec.is_plain:
             candidates = _candidates(
                 (digest, message, at in fresh)
                 for at, (digest, message) in enumerate(zip(digests, new, strict=True))
@@ -116,12 +101,12 @@ class MessageWriter:
             )
             seqs = self._transcript_seqs(candidates, now, channel)
         for digest, message in zip(digests, new, strict=True):
-            if digest in seqs and (digest in rows or self._codec.is_keyed):
+            if digest in seqs and (digest in rows or self.rows.codec.is_keyed):
                 rows[digest] = self._moved(rows.get(digest), digest, *seqs[digest])
             elif digest not in rows and digest not in seqs:
-                packed = self._codec.checked(self._codec.pack(message))
-                rows[digest] = self._rows.add(digest, None, packed)
-        self._rows.flush()
+                packed = self.rows.codec.checked(self.rows.codec.pack(message))
+                rows[digest] = self.rows.add(digest, None, packed)
+        self.rows.flush()
         return [
             self._place(rows.get(digest), seqs.get(digest), is_main=is_main) for digest in digests
         ]
@@ -132,7 +117,7 @@ class MessageWriter:
         if row is None:
             return Written(found[0] if found else 0, is_final=True)
         seq = row["transcript_seq"]
-        if self._codec.is_keyed or seq is None:
+        if self.rows.codec.is_keyed or seq is None:
             return Written(-row["message_number"], is_final=is_main or seq is not None)
         return Written(seq, is_final=True)
 
@@ -140,10 +125,10 @@ class MessageWriter:
         self, row: dict[str, Any] | None, digest: bytes, seq: int, message: BaseMessage
     ) -> dict[str, Any]:
         """Let the transcript hold a message, with the proof of what it says if there is a key."""
-        proof = self._codec.digest(message) if self._codec.is_keyed else None
+        proof = self.rows.codec.digest(message) if self.rows.codec.is_keyed else None
         if row is None:
-            return self._rows.add(digest, seq, proof)
-        return row if row["transcript_seq"] == seq else self._rows.move(row, seq, proof)
+            return self.rows.add(digest, seq, proof)
+        return row if row["transcript_seq"] == seq else self.rows.move(row, seq, proof)
 
     def _transcript_seqs(
         self,
@@ -158,7 +143,7 @@ class MessageWriter:
         if not candidates:
             return {}
         if channel is None:
-            found = find(self._connection, self._namespace.session_id, None)
+            found = find(self.rows.connection, self.rows.namespace.session_id, None)
             if found is None:
                 return {}
             session = found
@@ -166,13 +151,13 @@ class MessageWriter:
             session = self._session()
             encoded = [one.encoded for one in candidates]
             added, _ = append_indexed(
-                self._connection, self._index, session, encoded, now, of_thread=True
+                self.rows.connection, self.index, session, encoded, now, of_thread=True
             )
         # Another task may have been faster, and an edit has the id of what was said first.
         new = {row.message.id for row in added}
         names = {key_of(one.id): one.id for one in candidates if one.id and one.id not in new}
-        there = hashes_by_key(self._connection, session.key, list(names)) if names else {}
-        known = read_named(self._connection, session, [names[key] for key in there])
+        there = hashes_by_key(self.rows.connection, session.key, list(names)) if names else {}
+        known = read_named(self.rows.connection, session, [names[key] for key in there])
         rows = {row.message.id: row for row in [*added, *known]}
         return {
             one.digest: (rows[one.id].seq, one.encoded.encoding.decoded)
@@ -189,9 +174,9 @@ class MessageWriter:
         doubtful = {one.encoded.digest for one in candidates if not (one.id or one.is_fresh)}
         if not doubtful:
             return list(candidates)
-        key = key_of(self._namespace.session_id)
+        key = key_of(self.rows.namespace.session_id)
         left = Counter(digest_of(one) for one in channel if not one.id)
-        left.subtract(counts_by_hash(self._connection, key, sorted(doubtful)))
+        left.subtract(counts_by_hash(self.rows.connection, key, sorted(doubtful)))
         kept = []
         for one in reversed(candidates):
             left[one.encoded.digest] -= 1
@@ -201,12 +186,12 @@ class MessageWriter:
 
     def _session(self) -> SessionRow:
         """Return the session's row in the transcript store; it belongs to the thread's owner."""
-        session = find_or_make(self._connection, self._namespace.session_id, None)
-        if self._user_id is None or session.user_id is not None:
+        session = find_or_make(self.rows.connection, self.rows.namespace.session_id, None)
+        if self.user_id is None or session.user_id is not None:
             return session
         # A thread may have several users; with its sub-graphs it belongs to the first one.
-        owner = owner_of_thread(self._connection, self._namespace.thread_id) or self._user_id
-        return find_or_make(self._connection, self._namespace.session_id, owner)
+        owner = owner_of_thread(self.rows.connection, self.rows.namespace.thread_id) or self.user_id
+        return find_or_make(self.rows.connection, self.rows.namespace.session_id, owner)
 
 
 def _candidates(waiting: Iterable[tuple[bytes, BaseMessage, bool]]) -> list[_Candidate]:

@@ -55,19 +55,19 @@ class StoredMessages:
     lists: list[_StoredList] = field(default_factory=list)
 
 
+@dataclass
 class ThreadMessages:
     """The messages of checkpointed threads.
 
-    Args:
+    Attributes:
         codec: Writes those that the transcript cannot hold.
         cache: Takes messages that were stored or read.
         index: Takes what is appended to a transcript.
     """
 
-    def __init__(self, codec: Codec, cache: MessageCache, index: IndexStore) -> None:
-        self._codec = codec
-        self._index = index
-        self.cache = cache
+    codec: Codec
+    cache: MessageCache
+    index: IndexStore
 
     def store(
         self,
@@ -93,7 +93,7 @@ class ThreadMessages:
         """
         if not messages:
             return ""
-        rows = self._rows(connection, namespace)
+        rows = MessageRows(connection, self.codec, namespace)
         is_long = len(messages) > _AT_ONCE
         if is_long:
             let_event_loop_run()
@@ -107,8 +107,8 @@ class ThreadMessages:
         if new:
             # What is stored and what is cached must be one thing, whoever changes the message
             # meanwhile.
-            copies = [_own_copy(self._codec, messages[start + at]) for at in new]
-            writer = MessageWriter(connection, rows, self._codec, namespace, self._index, user_id)
+            copies = [_own_copy(self.codec, messages[start + at]) for at in new]
+            writer = MessageWriter(rows, self.index, user_id)
             fresh = {number for number, at in enumerate(new) if 0 < fresh_from <= start + at}
             written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
             for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
@@ -178,7 +178,7 @@ class ThreadMessages:
         """Return the messages of a list, those that are not cached as they are read."""
         if not refs:
             return []
-        rows = self._rows(connection, namespace)
+        rows = MessageRows(connection, self.codec, namespace)
         numbers = rows.read_references(refs)
         known = self.cache.by_reference(namespace)
         found = {number: known.get(number) for number in numbers}
@@ -202,20 +202,17 @@ class ThreadMessages:
         for row in rows.by_number(beside):
             reference, seq = -row["message_number"], row["transcript_seq"]
             if seq is None:
-                found.append(cached(self._codec.unpack(row["message"]), reference, is_final=False))
+                found.append(cached(self.codec.unpack(row["message"]), reference, is_final=False))
             else:
                 seqs[reference] = seq
                 proofs[seq] = row["message"]
         transcript = _transcript(connection, namespace, sorted(set(seqs.values())))
         for seq, proof in proofs.items():
-            if proof is not None and self._codec.digest(transcript[seq]) != proof:
+            if proof is not None and self.codec.digest(transcript[seq]) != proof:
                 raise CorruptStoreError(f"message {seq} of the transcript was changed")
         return found + [
             cached(transcript[seq], reference, is_final=True) for reference, seq in seqs.items()
         ]
-
-    def _rows(self, connection: Connection, namespace: Namespace) -> MessageRows:
-        return MessageRows(connection, self._codec, namespace.thread_id, namespace.session_number)
 
 
 def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:

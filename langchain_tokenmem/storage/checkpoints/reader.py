@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -28,23 +28,21 @@ from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 
+@dataclass
 class CheckpointReader:
     """Reads the checkpoints of threads.
 
-    Args:
+    Attributes:
         database: Where they are.
         codec: Reads what is no message.
         messages: Reads the messages.
         main_channel: The channel whose messages are the thread's transcript; None for none.
     """
 
-    def __init__(
-        self, database: Database, codec: Codec, messages: ThreadMessages, main_channel: str | None
-    ) -> None:
-        self.database = database
-        self.codec = codec
-        self.messages = messages
-        self.main_channel = main_channel
+    database: Database
+    codec: Codec
+    messages: ThreadMessages
+    main_channel: str | None
 
     def get(self, address: Address) -> LoadedCheckpoint | None:
         """Return a checkpoint, the latest when no id is given; None when it is not there.

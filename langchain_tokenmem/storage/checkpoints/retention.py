@@ -260,7 +260,7 @@ def _delete_messages(
     connection: Connection, codec: Codec, found: Sequence[Namespace], session_number: int
 ) -> None:
     """Delete the messages beside the transcript that no namespace refers to any more."""
-    rows = MessageRows(connection, codec, found[0].thread_id, session_number)
+    rows = MessageRows(connection, codec, found[0])
     used: set[int] = set()
     for refs in {refs for namespace in found for refs in _references(connection, codec, namespace)}:
         used.update(chunk_numbers(refs))

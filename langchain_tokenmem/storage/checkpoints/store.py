@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,11 +13,7 @@ from sqlalchemy import Connection
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints import channel_values, checkpoint_rows, pending_writes
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
-from langchain_tokenmem.storage.checkpoints.messages import (
-    StoredMessages,
-    ThreadMessages,
-)
+from langchain_tokenmem.storage.checkpoints.messages import StoredMessages
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
@@ -30,48 +26,29 @@ from langchain_tokenmem.storage.checkpoints.records import (
     errors_about,
 )
 from langchain_tokenmem.storage.checkpoints.shapes import is_plain
-from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 
+@dataclass
 class CheckpointStore(CheckpointReader):
     """Reads and writes the checkpoints of threads.
 
-    Args:
-        database: Where they are.
-        index: Takes what is appended to a thread's transcript.
-        codec: Writes what is no message.
-        cache: Keeps messages in memory.
-        main_channel: The channel whose messages are the thread's transcript; None for none.
+    Attributes:
         on_conflict: Called inside the transaction with what happened when the parent of a new
             checkpoint does not end its branch any more.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        index: IndexStore,
-        codec: Codec,
-        cache: MessageCache,
-        *,
-        main_channel: str | None,
-        on_conflict: Callable[[str], None],
-    ) -> None:
-        super().__init__(database, codec, ThreadMessages(codec, cache, index), main_channel)
-        self.index = index
-        self._on_conflict = on_conflict
+    on_conflict: Callable[[str], None]
+
+    @property
+    def index(self) -> IndexStore:
+        """What takes the messages that are appended to transcripts."""
+        return self.messages.index
 
     def with_codec(self, codec: Codec) -> CheckpointStore:
         """Return the same with another codec."""
-        return CheckpointStore(
-            self.database,
-            self.index,
-            codec,
-            self.messages.cache,
-            main_channel=self.main_channel,
-            on_conflict=self._on_conflict,
-        )
+        return replace(self, codec=codec, messages=replace(self.messages, codec=codec))
 
     def put(self, new: NewCheckpoint) -> int:
         """Store a checkpoint, and return how many its namespace has now; 0 if it was there.
@@ -119,7 +96,7 @@ class CheckpointStore(CheckpointReader):
     def _check_branch(self, namespace: Namespace, checkpoint_id: str, parent: str | None) -> None:
         """Report it if the parent of a new checkpoint does not end its branch any more."""
         if namespace.checkpoint_count and parent not in namespace.leaves:
-            self._on_conflict(
+            self.on_conflict(
                 f"{Address(namespace.thread_id, namespace.ns)}: checkpoint {checkpoint_id!r} "
                 f"follows {parent!r}, which another run has gone on from; the head is "
                 f"{namespace.latest!r}."
