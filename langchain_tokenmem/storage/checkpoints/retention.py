@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -37,6 +37,10 @@ _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
 
 
+_Stored = Mapping[int, Sequence[checkpoint_rows.CheckpointRow]]
+"""The checkpoints of a thread by the number of their namespace, oldest first."""
+
+
 @dataclass(frozen=True)
 class RetentionRule:
     """Rule that says which checkpoints stay.
@@ -61,23 +65,13 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
             stay is missing; nothing was deleted.
     """
     address = Address(check_thread_id(thread_id), "")
-    with store.database.writing(str(address)) as connection, errors_about(address):
-        found = namespaces_of(connection, store.codec, thread_id)
-        there = {
-            namespace.namespace_id: checkpoint_rows.every_checkpoint(
-                connection, store.codec, namespace
-            )
-            for namespace in found
-        }
-        kept = _kept(found, there, rule)
-        removed = {
-            number: [row for row in rows if row.id not in kept[number]]
-            for number, rows in there.items()
-        }
-        is_less = _delete(connection, store.codec, found, removed, now)
+    with store.database.writing(str(address)) as connection:
+        removed, is_less = _thin_out(
+            connection, store, thread_id, lambda found, there: _kept(found, there, rule), now
+        )
     if is_less:
         store.database.forget_deleted()
-    return sum(map(len, removed.values()))
+    return removed
 
 
 def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: datetime) -> None:
@@ -87,39 +81,74 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
         CorruptStoreError: When a thread they are in lost a checkpoint; nothing was deleted.
     """
     hashes = [one for run_id in run_ids if (one := checkpoint_rows.run_hash(run_id))]
-    if not hashes:
-        return
+
+    def others(_: Sequence[Namespace], there: _Stored) -> dict[int, set[str]]:
+        return {
+            number: {
+                row.id
+                for row in rows
+                if checkpoint_rows.run_hash(row.metadata.get("run_id")) not in hashes
+            }
+            for number, rows in there.items()
+        }
+
     with store.database.writing("The checkpoints of runs") as connection:
-        query = (
-            select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes)).distinct()
-        )
-        numbers = connection.execute(query).scalars().all()
-        owners = (
-            select(namespaces.c.thread_key).where(namespaces.c.namespace_id.in_(numbers)).distinct()
-        )
-        lock_threads(connection, connection.execute(owners).scalars().all())
-        touched = namespaces_at(connection, store.codec, numbers)
+        of_runs = select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes))
+        query = select(namespaces.c.namespace_id, namespaces.c.thread_key)
+        rows = connection.execute(query.where(namespaces.c.namespace_id.in_(of_runs))).all()
+        lock_threads(connection, [*{row.thread_key for row in rows}])
+        touched = namespaces_at(connection, store.codec, [row.namespace_id for row in rows])
         for thread_id in sorted({namespace.thread_id for namespace in touched}):
-            with errors_about(Address(thread_id, "")):
-                found = namespaces_of(connection, store.codec, thread_id)
-                removed = {
-                    namespace.namespace_id: [
-                        row
-                        for row in checkpoint_rows.every_checkpoint(
-                            connection, store.codec, namespace
-                        )
-                        if checkpoint_rows.run_hash(row.metadata.get("run_id")) in hashes
-                    ]
-                    for namespace in found
-                }
-                _delete(connection, store.codec, found, removed, now)
+            _thin_out(connection, store, thread_id, others, now)
     if touched:
         store.database.forget_deleted()
 
 
+def _thin_out(
+    connection: Connection,
+    store: CheckpointStore,
+    thread_id: str,
+    choose: Callable[[Sequence[Namespace], _Stored], Mapping[int, Collection[str]]],
+    now: datetime,
+) -> tuple[int, bool]:
+    """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
+
+    Args:
+        connection: In a transaction that writes.
+        store: Where they are.
+        thread_id: The thread.
+        choose: Returns the ids that stay, by namespace.
+        now: The current time.
+
+    Returns:
+        How many checkpoints were deleted, and whether anything was.
+    """
+    with errors_about(Address(thread_id, "")):
+        found = namespaces_of(connection, store.codec, thread_id)
+        there = {
+            namespace.namespace_id: checkpoint_rows.every_checkpoint(
+                connection, store.codec, namespace
+            )
+            for namespace in found
+        }
+        kept = choose(found, there)
+        count, is_less = 0, False
+        for namespace in found:
+            number = namespace.namespace_id
+            is_less |= _delete_strays(connection, namespace, now)
+            if rows := [row for row in there[number] if row.id not in kept[number]]:
+                _delete_rows(connection, store.codec, namespace, rows)
+                count += len(rows)
+        if is_less or count:
+            for session in sorted({namespace.session_number for namespace in found}):
+                shared = [one for one in found if one.session_number == session]
+                _delete_messages(connection, store.codec, shared, session)
+    return count, is_less or count > 0
+
+
 def _kept(
     found: Sequence[Namespace],
-    there: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
+    there: _Stored,
     rule: RetentionRule,
 ) -> dict[int, set[str]]:
     """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
@@ -191,38 +220,6 @@ def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[s
                 # What stays can be read, and so it needs all of its own channels.
                 waiting.append(one.id)
     return needed
-
-
-def _delete(
-    connection: Connection,
-    codec: Codec,
-    found: Sequence[Namespace],
-    removed: Mapping[int, Sequence[checkpoint_rows.CheckpointRow]],
-    now: datetime,
-) -> bool:
-    """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
-
-    Args:
-        connection: In a transaction that writes.
-        codec: Seals what changes.
-        found: All namespaces of the thread.
-        removed: The checkpoints to delete, by namespace.
-        now: The current time.
-
-    Returns:
-        Whether there was any of it.
-    """
-    is_less = False
-    for namespace in found:
-        is_less |= _delete_strays(connection, namespace, now)
-        if rows := removed[namespace.namespace_id]:
-            _delete_rows(connection, codec, namespace, rows)
-            is_less = True
-    if is_less:
-        for number in sorted({namespace.session_number for namespace in found}):
-            shared = [one for one in found if one.session_number == number]
-            _delete_messages(connection, codec, shared, number)
-    return is_less
 
 
 def _delete_strays(connection: Connection, namespace: Namespace, now: datetime) -> bool:
