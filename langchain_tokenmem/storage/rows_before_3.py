@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes, checksum
+from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes
 
 _NAMESPACES = "tokenmem_checkpoint_spaces"
 _NOT_COVERED = {"checksum", "seal", "writes", "writes_seal"}
@@ -22,7 +22,7 @@ _OTHER_CHECKSUMS = {"tokenmem_vectors", "tokenmem_facts"}
 
 
 def rewrite_rows(connection: Connection, version: int) -> None:
-    """Rewrite the rows of an older version.
+    """Rewrite the rows of an older version: checksums, and the hashes that find namespaces.
 
     A row with a wrong checksum keeps it: whoever reads it notices.
 
@@ -34,66 +34,50 @@ def rewrite_rows(connection: Connection, version: int) -> None:
         CorruptStoreError: When the row of a checkpoint namespace is damaged, or its seal was made
             with a key, without which no other can be made.
     """
-    names = set(inspect(connection).get_table_names())
-    if version == 1:
-        for name in sorted(names - _OTHER_CHECKSUMS):
-            if name.startswith("tokenmem_"):
-                _rewrite_checksums(connection, Table(name, MetaData(), autoload_with=connection))
-    if _NAMESPACES in names:
-        _rewrite_namespaces(connection, Table(_NAMESPACES, MetaData(), autoload_with=connection))
+    names = {name for name in inspect(connection).get_table_names() if name.startswith("tokenmem_")}
+    changed = names - _OTHER_CHECKSUMS if version == 1 else names & {_NAMESPACES}
+    as_bytes_then = _bytes_in_1 if version == 1 else as_bytes
+    for name in sorted(changed):
+        table = Table(name, MetaData(), autoload_with=connection)
+        covered = _covered(table)
+        for row in connection.execute(select(table)).mappings().all() if covered else ():
+            columns = dict(row)
+            if name == _NAMESPACES:
+                columns["fingerprint"] = "".join(
+                    _checksum_of(row[part].encode()) for part in ("thread_key", "ns_key")
+                )
+            for column, others in covered.items():
+                hash_of = _checksum_of if column == "checksum" else _seal_of
+                if row[column] == hash_of(as_bytes_then(row[other] for other in others)):
+                    columns[column] = hash_of(as_bytes(columns[other] for other in others))
+                elif name == _NAMESPACES:
+                    raise _unreadable(row["thread_id"])
+            if columns != row:
+                key = [column == row[column.name] for column in table.primary_key]
+                connection.execute(table.update().where(*key).values(columns))
 
 
-def _rewrite_checksums(connection: Connection, table: Table) -> None:
+def _covered(table: Table) -> dict[str, list[str]]:
+    """Return the checksums in a row, and the columns that each is over."""
     names = [column.name for column in table.columns]
-    covered: dict[str, list[str]] = {
-        column: [name for name in names if name not in _NOT_COVERED]
-        for column in ("checksum", "seal")
-        if column in names
-    }
-    if "writes_seal" in names:
-        covered["writes_seal"] = ["space_id", "checkpoint_key", "writes"]
-    if not covered:
-        return
-    for row in connection.execute(select(table)).mappings().all():
-        renewed: dict[str, str | bytes] = {}
-        for column, others in covered.items():
-            values = [row[name] for name in others]
-            old = _bytes_in_1(values)
-            if row[column] == hashlib.blake2b(old, digest_size=16).hexdigest():
-                renewed[column] = checksum(values)
-            elif row[column] == _sealed(old):
-                renewed[column] = _seal(values)
-        if renewed:
-            key = [column == row[column.name] for column in table.primary_key]
-            connection.execute(table.update().where(*key).values(renewed))
+    rest = [name for name in names if name not in _NOT_COVERED]
+    own = {"checksum": rest, "seal": rest, "writes_seal": ["space_id", "checkpoint_key", "writes"]}
+    return {column: others for column, others in own.items() if column in names}
 
 
-def _rewrite_namespaces(connection: Connection, table: Table) -> None:
-    """Give the namespaces of threads the hashes by which version 3 finds them."""
-    names = [column.name for column in table.columns if column.name != "seal"]
-    for row in connection.execute(select(table)).mappings().all():
-        if row["seal"] != _seal(row[name] for name in names):
-            raise CorruptStoreError(
-                f"Thread {row['thread_id']!r}: its row is damaged, or sealed with a key, and "
-                f"cannot be upgraded. Nothing was changed. Copy the threads with the version "
-                f"that wrote them, or restore a backup."
-            )
-        halves = (
-            hashlib.blake2b(row[name].encode(), digest_size=16).hexdigest()
-            for name in ("thread_key", "ns_key")
-        )
-        columns = {**row, "fingerprint": "".join(halves)}
-        seal = _seal(columns[name] for name in names)
-        mine = table.c.space_id == row["space_id"]
-        renewed = {"fingerprint": columns["fingerprint"], "seal": seal}
-        connection.execute(table.update().where(mine).values(renewed))
+def _unreadable(thread_id: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Thread {thread_id!r}: its row is damaged, or sealed with a key, and cannot be upgraded. "
+        f"Nothing was changed. Copy the threads with the version that wrote them, or restore a "
+        f"backup."
+    )
 
 
-def _seal(values: Iterable[Any]) -> bytes:
-    return _sealed(as_bytes(values))
+def _checksum_of(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _sealed(data: bytes) -> bytes:
+def _seal_of(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16, person=b"tokenmem-row").digest()
 
 

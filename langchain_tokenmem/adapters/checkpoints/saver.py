@@ -27,8 +27,8 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     secret_of,
     text_of,
 )
-from langchain_tokenmem.adapters.checkpoints.read_methods import ReadingSaver
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
+from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
@@ -42,7 +42,7 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 logger = logging.getLogger(__name__)
 
 
-class TokenMemorySaver(ReadingSaver):
+class TokenMemorySaver(ThreadSaver):
     """A checkpointer on a transcript store: every message once, in SQLite or PostgreSQL.
 
     A checkpoint holds references to messages; the messages themselves stand once in the store,
