@@ -28,7 +28,7 @@ from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
     checkpoint_keys,
     find_checkpoint,
 )
-from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, namespaces_at
+from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, read_namespaces
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.tables import (
     channel_values,
@@ -229,7 +229,7 @@ def namespace_faults(
     """Return what is wrong with a namespace."""
     thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["namespace_id"]
     try:
-        (namespace,) = namespaces_at(connection, store.codec, [number])
+        (namespace,) = read_namespaces(connection, store.codec, namespaces.c.namespace_id == number)
         read_thread_session(connection, store.codec, namespace.thread_id, namespace.session_number)
     except (CorruptStoreError, ValueError) as error:
         return [Finding(thread, ns, "", f"what all of it hangs on is damaged: {error}")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
@@ -24,11 +24,8 @@ _PAGE = 32
 """Checkpoints read in one transaction, so that no reader holds one open for long."""
 
 
-class _Listed(NamedTuple):
-    """The key of a checkpoint, and its namespace."""
-
-    key: str
-    namespace: Namespace
+_Listed = tuple[str, Namespace]
+"""The key of a checkpoint, and its namespace."""
 
 
 def listed(
@@ -55,9 +52,9 @@ def listed(
     """
     wanted = _all_listed(reader, thread_id, ns)
     if checkpoint_id is not None:
-        wanted = [one for one in wanted if one.key == key_of(checkpoint_id)]
+        wanted = [one for one in wanted if one[0] == key_of(checkpoint_id)]
     if before is not None:
-        wanted = [one for one in wanted if one.key < key_of(before)]
+        wanted = [one for one in wanted if one[0] < key_of(before)]
     size = 1  # a caller that wants the newest one only waits for no other
     while wanted:
         page, wanted = wanted[:size], wanted[size:]
@@ -73,13 +70,13 @@ def _all_listed(reader: CheckpointReader, thread_id: str | None, ns: str | None)
             found = [] if one is None else [one]
         else:
             found = namespaces_of(connection, reader.codec, thread_id)
-        keys = []
+        keys: list[_Listed] = []
         for namespace in found:
             if ns is None or namespace.ns == ns:
                 with errors_about(Address(namespace.thread_id, namespace.ns)):
                     own = checkpoint_rows.checked_keys(connection, reader.codec, namespace)
-                keys += [_Listed(key, namespace) for key in own]
-    return sorted(keys, key=lambda one: one.key, reverse=True)
+                keys += [(key, namespace) for key in own]
+    return sorted(keys, key=lambda one: one[0], reverse=True)
 
 
 def _page(
@@ -94,13 +91,9 @@ def _page(
                 # It may have been removed since the list was made.
                 if row is None and key in checkpoint_rows.checkpoint_keys(connection, number):
                     raise CorruptStoreError("its row is there, and is not found by its key")
-                if row is not None and _has(row.metadata, metadata):
+                if row is not None and all(row.metadata.get(k) == v for k, v in metadata.items()):
                     found.append(reader.loaded(connection, namespace, row))
     return found
-
-
-def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(metadata.get(key) == value for key, value in wanted.items())
 
 
 def delta_history(

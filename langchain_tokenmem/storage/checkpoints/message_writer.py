@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
@@ -35,13 +35,6 @@ from langchain_tokenmem.storage.transcripts.sessions import (
 
 _ANY_TIME = datetime.fromtimestamp(0, UTC)
 """Stands for the current one where it only matters whether a message tells a time."""
-
-
-class Written(NamedTuple):
-    """Place of a written message, and whether it stays there."""
-
-    reference: int
-    is_final: bool
 
 
 class _Candidate(NamedTuple):
@@ -77,8 +70,8 @@ class MessageWriter:
         *,
         channel: Sequence[BaseMessage] | None,
         fresh: Collection[int],
-    ) -> list[Written]:
-        """Return where each message is, written if it was not there.
+    ) -> list[tuple[int, bool]]:
+        """Return where each message is, and whether it stays there; write it if it was nowhere.
 
         Args:
             new: The messages.
@@ -86,14 +79,14 @@ class MessageWriter:
             channel: All messages of their channel if that is the transcript; None if not.
             fresh: The places of those that were not said before, even if the words were.
         """
-        is_main = channel is not None
-        digests = [self.rows.codec.digest(message) for message in new]
+        is_main, codec = channel is not None, self.rows.codec
+        digests = [codec.digest(message) for message in new]
         if sqlite_driver(self.rows.connection) is None:  # SQLite has one writer at a time anyway
             self.rows.lock()
         rows = self.rows.by_digest(sorted(set(digests)))
         seqs: dict[bytes, tuple[int, BaseMessage]] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
-        if self.rows.codec.is_plain:
+        if codec.is_plain:
             candidates = _candidates(
                 (digest, message, at in fresh)
                 for at, (digest, message) in enumerate(zip(digests, new, strict=True))
@@ -101,34 +94,26 @@ class MessageWriter:
             )
             seqs = self._transcript_seqs(candidates, now, channel)
         for digest, message in zip(digests, new, strict=True):
-            if digest in seqs and (digest in rows or self.rows.codec.is_keyed):
-                rows[digest] = self._moved(rows.get(digest), digest, *seqs[digest])
-            elif digest not in rows and digest not in seqs:
-                packed = self.rows.codec.checked(self.rows.codec.pack(message))
+            row = rows.get(digest)
+            if digest in seqs and (row or codec.is_keyed):
+                seq, stored = seqs[digest]
+                # The transcript has it, and with a key the row proves what it says.
+                proof = codec.digest(stored) if codec.is_keyed else None
+                if row is None:
+                    rows[digest] = self.rows.add(digest, seq, proof)
+                elif row["transcript_seq"] != seq:
+                    rows[digest] = self.rows.move(row, seq, proof)
+            elif row is None and digest not in seqs:
+                packed = codec.checked(codec.pack(message))
                 rows[digest] = self.rows.add(digest, None, packed)
         self.rows.flush()
-        return [
-            self._place(rows.get(digest), seqs.get(digest), is_main=is_main) for digest in digests
-        ]
-
-    def _place(
-        self, row: Mapping[str, Any] | None, found: tuple[int, BaseMessage] | None, *, is_main: bool
-    ) -> Written:
-        if row is None:
-            return Written(found[0] if found else 0, is_final=True)
-        seq = row["transcript_seq"]
-        if self.rows.codec.is_keyed or seq is None:
-            return Written(-row["message_number"], is_final=is_main or seq is not None)
-        return Written(seq, is_final=True)
-
-    def _moved(
-        self, row: dict[str, Any] | None, digest: bytes, seq: int, message: BaseMessage
-    ) -> dict[str, Any]:
-        """Let the transcript hold a message, with the proof of what it says if there is a key."""
-        proof = self.rows.codec.digest(message) if self.rows.codec.is_keyed else None
-        if row is None:
-            return self.rows.add(digest, seq, proof)
-        return row if row["transcript_seq"] == seq else self.rows.move(row, seq, proof)
+        written = []
+        for digest in digests:
+            seq = rows[digest]["transcript_seq"] if digest in rows else seqs[digest][0]
+            is_beside = seq is None or (digest in rows and codec.is_keyed)
+            reference = -rows[digest]["message_number"] if is_beside else seq
+            written.append((reference, is_main or seq is not None))
+        return written
 
     def _transcript_seqs(
         self,

@@ -6,10 +6,10 @@ the (negated) number of a row beside it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
@@ -37,22 +37,8 @@ _AT_ONCE = 200
 """Messages read from the transcript before other threads get their turn."""
 
 
-class _StoredList(NamedTuple):
-    """A list of messages as a transaction stored it."""
-
-    messages: Sequence[BaseMessage]
-    begin: CachedList
-    entries: Sequence[CachedMessage]
-    refs: str
-    is_main: bool
-
-
-@dataclass
-class StoredMessages:
-    """Messages that may be cached once their transaction is committed."""
-
-    new: list[CachedMessage] = field(default_factory=list)
-    lists: list[_StoredList] = field(default_factory=list)
+AfterCommit = list[Callable[[], None]]
+"""What caches messages once their transaction is committed."""
 
 
 @dataclass
@@ -74,7 +60,7 @@ class ThreadMessages:
         connection: Connection,
         namespace: Namespace,
         messages: Sequence[BaseMessage],
-        stored: StoredMessages,
+        after_commit: AfterCommit,
         *,
         now: datetime,
         is_main: bool,
@@ -86,7 +72,7 @@ class ThreadMessages:
             connection: In a transaction that writes.
             namespace: Whose messages they are.
             messages: The messages.
-            stored: Takes what may be cached once the transaction is committed.
+            after_commit: Takes what caches them, to be called once the transaction is committed.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
             user_id: Who owns the thread.
@@ -113,10 +99,13 @@ class ThreadMessages:
             written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
             for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
                 entries[at] = cached(message, reference, is_final=is_final)
-            stored.new += [entry for at in new if (entry := entries[at]) is not None]
+            added = [entry for at in new if (entry := entries[at]) is not None]
+            after_commit.append(partial(self.cache.add, namespace, added))
         more = [entry for entry in entries if entry is not None]
         refs = rows.write_ranges(to_ranges((entry.reference for entry in more), begin.ranges))
-        stored.lists.append(_StoredList(messages, begin, more, refs, is_main))
+        after_commit.append(
+            partial(self.cache.add_list, namespace, refs, begin, more, messages, is_main=is_main)
+        )
         return refs
 
     def _new_places(
@@ -143,12 +132,6 @@ class ThreadMessages:
         if is_main:
             new.update(at for at, entry in beside.items() if not entry.is_final)
         return sorted(new)
-
-    def committed(self, namespace: Namespace, stored: StoredMessages) -> None:
-        """Cache what a transaction has stored."""
-        self.cache.add(namespace, stored.new)
-        for messages, begin, more, refs, is_main in stored.lists:
-            self.cache.add_list(namespace, refs, begin, more, messages, is_main=is_main)
 
     def load(
         self, connection: Connection, namespace: Namespace, lists: Sequence[tuple[str, bool]]

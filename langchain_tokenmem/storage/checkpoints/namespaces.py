@@ -172,7 +172,7 @@ def namespaces_of(connection: Connection, codec: Codec, thread_id: str | None) -
         # Locked first: no namespace is made from then on that the next statement would not see.
         find_namespace(connection, codec, thread_id, "")
         where = _is_of(key_of(thread_id))
-    found = _found(connection, codec, where)
+    found = read_namespaces(connection, codec, where)
     if thread_id is None:
         names = connection.execute(select(namespaces.c.fingerprint)).scalars()
         if sorted(names) != sorted(_fingerprint(one.thread_id, one.ns) for one in found):
@@ -220,17 +220,14 @@ def lock_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
         connection.execute(query.order_by(*_LOCK_ORDER).with_for_update()).all()
 
 
-def namespaces_at(connection: Connection, codec: Codec, numbers: Sequence[int]) -> list[Namespace]:
-    """Return the namespaces with these numbers that there are, checked.
+def read_namespaces(
+    connection: Connection, codec: Codec, where: ColumnElement[bool]
+) -> list[Namespace]:
+    """Return namespaces, checked; a transaction that writes locks their rows.
 
     Raises:
         CorruptStoreError: When the row of one is damaged.
     """
-    return _found(connection, codec, namespaces.c.namespace_id.in_(numbers))
-
-
-def _found(connection: Connection, codec: Codec, where: ColumnElement[bool]) -> list[Namespace]:
-    """Return namespaces, checked; a transaction that writes locks their rows."""
     query = select(namespaces).where(where).order_by(*_LOCK_ORDER)
     if is_writer(connection):
         query = query.with_for_update()

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 
 
@@ -18,11 +17,6 @@ class Address:
     thread_id: str
     ns: str
     checkpoint_id: str | None = None
-
-    @property
-    def session_id(self) -> str:
-        """The session that holds the messages."""
-        return thread_session(self.thread_id, self.ns)
 
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""

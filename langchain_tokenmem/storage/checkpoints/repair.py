@@ -20,8 +20,9 @@ from langchain_tokenmem.storage.checkpoints.doctor import (
     namespace_faults,
     row_of,
 )
-from langchain_tokenmem.storage.checkpoints.namespaces import namespaces_at
+from langchain_tokenmem.storage.checkpoints.namespaces import read_namespaces
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
+from langchain_tokenmem.storage.checkpoints.tables import namespaces
 from langchain_tokenmem.storage.checkpoints.threads import recount
 
 
@@ -63,7 +64,9 @@ def repair(store: CheckpointReader, examination: Examination) -> Examination:
 def _delete_damaged(store: CheckpointReader, number: int) -> None:
     """Delete the checkpoints of a namespace that cannot be read."""
     with store.database.writing("The repair") as connection:
-        for namespace in namespaces_at(connection, store.codec, [number]):
+        for namespace in read_namespaces(
+            connection, store.codec, namespaces.c.namespace_id == number
+        ):
             row = row_of(connection, number)
             # Looked at again: what could not be read then may be readable now.
             faults = namespace_faults(store, connection, row) if row else []

@@ -17,8 +17,8 @@ from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows, chu
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     lock_threads,
-    namespaces_at,
     namespaces_of,
+    read_namespaces,
 )
 from langchain_tokenmem.storage.checkpoints.records import Address, errors_about
 from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
@@ -94,10 +94,10 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
 
     with store.database.writing("The checkpoints of runs") as connection:
         of_runs = select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes))
-        query = select(namespaces.c.namespace_id, namespaces.c.thread_key)
-        rows = connection.execute(query.where(namespaces.c.namespace_id.in_(of_runs))).all()
-        lock_threads(connection, [*{row.thread_key for row in rows}])
-        touched = namespaces_at(connection, store.codec, [row.namespace_id for row in rows])
+        is_touched = namespaces.c.namespace_id.in_(of_runs)
+        keys = connection.execute(select(namespaces.c.thread_key).where(is_touched)).scalars()
+        lock_threads(connection, [*set(keys)])
+        touched = read_namespaces(connection, store.codec, is_touched)
         for thread_id in sorted({namespace.thread_id for namespace in touched}):
             _thin_out(connection, store, thread_id, others, now)
     if touched:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints import channel_values, checkpoint_rows, pending_writes
 from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.messages import StoredMessages
+from langchain_tokenmem.storage.checkpoints.messages import AfterCommit
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
@@ -66,7 +66,7 @@ class CheckpointStore(CheckpointReader):
         }
         if not is_plain(new.metadata):
             self.codec.checked(self.codec.pack(new.metadata))
-        stored = StoredMessages()
+        after_commit: AfterCommit = []
         self.index.make_ready()
         with self.database.writing(str(address)) as connection, errors_about(address):
             namespace = find_or_make_namespace(
@@ -84,12 +84,15 @@ class CheckpointStore(CheckpointReader):
             row = checkpoint_rows.CheckpointRow(
                 id_, parent_id, fields, new.metadata, write_count=write_count
             )
-            namespace = self._store_values(connection, namespace, new, row, parent, values, stored)
+            namespace = self._store_values(
+                connection, namespace, new, row, parent, values, after_commit
+            )
             checkpoint_rows.save_checkpoint(connection, self.codec, number, row, is_new=old is None)
             if old is None:
                 namespace = namespace.with_new(id_, parent_id)
             save_namespace(connection, self.codec, namespace)
-        self.messages.committed(namespace, stored)
+        for cache in after_commit:
+            cache()
         self.index.tell(Change("added"))
         return namespace.checkpoint_count if old is None else 0
 
@@ -110,7 +113,7 @@ class CheckpointStore(CheckpointReader):
         row: checkpoint_rows.CheckpointRow,
         parent: checkpoint_rows.CheckpointRow | None,
         values: dict[str, channel_values.PreparedValue],
-        stored: StoredMessages,
+        after_commit: AfterCommit,
     ) -> Namespace:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
         now = _time_of(new.checkpoint.get("ts"))
@@ -134,7 +137,7 @@ class CheckpointStore(CheckpointReader):
                 connection,
                 namespace,
                 value.messages,
-                stored,
+                after_commit,
                 now=now,
                 is_main=name == self.main_channel,
                 user_id=new.user_id,
@@ -163,7 +166,7 @@ class CheckpointStore(CheckpointReader):
             (channel, channel_values.prepare_value(self.codec, value)) for channel, value in given
         ]
         now = datetime.now(UTC)
-        stored = StoredMessages()
+        after_commit: AfterCommit = []
         with self.database.writing(str(address)) as connection, errors_about(address):
             namespace = find_or_make_namespace(
                 connection, self.codec, address.thread_id, address.ns
@@ -180,7 +183,7 @@ class CheckpointStore(CheckpointReader):
                         continue
                     pending_writes.delete_write(connection, number, key, task_key, idx)
                 refs = self.messages.store(
-                    connection, namespace, value.messages, stored, now=now, is_main=False
+                    connection, namespace, value.messages, after_commit, now=now, is_main=False
                 )
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
                 stored_value = checkpoint_rows.InlineValue(refs, shape)
@@ -192,7 +195,8 @@ class CheckpointStore(CheckpointReader):
             checkpoint_rows.save_write_count(
                 connection, self.codec, number, key, before, len(places)
             )
-        self.messages.committed(namespace, stored)
+        for cache in after_commit:
+            cache()
 
 
 def _time_of(text: Any) -> datetime:
