@@ -9,10 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
-from langchain_tokenmem.errors import (
-    CorruptStoreError,
-    ScopeError,
-)
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.encoded_message import (

@@ -6,19 +6,16 @@ import dataclasses
 import time
 from dataclasses import dataclass, replace
 
+from sqlalchemy import delete, insert, select, update
+
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.transcripts import leases
-from langchain_tokenmem.storage.transcripts.sessions import (
-    SessionRow,
-    find,
-    find_or_make,
-    save,
-)
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, find_or_make, save
+from langchain_tokenmem.storage.transcripts.tables import leases
 
 
 @dataclass(frozen=True)
@@ -100,14 +97,24 @@ class SessionStates:
             session = find(connection, session_id, None)
             if session is None:
                 return False
-            return leases.acquire(connection, session.key, owner, time.time(), seconds)
+            now, own = time.time(), leases.c.session_key == session.key
+            mine = {"held_by": owner, "expires_at_ms": round((now + seconds) * 1_000)}
+            held = connection.execute(select(leases).where(own)).first()
+            if held is None:
+                connection.execute(insert(leases).values(session_key=session.key, **mine))
+            elif held.held_by == owner or held.expires_at_ms <= now * 1_000:
+                connection.execute(update(leases).where(own).values(**mine))
+            else:
+                return False
+            return True
 
     def release(self, session_id: str, owner: str) -> None:
         """Give the lease back; another owner's stays."""
         with self._database.writing(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             if session is not None:
-                leases.release(connection, session.key, owner)
+                own = (leases.c.session_key == session.key, leases.c.held_by == owner)
+                connection.execute(delete(leases).where(*own))
 
 
 def stored_state(session: SessionRow) -> StoredState:

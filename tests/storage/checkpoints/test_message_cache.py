@@ -116,6 +116,22 @@ def test_lists_that_go_on_from_the_same_one_do_not_mix():
     assert other.equals([*said[:2], said[3]])
 
 
+def test_copies_share_no_field_with_one_another_or_with_the_cache():
+    said = [HumanMessage("a", id="h"), message(), AIMessage("b", id="a"), message(1, tool_calls=[])]
+    entries = cached_list(said).entries
+    begin = CachedList(entries[:2])
+    longer = begin.extended(entries[2:])
+    for known, wanted in ((begin, deepcopy(said[:2])), (longer, deepcopy(said))):
+        for _ in range(2):
+            given = known.copies()
+            assert given == wanted
+            values = [value for one in given for value in vars(one).values()]
+            containers = [value for value in values if isinstance(value, list | dict)]
+            assert len({id(value) for value in containers}) == len(containers)
+            for value in containers:
+                value.append("x") if isinstance(value, list) else value.update(x=1)
+
+
 def test_a_cache_keeps_no_more_than_its_size():
     cache = MessageCache(100)
     for thread in range(5):
