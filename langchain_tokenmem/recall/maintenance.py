@@ -14,7 +14,7 @@ from langchain_tokenmem.core.search_units import Change, IndexSource
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
-from langchain_tokenmem.recall.vectors.dense_search import DenseIndex
+from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 
 
 class IndexMaintenance:
@@ -27,7 +27,7 @@ class IndexMaintenance:
     """
 
     def __init__(
-        self, store: SearchableStore, lexical: LexicalIndex, dense: DenseIndex | None
+        self, store: SearchableStore, lexical: LexicalIndex, dense: VectorIndex | None
     ) -> None:
         self.lexical = lexical
         self._store = store

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
@@ -23,10 +24,12 @@ from langchain_tokenmem.recall.ranking.result_selection import (
     best_parts,
 )
 from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.vectors.dense_search import DenseIndex, DenseScores, DenseSearch
+from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 
-if TYPE_CHECKING:
-    from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
@@ -77,7 +80,6 @@ class Recall(IndexMaintenance, Closeable):
         floor: Floor | None = None,
         boosts: Boosts | None = None,
         count_tokens: Callable[[str], int] | None = None,
-        dense: DenseIndex | None = None,
     ) -> None:
         if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
@@ -86,14 +88,14 @@ class Recall(IndexMaintenance, Closeable):
         super().__init__(
             store,
             LexicalIndex(store, analyser=self._analyser, parameters=parameters),
-            dense if chroma is None else _dense_index(store, chroma),
+            None if chroma is None else VectorIndex(store.index, chroma),
         )
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
         self._lexical_backlog = LexicalBacklog(store.index)
-        self._dense_search = DenseSearch(self._dense)
+        self._has_warned = False
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
@@ -161,31 +163,50 @@ class Recall(IndexMaintenance, Closeable):
         return await asyncio.to_thread(self.search, query, **options)
 
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
+        dense = self._dense
         with self._store.index.reading(where, index_first=False) as reader:
             if reader is None:
                 return []
             words = self.lexical.scores(query, reader)
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            if not self._dense_search.may_help(reader, options.among, options.exclude):
-                return selection.select(best_parts(self._fused(words, DenseScores())), options)
+            if dense is None or not dense.has_any(reader, options.among, options.exclude):
+                return selection.select(best_parts(self._fused(words)), options)
             without_names = selection.query_without_names(words)
         # A model may take its time: no connection waits for it.
-        question = self._dense_search.question(without_names)
+        question = self._or_none(lambda: dense.question(without_names))
         with self._store.index.reading(where, index_first=False) as reader:
             if reader is None:
                 return []
-            ranking = self._fused(words, self._dense_search.scores(question, reader, words))
+            near = None
+            if question is not None:
+                near = self._or_none(lambda: dense.scores(question, reader, words))
+                self._has_warned = self._has_warned and near is None
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            return selection.select(best_parts(ranking), options)
+            return selection.select(best_parts(self._fused(words, *(near or ()))), options)
 
-    def _fused(self, words: Scores, dense: DenseScores) -> Ranking:
+    def _or_none(self, ask: Callable[[], T]) -> T | None:
+        """Ask the vectors; when that fails the words alone answer, with one warning."""
+        try:
+            return ask()
+        except RecallError as error:
+            if not self._has_warned:
+                logger.warning("Recall by meaning is off, words alone are searched: %s", error)
+            self._has_warned = True
+            return None
+
+    def _fused(
+        self,
+        words: Scores,
+        near: Sequence[tuple[int, float]] = (),
+        lacking: Collection[int] = (),
+    ) -> Ranking:
         return fused(
             words,
-            dense.units,
+            near,
             lexical_weight=self._weights[0],
             dense_weight=self._weights[1],
             floor=self._floor,
-            lacking=dense.lacking,
+            lacking=lacking,
         )
 
     def history_search(
@@ -263,9 +284,3 @@ def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
     if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
         raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
     return Scope(session_id, user_id, scope == "user")
-
-
-def _dense_index(store: SearchableStore, chroma: ChromaIndex) -> DenseIndex:
-    from langchain_tokenmem.recall.vectors.vector_index import VectorIndex  # noqa: PLC0415  loads chromadb
-
-    return VectorIndex(store.index, chroma)

@@ -25,9 +25,9 @@ class VectorIndexReader(Protocol):
         ...
 
     def vector_units(
-        self, fingerprint: str, *, after: int = -1, limit: int | None = None
+        self, fingerprint: str, *, partition: int | None = None, limit: int | None = None
     ) -> list[int]:
-        """Return the units that have a vector, in order, those after one of them."""
+        """Return the units that have a vector, in order: all, or those of one partition."""
         ...
 
     def count_vectors(self, fingerprint: str, most: int | None = None) -> int:
@@ -160,8 +160,8 @@ class SearchableIndex(Protocol):
         """Give a consistent picture of all vectors, and of the properties."""
         ...
 
-    def delete_vectors(self, fingerprint: str) -> None:
-        """Delete the vectors of a model."""
+    def delete_vectors(self, *, keep: str) -> None:
+        """Delete the vectors of every model but one."""
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
         """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""

@@ -169,8 +169,12 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
         embeddings: The model.
         analyser: Version of the rules that make texts of messages.
         model: Name of the model; default: what the object says of itself.
+
+    Raises:
+        RecallError: When the model fails.
     """
-    vector = unit_rows(np.asarray([embeddings.embed_query(PROBE)], np.float32))[0]
+    with ask_model(embeddings):
+        vector = unit_rows(np.asarray([embeddings.embed_query(PROBE)], np.float32))[0]
     probe = tuple(round(float(number), 6) for number in vector[:_PROBE_NUMBERS])
     return Fingerprint(model or name_of(embeddings), len(vector), analyser, probe)
 

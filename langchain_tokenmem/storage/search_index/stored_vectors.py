@@ -51,10 +51,10 @@ class StoredVectors:
             _, last = sources_from(connection, partition_key, done_to + 1, 1)
             acknowledge(connection, VECTORS, partition_key, done_to, last)
 
-    def delete_vectors(self, fingerprint: str) -> None:
-        """Delete the vectors of a model."""
+    def delete_vectors(self, *, keep: str) -> None:
+        """Delete the vectors of every model but one."""
         with self._database.writing(_ABOUT) as connection:
-            vectors.delete_vectors_of_model(connection, fingerprint)
+            vectors.delete_vectors_but(connection, keep)
 
     @contextmanager
     def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
