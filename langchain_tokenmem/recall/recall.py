@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -10,7 +9,6 @@ from typing import Any, Literal, TypeVar
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.base.text_parts import rough_tokens
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
@@ -26,6 +24,8 @@ from langchain_tokenmem.recall.ranking.result_selection import (
 from langchain_tokenmem.recall.regex_search import search_by_regex
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Recall(IndexMaintenance, Closeable):
 
     def __init__(
         self,
-        store: SearchableStore,
+        store: TranscriptStore,
         chroma: ChromaIndex | None = None,
         *,
         language: str = "english",
@@ -102,7 +102,7 @@ class Recall(IndexMaintenance, Closeable):
             self._dense.wake(Change("added"))  # what a process before this one has left over
 
     @property
-    def store(self) -> SearchableStore:
+    def store(self) -> TranscriptStore:
         """The transcripts in which it looks."""
         return self._store
 
@@ -158,13 +158,11 @@ class Recall(IndexMaintenance, Closeable):
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 
-    async def asearch(self, query: str, **options: Any) -> list[Hit]:
-        """Do the same as `search` without blocking the event loop."""
-        return await asyncio.to_thread(self.search, query, **options)
+    asearch = in_thread(search)
 
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
         dense = self._dense
-        with self._store.index.reading(where, index_first=False) as reader:
+        with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
             words = self.lexical.scores(query, reader)
@@ -174,7 +172,7 @@ class Recall(IndexMaintenance, Closeable):
             without_names = selection.query_without_names(words)
         # A model may take its time: no connection waits for it.
         question = self._or_none(lambda: dense.question(without_names))
-        with self._store.index.reading(where, index_first=False) as reader:
+        with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
             near = None
@@ -244,9 +242,7 @@ class Recall(IndexMaintenance, Closeable):
             timeout_s=timeout_s,
         )
 
-    async def ahistory_search(self, pattern: str, **options: Any) -> list[Hit]:
-        """Do the same as `history_search` without blocking the event loop."""
-        return await asyncio.to_thread(self.history_search, pattern, **options)
+    ahistory_search = in_thread(history_search)
 
     def close(self) -> None:
         """Stop the worker and let go of Chroma; the store stays open."""
@@ -257,9 +253,7 @@ class Recall(IndexMaintenance, Closeable):
         if self._dense is not None:
             self._dense.close()
 
-    async def aclose(self) -> None:
-        """Do the same as `close` without blocking the event loop."""
-        await asyncio.to_thread(self.close)
+    aclose = in_thread(close)
 
 
 def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:

@@ -10,13 +10,13 @@ from typing import Any
 
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
 from langchain_tokenmem.recall.ranking.dates import dates_in
 from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter, Ranking, boost_of
+from langchain_tokenmem.storage.search_index.reader import IndexReader
 
 _POOL = 16
 """Units that are read beside those wanted, so that a boost can bring some of them forward."""
@@ -85,7 +85,7 @@ class ResultSelection:
     """
 
     def __init__(
-        self, analyser: TextAnalyser, reader: SearchIndexReader, query: str, boosts: Boosts
+        self, analyser: TextAnalyser, reader: IndexReader, query: str, boosts: Boosts
     ) -> None:
         self._analyser = analyser
         self._reader = reader

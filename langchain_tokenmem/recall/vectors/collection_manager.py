@@ -12,7 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex, VectorIndexReader
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
 from langchain_tokenmem.recall.vectors.embeddings import (
@@ -20,6 +19,8 @@ from langchain_tokenmem.recall.vectors.embeddings import (
     Fingerprint,
     fingerprint_of,
 )
+from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index.vectors import VectorsReader
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class CollectionManager:
         chroma: Where it is, and the model.
     """
 
-    def __init__(self, store: SearchableIndex, chroma: ChromaIndex) -> None:
+    def __init__(self, store: IndexStore, chroma: ChromaIndex) -> None:
         self._store = store
         self._chroma = chroma
         self._property = f"collections:{chroma.collection}"
@@ -71,7 +72,7 @@ class CollectionManager:
             )
         return self._fingerprint
 
-    def version(self, reader: VectorIndexReader | None = None) -> CollectionVersion | None:
+    def version(self, reader: VectorsReader | None = None) -> CollectionVersion | None:
         """Return the collection that the store knows, whichever model it is of.
 
         Args:
@@ -87,7 +88,7 @@ class CollectionManager:
             logger.warning("The name of a collection cannot be read (%r); it is made anew.", error)
             return None
 
-    def comparable(self, reader: VectorIndexReader | None = None) -> CollectionVersion | None:
+    def comparable(self, reader: VectorsReader | None = None) -> CollectionVersion | None:
         """Return the collection that the store knows, if there is one.
 
         Raises:

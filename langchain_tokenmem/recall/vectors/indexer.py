@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_unit
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vectors.collection import ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class VectorIndexer:
         batch: Messages that are indexed at once.
     """
 
-    def __init__(self, store: SearchableIndex, embeddings: Embeddings, *, batch: int) -> None:
+    def __init__(self, store: IndexStore, embeddings: Embeddings, *, batch: int) -> None:
         self._store = store
         self._embeddings = embeddings
         self._batch = batch

@@ -11,7 +11,6 @@ import numpy as np
 
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex, SearchIndexReader
 from langchain_tokenmem.recall.base.worker import Worker
 from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
@@ -24,6 +23,8 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
 from langchain_tokenmem.recall.vectors.embeddings import Vectors, ask_model, unit_rows
 from langchain_tokenmem.recall.vectors.indexer import VECTORS, VectorIndexer
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class VectorIndex:
 
     def __init__(
         self,
-        store: SearchableIndex,
+        store: IndexStore,
         chroma: ChromaIndex,
         *,
         batch: int = BATCH,
@@ -86,7 +87,7 @@ class VectorIndex:
     # --- searching
 
     def has_any(
-        self, reader: SearchIndexReader, among: Collection[str] | None, exclude: Collection[str]
+        self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
         """Return whether anything might be found by meaning, so that it is worth to ask the model.
 
@@ -121,7 +122,7 @@ class VectorIndex:
         return question
 
     def search(
-        self, question: Vectors, reader: SearchIndexReader, k: int | None = None
+        self, question: Vectors, reader: IndexReader, k: int | None = None
     ) -> list[tuple[int, float]]:
         """Return the units nearest in meaning and their cosine, best first, in scope.
 
@@ -148,7 +149,7 @@ class VectorIndex:
         return nearest(units, blended(units, vectors), question, k or len(units))
 
     def _nearest_in_chroma(
-        self, version: CollectionVersion, question: Vectors, reader: SearchIndexReader, k: int
+        self, version: CollectionVersion, question: Vectors, reader: IndexReader, k: int
     ) -> list[tuple[int, float]]:
         if not version.is_complete or version.name == self._collections.broken:
             raise RecallError(
@@ -168,7 +169,7 @@ class VectorIndex:
         self._worker.wake()
 
     def scores(
-        self, question: Vectors, reader: SearchIndexReader, words: Scores
+        self, question: Vectors, reader: IndexReader, words: Scores
     ) -> tuple[list[tuple[int, float]], set[int]]:
         """Return what `search` finds, and units that match by words and have no vector yet.
 

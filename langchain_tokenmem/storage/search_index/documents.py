@@ -16,11 +16,10 @@ from langchain_tokenmem.storage.search_index.partitions import (
     Partition,
     find_or_make_partition,
     find_partition,
+    move_to_user,
     owner_key,
-    partition_of,
     session_documents,
     user_key,
-    with_owner,
 )
 from langchain_tokenmem.storage.search_index.postings import add_entries, delete_entries
 from langchain_tokenmem.storage.search_index.tables import documents
@@ -44,19 +43,16 @@ def document_partition(
             raise ScopeError(
                 "A document belongs to a session or a user: name session_id=, user_id=."
             )
-        key = user_key(checked_id(user_id, "user_id"))
-        if make:
-            find_or_make_partition(connection, key, key)
-        return find_partition(connection, key, lock=True)
-    if not make:
-        known = find(connection, session_id, user_id)
-        key = "" if known is None else session_documents(known.key)
-        return find_partition(connection, key, lock=True)
-    session = find_or_make(connection, session_id, user_id)
-    partition_of(connection, session)  # its owner is that of the messages
-    key = session_documents(session.key)
-    made = find_or_make_partition(connection, key, owner_key(session))
-    return with_owner(connection, session, made)
+        key = owner = user_key(checked_id(user_id, "user_id"))
+    else:
+        session = (find_or_make if make else find)(connection, session_id, user_id)
+        if session is None:
+            return None
+        move_to_user(connection, session)
+        key, owner = session_documents(session.key), owner_key(session)
+    if make:
+        find_or_make_partition(connection, key, owner)
+    return find_partition(connection, key, lock=True)
 
 
 def put_document(

@@ -141,16 +141,8 @@ def _is_in_scope(session: SessionRow, scope: Scope) -> bool:
 
 def existing_units(connection: Connection, units: Collection[int]) -> set[int]:
     """Return the units whose message or document is there (still)."""
-    wanted = _by_partition(units)
-    there: set[Address] = set()
-    for number, key in _keys(connection, wanted).items():
-        seqs = sorted(wanted[number])
-        if is_of_messages(key):
-            there.update((number, seq) for seq in keys_at(connection, key, seqs))
-        else:
-            found = read_documents(connection, key, seqs=seqs)
-            there.update((number, source.seq) for source in found)
-    return {unit for unit in units if unpack_unit(unit)[:2] in there}
+    keys = _keys_of_sources(connection, units)
+    return {unit for unit in units if unpack_unit(unit)[:2] in keys}
 
 
 def filter_units(
@@ -167,15 +159,25 @@ def filter_units(
         return list(units)
     in_keys = None if among is None else {key_of(name) for name in among}
     out_keys = {key_of(name) for name in exclude}
-    wanted = _by_partition(units)
-    keys: dict[Address, str] = {}
-    for number, partition_key in _keys(connection, wanted).items():
-        if is_of_messages(partition_key):
-            named = keys_at(connection, partition_key, sorted(wanted[number]))
-            keys |= {(number, seq): key for seq, key in named.items()}
+    keys = _keys_of_sources(connection, units)
     return [
         unit
         for unit in units
-        if (key := keys.get(unpack_unit(unit)[:2])) is None
+        if not (key := keys.get(unpack_unit(unit)[:2]))
         or (key not in out_keys and (in_keys is None or key in in_keys))
     ]
+
+
+def _keys_of_sources(connection: Connection, units: Iterable[int]) -> dict[Address, str]:
+    """Return the keys of messages that are there; of documents that are there an empty one."""
+    wanted = _by_partition(units)
+    found: dict[Address, str] = {}
+    for number, partition_key in _keys(connection, wanted).items():
+        seqs = sorted(wanted[number])
+        if is_of_messages(partition_key):
+            keys = keys_at(connection, partition_key, seqs)
+        else:
+            there = read_documents(connection, partition_key, seqs=seqs)
+            keys = dict.fromkeys((source.seq for source in there), "")
+        found |= {(number, seq): key for seq, key in keys.items()}
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -20,22 +20,31 @@ from langchain_tokenmem.core.search_units import (
     OutboxEntry,
     Scope,
 )
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.search_index import documents, outbox, postings
-from langchain_tokenmem.storage.search_index.index_sources import source_of, sources_from
+from langchain_tokenmem.storage.search_index.index_sources import (
+    existing_units,
+    source_of,
+    sources_from,
+)
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
-    find_or_make_partition,
+    Partition,
     lock_partition,
-    owner_key,
-    partition_of,
+    message_partition,
+    move_to_user,
     partitions_in_scope,
     session_documents,
     user_key,
 )
 from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.stored_vectors import StoredVectors
 from langchain_tokenmem.storage.search_index.tables import owners, partitions
+from langchain_tokenmem.storage.search_index.vectors import (
+    VectorsReader,
+    delete_vectors_but,
+    put_vectors,
+)
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
@@ -45,13 +54,13 @@ logger = logging.getLogger(__name__)
 
 _ANALYSER = "analyser"
 
-_BATCH = 200
-"""Messages that are indexed in one transaction, so that other writers wait a tenth of a second."""
+_BATCH = 50
+"""Messages that are indexed in one transaction: an append waits for it, about 30 ms."""
 
 _ABOUT = "The index of recall"
 
 
-class IndexStore(StoredVectors):
+class IndexStore:
     """The search index of a database; `TranscriptStore.index` is one.
 
     Args:
@@ -59,7 +68,7 @@ class IndexStore(StoredVectors):
     """
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database)
+        self._database = database
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -100,21 +109,18 @@ class IndexStore(StoredVectors):
             session: The session as it was before.
             rows: The new messages.
         """
-        partition = partition_of(connection, session)
-        if rows:
-            entries = self._entries([source_of(row, session) for row in rows])
-            is_new = partition is None and session.last_seq < session.first_seq
-            if entries is not None and is_new:
-                partition = find_or_make_partition(
-                    connection, session.key, owner_key(session), session.last_seq
-                )
-            lacking = [VECTORS]
-            if entries is None or partition is None or partition.indexed_to != session.last_seq:
-                lacking.append(LEXICAL)
-            else:
+        if not rows:
+            move_to_user(connection, session)
+            return Change("added")
+        entries = self._entries([source_of(row, session) for row in rows])
+        lacking = [VECTORS, LEXICAL]
+        if entries is not None:
+            partition = message_partition(connection, session)
+            if partition.indexed_to == session.last_seq:
                 postings.add_entries(connection, partition, entries, rows[-1].seq)
-            outbox.enqueue(connection, lacking, session.key, rows[0].seq)
-        return Change("added", [partition.number] if partition else [])
+                lacking = [VECTORS]
+        outbox.enqueue(connection, lacking, session.key, rows[0].seq)
+        return Change("added")
 
     def _entries(self, sources: Sequence[IndexSource]) -> dict[int, Sequence[Entry]] | None:
         if self._analyser is None:
@@ -128,16 +134,12 @@ class IndexStore(StoredVectors):
     # --- reading
 
     @contextmanager
-    def reading(self, scope: Scope, *, index_first: bool = True) -> Iterator[IndexReader | None]:
+    def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
         """Give a consistent picture of a scope; None when nothing is indexed in it.
-
-        With `index_first`, what the lexical index lacks of it is indexed before.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
         """
-        if index_first:
-            self.index_lexical(scope)
         with self._database.reading(_ABOUT) as connection:
             found = partitions_in_scope(connection, scope)
             yield None if found is None else IndexReader(connection, scope, found)
@@ -217,11 +219,20 @@ class IndexStore(StoredVectors):
 
     # --- the lexical index
 
-    def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
+    def index_lexical(
+        self,
+        scope: Scope | None = None,
+        most: int | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
-        Nothing happens without an analyser. At most `most` messages are indexed, those of the
-        scope's own session first.
+        Nothing happens without an analyser. A session that cannot be read is left in the outbox.
+
+        Args:
+            scope: Its own session comes first.
+            most: Most messages.
+            goes_on: Asked after each batch.
         """
         analyser = self._analyser
         if analyser is None:
@@ -235,9 +246,15 @@ class IndexStore(StoredVectors):
         for entry in sorted(entries, key=lambda entry: entry.partition_key != own):
             is_more = True
             while is_more and (most is None or done < most):
-                batch = _BATCH if most is None else min(_BATCH, most - done)
-                count, is_more = self._index_batch(analyser, entry.partition_key, batch)
+                size = _BATCH if most is None else min(_BATCH, most - done)
+                try:
+                    count, is_more = self._index_batch(analyser, entry.partition_key, size)
+                except CorruptStoreError as error:
+                    logger.warning("It is not found by its words: %s", error)
+                    break
                 done += count
+                if not goes_on():
+                    return done
         return done
 
     def make_ready(self) -> None:
@@ -270,6 +287,47 @@ class IndexStore(StoredVectors):
             postings.add_entries(connection, partition, entries, done_to)
             outbox.acknowledge(connection, LEXICAL, key, done_to, last)
             return len(found), done_to < last
+
+    # --- the vectors
+
+    def partition(self, partition_key: str) -> Partition | None:
+        """Return a partition; make it for a session that has none."""
+        with self._database.writing(_ABOUT) as connection:
+            return lock_partition(connection, partition_key)
+
+    def put_vectors(self, fingerprint: str, given: Mapping[int, bytes]) -> None:
+        """Store vectors by unit: float32, little-endian.
+
+        What was erased while its text was being embedded does not come back.
+        """
+        with self._database.writing(_ABOUT) as connection:
+            there = existing_units(connection, given)
+            kept = {unit: vector for unit, vector in given.items() if unit in there}
+            put_vectors(connection, fingerprint, kept)
+
+    def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
+        """Note that a partition's vectors are indexed up to a number."""
+        with self._database.writing(_ABOUT) as connection:
+            _, last = sources_from(connection, partition_key, done_to + 1, 1)
+            outbox.acknowledge(connection, VECTORS, partition_key, done_to, last)
+
+    def delete_vectors(self, *, keep: str) -> None:
+        """Delete the vectors of every model but one."""
+        with self._database.writing(_ABOUT) as connection:
+            delete_vectors_but(connection, keep)
+
+    @contextmanager
+    def reading_vectors(self) -> Iterator[VectorsReader]:
+        """Give a consistent picture of all vectors, and of the properties."""
+        with self._database.reading(_ABOUT) as connection:
+            yield VectorsReader(connection)
+
+    def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
+        """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""
+        with self._database.writing(_ABOUT) as connection:
+            outbox.set_property(connection, name, value)
+            if enqueue_vectors:
+                outbox.enqueue_everything(connection, VECTORS)
 
 
 def _start_over(connection: Connection) -> None:
