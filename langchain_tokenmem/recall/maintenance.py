@@ -57,7 +57,7 @@ class IndexMaintenance:
         if not sources and session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
         for source in sources:
-            self._store.index.put_document(source, now=datetime.now(UTC))
+            self._store.index.put_document(source)
         return [source.source_id for source in sources]
 
     aadd_documents = in_thread(add_documents)

@@ -31,9 +31,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_LINE_TOKENS = 16
-"""Tokens of date and speaker in front of a message that is shown."""
-
 
 class Recall(IndexMaintenance, Closeable):
     """Search over everything that was ever said in a session, or to a user.
@@ -147,8 +144,7 @@ class Recall(IndexMaintenance, Closeable):
             exclude=exclude,
             among=among,
             metadata=filter or {},
-            cost=_checked_counter(count_tokens or self.count_tokens),
-            line_tokens=_LINE_TOKENS,
+            count_tokens=_checked_counter(count_tokens or self.count_tokens),
         )
         if not query.strip() or k < 1:
             return []

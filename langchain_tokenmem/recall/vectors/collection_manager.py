@@ -58,7 +58,6 @@ class CollectionManager:
         self._chroma = chroma
         self._property = f"collections:{chroma.collection}"
         self._fingerprint: Fingerprint | None = None
-        self.broken = ""
 
     def fingerprint(self) -> Fingerprint:
         """Return the fingerprint of the model that was given; asks it once.
@@ -111,7 +110,7 @@ class CollectionManager:
             RecallError: When it belongs to another model, or Chroma cannot be reached.
         """
         version = self.comparable()
-        if version is not None and version.name != self.broken:
+        if version is not None:
             try:
                 return version, self._chroma.open(version.name)
             except BrokenCollectionError as error:

@@ -7,8 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-import numpy as np
-
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base.worker import Worker
@@ -20,7 +18,7 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import Vectors, ask_model, unit_rows
+from langchain_tokenmem.recall.vectors.embeddings import Vectors, embed_texts
 from langchain_tokenmem.recall.vectors.indexer import VECTORS, VectorIndexer
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
 from langchain_tokenmem.storage.search_index.reader import IndexReader
@@ -111,15 +109,10 @@ class VectorIndex:
         """
         mine = self._collections.fingerprint()
         self._collections.comparable()
-        with ask_model(self._chroma.embeddings):
-            found = np.asarray(self._chroma.embeddings.embed_query(query), np.float32)
-        if found.shape != (mine.dimension,) or not np.isfinite(found).all():
-            raise RecallError(
-                f"{mine} answered a question with a vector of shape {found.shape}, or with numbers "
-                f"that are none. Recall is lexical."
-            )
-        question: Vectors = unit_rows(found[None, :])[0]
-        return question
+        found: Vectors = embed_texts(
+            self._chroma.embeddings, [query], mine.dimension, are_queries=True
+        )[0]
+        return found
 
     def search(
         self, question: Vectors, reader: IndexReader, k: int | None = None
@@ -151,7 +144,7 @@ class VectorIndex:
     def _nearest_in_chroma(
         self, version: CollectionVersion, question: Vectors, reader: IndexReader, k: int
     ) -> list[tuple[int, float]]:
-        if not version.is_complete or version.name == self._collections.broken:
+        if not version.is_complete:
             raise RecallError(
                 f"The collection in {self._chroma.where} is being made; recall is lexical until it "
                 f"is complete."
@@ -163,8 +156,8 @@ class VectorIndex:
             raise
 
     def _replace(self, version: CollectionVersion) -> None:
-        """Have a collection that does not work made anew, behind the turn."""
-        self._collections.broken = version.name
+        """Drop a collection that does not work, and have it made anew in the background."""
+        self._chroma.drop(version.name)
         self._is_compared = False
         self._worker.wake()
 

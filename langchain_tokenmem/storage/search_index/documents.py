@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from langchain_tokenmem.core.search_units import DOCUMENT_STEP, Entry, IndexSource
+from langchain_tokenmem.core.search_units import DOCUMENT_STEP, IndexSource
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.search_index.outbox import INDEXES, VECTORS, enqueue
+from langchain_tokenmem.storage.search_index.outbox import INDEXES, enqueue
 from langchain_tokenmem.storage.search_index.partitions import (
     Partition,
     find_or_make_partition,
@@ -21,7 +21,7 @@ from langchain_tokenmem.storage.search_index.partitions import (
     session_documents,
     user_key,
 )
-from langchain_tokenmem.storage.search_index.postings import add_entries, delete_entries
+from langchain_tokenmem.storage.search_index.postings import delete_entries
 from langchain_tokenmem.storage.search_index.tables import documents
 from langchain_tokenmem.storage.search_index.vectors import delete_vectors
 from langchain_tokenmem.storage.transcripts.encoded_message import checksum, key_of
@@ -59,17 +59,10 @@ def put_document(
     connection: Connection,
     partition: Partition,
     source: IndexSource,
-    entries: Sequence[Entry] | None,
-    now: datetime,
 ) -> bool:
     """Store a document in the place of one with its id; return whether there was none.
 
-    Args:
-        connection: In a transaction that writes.
-        partition: Where it belongs.
-        source: The document.
-        entries: Of the lexical index; None where nobody could make them: they are enqueued.
-        now: When it was added.
+    It is enqueued for both indexes.
     """
     was_there = delete_document(connection, partition, source.source_id)
     seq = max(last_document(connection, partition.key), partition.indexed_to) + DOCUMENT_STEP
@@ -77,16 +70,14 @@ def put_document(
         "partition_key": partition.key,
         "seq": seq,
         "document_key": key_of(source.source_id),
-        "created_at": now.isoformat(),
+        "created_at": source.created_at.isoformat(),
         "metadata": to_json(dict(source.metadata))[0],
         "body": to_json([source.source_id, source.text])[0],
     }
     connection.execute(
         insert(documents).values({**columns, "checksum": checksum(columns.values())})
     )
-    enqueue(connection, [VECTORS] if entries is not None else INDEXES, partition.key, seq)
-    if entries is not None:
-        add_entries(connection, partition, {seq: entries}, seq)
+    enqueue(connection, INDEXES, partition.key, seq)
     return not was_there
 
 

@@ -134,16 +134,9 @@ def lock_partition(connection: Connection, partition_key: str) -> Partition | No
         session = find_by_key(connection, partition_key)
         if session is None:
             return None
-        message_partition(connection, session)
+        move_to_user(connection, session)
+        find_or_make_partition(connection, session.key, owner_key(session), session.first_seq - 1)
     return find_partition(connection, partition_key, lock=True)
-
-
-def message_partition(connection: Connection, session: SessionRow) -> Partition:
-    """Return the partition of a session's messages; make it if there is none."""
-    move_to_user(connection, session)
-    return find_or_make_partition(
-        connection, session.key, owner_key(session), session.first_seq - 1
-    )
 
 
 def partitions_in_scope(connection: Connection, scope: Scope) -> ScopePartitions | None:

@@ -6,8 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -31,9 +29,10 @@ from langchain_tokenmem.storage.search_index.index_sources import (
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
     Partition,
+    find_or_make_partition,
     lock_partition,
-    message_partition,
     move_to_user,
+    owner_key,
     partitions_in_scope,
     session_documents,
     user_key,
@@ -109,13 +108,15 @@ class IndexStore:
             session: The session as it was before.
             rows: The new messages.
         """
+        move_to_user(connection, session)
         if not rows:
-            move_to_user(connection, session)
             return Change("added")
         entries = self._entries([source_of(row, session) for row in rows])
         lacking = [VECTORS, LEXICAL]
         if entries is not None:
-            partition = message_partition(connection, session)
+            partition = find_or_make_partition(
+                connection, session.key, owner_key(session), session.first_seq - 1
+            )
             if partition.indexed_to == session.last_seq:
                 postings.add_entries(connection, partition, entries, rows[-1].seq)
                 lacking = [VECTORS]
@@ -181,22 +182,19 @@ class IndexStore:
 
     # --- documents
 
-    def put_document(self, source: IndexSource, *, now: datetime) -> None:
+    def put_document(self, source: IndexSource) -> None:
         """Add a document to the session or user that it names, in the place of one of its id.
 
         Raises:
             ScopeError: When it names neither, or the session belongs to another user.
         """
-        self.make_ready()
-        entries = self._entries([replace(source, created_at=now)])
         with self._database.writing("The documents of recall") as connection:
             partition = documents.document_partition(
                 connection, source.session_id, source.user_id, make=True
             )
             if partition is None:
                 raise LookupError("the partition was not made")
-            own = entries[source.seq] if entries else None
-            is_new = documents.put_document(connection, partition, source, own, now)
+            is_new = documents.put_document(connection, partition, source)
         self.tell(Change("added" if is_new else "cleared", [partition.number]))
 
     def delete_document(

@@ -158,6 +158,19 @@ def test_a_session_that_is_claimed_later_is_found_for_its_user(store, tmp_path, 
     index.close()
 
 
+def test_documents_of_a_session_that_is_claimed_later_are_found_for_its_user(
+    store, tmp_path, embeddings
+):
+    chroma = ChromaIndex(tmp_path / "chroma", embeddings=embeddings)
+    with Recall(store, chroma=chroma) as recall:
+        recall.add_documents([Document("the warranty", id="w")], session_id="s")
+        recall.index()
+        store.add("s", talk(1), user_id="u")
+        recall.index()
+        recall._dense._exact_most = 0
+        assert len(seqs(recall._dense, store, "day", Scope("s", "u", whole_user=True))) == 2
+
+
 def test_system_messages_blanks_and_what_the_memory_added_are_not_embedded(
     store, index, embeddings
 ):
