@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -90,13 +90,17 @@ def sources_at(
     found: dict[Address, IndexSource] = {}
     for number, key in keys.items():
         seqs = sorted(wanted[number])
-        if not is_of_messages(key):
-            sources = _documents(connection, scope, key, sessions, seqs)
-        elif key in sessions:
-            rows = read_at(connection, sessions[key], seqs)
-            sources = [source_of(row, sessions[key]) for row in rows]
-        else:
+        session = sessions.get(key.removeprefix("d"))
+        if scope.whole_user and key == user_key(scope.user_id or ""):
+            sources = read_documents(connection, key, seqs=seqs, user_id=scope.user_id)
+        elif session is None:
             continue
+        elif is_of_messages(key):
+            sources = [source_of(row, session) for row in read_at(connection, session, seqs)]
+        else:
+            sources = read_documents(
+                connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+            )
         found |= {(number, source.seq): source for source in sources}
     return found
 
@@ -112,24 +116,6 @@ def _by_partition(units: Iterable[int]) -> dict[int, set[int]]:
 def _keys(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
     rows = connection.execute(_KEYS, {"numbers": list(numbers)})
     return {row.partition_id: row.partition_key for row in rows}
-
-
-def _documents(
-    connection: Connection,
-    scope: Scope,
-    key: str,
-    sessions: Mapping[str, SessionRow],
-    seqs: Sequence[int],
-) -> list[IndexSource]:
-    if key[0] == "u":
-        is_mine = scope.whole_user and key == user_key(scope.user_id or "")
-        return read_documents(connection, key, seqs=seqs, user_id=scope.user_id) if is_mine else []
-    session = sessions.get(key[1:])
-    if session is None:
-        return []
-    return read_documents(
-        connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
-    )
 
 
 def _is_in_scope(session: SessionRow, scope: Scope) -> bool:
