@@ -30,41 +30,36 @@ from langchain_tokenmem.storage.transcripts.sessions import checked_id, find, fi
 _COLUMNS = ("partition_key", "seq", "document_key", "created_at", "metadata", "body")
 
 
-def document_partition(
-    connection: Connection, session_id: str | None, user_id: str | None, *, make: bool
-) -> Partition | None:
-    """Return the partition of a session's documents, or of a user's where no session is named.
-
-    Raises:
-        ScopeError: When neither is named, or the session belongs to another user.
-    """
+def _find_or_make_documents(
+    connection: Connection, session_id: str | None, user_id: str | None
+) -> Partition:
     if session_id is None:
-        if user_id is None:
-            raise ScopeError(
-                "A document belongs to a session or a user: name session_id=, user_id=."
-            )
-        key = owner = user_key(checked_id(user_id, "user_id"))
+        key = owner = _key_of_user(user_id)
     else:
-        session = (find_or_make if make else find)(connection, session_id, user_id)
-        if session is None:
-            return None
+        session = find_or_make(connection, session_id, user_id)
         move_to_user(connection, session)
         key, owner = session_documents(session.key), owner_key(session)
-    if make:
-        find_or_make_partition(connection, key, owner)
-    return find_partition(connection, key, lock=True)
+    made = find_or_make_partition(connection, key, owner)
+    return find_partition(connection, key, lock=True) or made
 
 
-def put_document(
-    connection: Connection,
-    partition: Partition,
-    source: IndexSource,
-) -> bool:
-    """Store a document in the place of one with its id; return whether there was none.
+def _key_of_user(user_id: str | None) -> str:
+    if user_id is None:
+        raise ScopeError("A document belongs to a session or a user: name session_id=, user_id=.")
+    return user_key(checked_id(user_id, "user_id"))
 
-    It is enqueued for both indexes.
+
+def put_document(connection: Connection, source: IndexSource) -> tuple[int, bool]:
+    """Store a document in the place of one with its id, and enqueue it for both indexes.
+
+    Returns:
+        The number of its partition, and whether there was none of its id.
+
+    Raises:
+        ScopeError: When it names neither session nor user, or the session is another user's.
     """
-    was_there = delete_document(connection, partition, source.source_id)
+    partition = _find_or_make_documents(connection, source.session_id, source.user_id)
+    was_there = _delete(connection, partition, source.source_id)
     seq = max(last_document(connection, partition.key), partition.indexed_to) + DOCUMENT_STEP
     columns = {
         "partition_key": partition.key,
@@ -78,11 +73,32 @@ def put_document(
         insert(documents).values({**columns, "checksum": checksum(columns.values())})
     )
     enqueue(connection, INDEXES, partition.key, seq)
-    return not was_there
+    return partition.number, not was_there
 
 
-def delete_document(connection: Connection, partition: Partition, document_id: str) -> bool:
-    """Delete a document with its entries and vectors; return whether there was one."""
+def delete_document(
+    connection: Connection, document_id: str, session_id: str | None, user_id: str | None
+) -> int | None:
+    """Delete a document of a session, or of a user where no session is named.
+
+    Returns:
+        The number of its partition, None when there was no such document.
+
+    Raises:
+        ScopeError: When neither is named, or the session belongs to another user.
+    """
+    if session_id is None:
+        key = _key_of_user(user_id)
+    else:
+        session = find(connection, session_id, user_id)
+        key = "" if session is None else session_documents(session.key)
+    partition = find_partition(connection, key, lock=True)
+    if partition is None or not _delete(connection, partition, document_id):
+        return None
+    return partition.number
+
+
+def _delete(connection: Connection, partition: Partition, document_id: str) -> bool:
     own = (documents.c.partition_key == partition.key) & (
         documents.c.document_key == key_of(document_id)
     )

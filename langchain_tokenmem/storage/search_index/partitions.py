@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
@@ -12,13 +13,14 @@ from langchain_tokenmem.storage.database.database import insert_unless_there
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.outbox import VECTORS, enqueue
 from langchain_tokenmem.storage.search_index.tables import owners, partitions, terms
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
     checked_id,
     find,
     find_by_key,
 )
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 _OWN = select(
     partitions.c.partition_id,
@@ -162,3 +164,19 @@ def partitions_in_scope(connection: Connection, scope: Scope) -> ScopePartitions
         return None
     numbers = tuple(row.partition_id for row in rows)
     return ScopePartitions(rows[0].owner_id, numbers, whole=scope.whole_user)
+
+
+def keys_in_scope(scope: Scope) -> Any:
+    """Return the keys of the partitions that a scope may have, or a query for them."""
+    key = key_of(scope.session_id)
+    if not scope.whole_user:
+        return (key, session_documents(key))
+    user_id = scope.user_id or ""
+    own = select(owners.c.owner_id).where(owners.c.owner_key == user_key(user_id))
+    return (
+        select(sessions.c.session_key)
+        .where(sessions.c.user_id == escaped(user_id))
+        .union(
+            select(partitions.c.partition_key).where(partitions.c.owner_id == own.scalar_subquery())
+        )
+    )

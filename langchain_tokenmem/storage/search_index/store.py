@@ -8,46 +8,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
-    Entry,
     IndexSource,
     OutboxEntry,
     Scope,
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import documents, outbox, postings
+from langchain_tokenmem.storage.search_index import documents, outbox, postings, vectors
 from langchain_tokenmem.storage.search_index.index_sources import (
     existing_units,
     source_of,
     sources_from,
 )
+from langchain_tokenmem.storage.search_index.lexical_indexing import index_batch, start_over
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
     Partition,
     find_or_make_partition,
+    keys_in_scope,
     lock_partition,
     move_to_user,
     owner_key,
     partitions_in_scope,
-    session_documents,
-    user_key,
 )
 from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.tables import owners, partitions
-from langchain_tokenmem.storage.search_index.vectors import (
-    VectorsReader,
-    delete_vectors_but,
-    put_vectors,
-)
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
-from langchain_tokenmem.storage.transcripts.tables import sessions
 
 logger = logging.getLogger(__name__)
 
@@ -103,34 +95,33 @@ class IndexStore:
     ) -> Change:
         """Index new messages in the transaction that stores them, or note them in the outbox.
 
-        Args:
-            connection: Of that transaction.
-            session: The session as it was before.
-            rows: The new messages.
+        `session` is the row as it was before.
         """
         move_to_user(connection, session)
-        if not rows:
-            return Change("added")
-        entries = self._entries([source_of(row, session) for row in rows])
-        lacking = [VECTORS, LEXICAL]
-        if entries is not None:
-            partition = find_or_make_partition(
-                connection, session.key, owner_key(session), session.first_seq - 1
-            )
-            if partition.indexed_to == session.last_seq:
-                postings.add_entries(connection, partition, entries, rows[-1].seq)
-                lacking = [VECTORS]
-        outbox.enqueue(connection, lacking, session.key, rows[0].seq)
+        if rows:
+            is_indexed = self._add_entries(connection, session, rows)
+            lacking = [VECTORS] if is_indexed else [VECTORS, LEXICAL]
+            outbox.enqueue(connection, lacking, session.key, rows[0].seq)
         return Change("added")
 
-    def _entries(self, sources: Sequence[IndexSource]) -> dict[int, Sequence[Entry]] | None:
+    def _add_entries(
+        self, connection: Connection, session: SessionRow, rows: Sequence[TranscriptRow]
+    ) -> bool:
+        """Store the lexical entries of new messages; return False where that has to wait."""
         if self._analyser is None:
-            return None
+            return False
         try:
-            return {source.seq: self._analyser.entries(source) for source in sources}
+            entries = {row.seq: self._analyser.entries(source_of(row, session)) for row in rows}
         except Exception:  # an index never fails a turn; the outbox keeps what is missing
             logger.exception("Messages could not be analysed; they are not found yet.")
-            return None
+            return False
+        partition = find_or_make_partition(
+            connection, session.key, owner_key(session), session.first_seq - 1
+        )
+        is_next = partition.indexed_to == session.last_seq
+        if is_next:
+            postings.add_entries(connection, partition, entries, rows[-1].seq)
+        return is_next
 
     # --- reading
 
@@ -149,7 +140,7 @@ class IndexStore:
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[OutboxEntry]:
         """Return the partitions that an index (`lexical`, `vectors`) has not indexed whole."""
-        among = None if scope is None else _keys_in_scope(scope)
+        among = None if scope is None else keys_in_scope(scope)
         with self._database.reading(_ABOUT) as connection:
             return outbox.pending(connection, index_name, among=among, limit=limit)
 
@@ -189,13 +180,8 @@ class IndexStore:
             ScopeError: When it names neither, or the session belongs to another user.
         """
         with self._database.writing("The documents of recall") as connection:
-            partition = documents.document_partition(
-                connection, source.session_id, source.user_id, make=True
-            )
-            if partition is None:
-                raise LookupError("the partition was not made")
-            is_new = documents.put_document(connection, partition, source)
-        self.tell(Change("added" if is_new else "cleared", [partition.number]))
+            partition, is_new = documents.put_document(connection, source)
+        self.tell(Change("added" if is_new else "cleared", [partition]))
 
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
@@ -206,14 +192,11 @@ class IndexStore:
             ScopeError: When neither id is given, or the session belongs to another user.
         """
         with self._database.writing("The documents of recall") as connection:
-            partition = documents.document_partition(connection, session_id, user_id, make=False)
-            if partition is None:
-                return False
-            was_there = documents.delete_document(connection, partition, document_id)
-        if was_there:
+            gone_from = documents.delete_document(connection, document_id, session_id, user_id)
+        if gone_from is not None:
             self._database.forget_deleted()
-            self.tell(Change("cleared", [partition.number]))
-        return was_there
+            self.tell(Change("cleared", [gone_from]))
+        return gone_from is not None
 
     # --- the lexical index
 
@@ -225,12 +208,9 @@ class IndexStore:
     ) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
-        Nothing happens without an analyser. A session that cannot be read is left in the outbox.
-
-        Args:
-            scope: Its own session comes first.
-            most: Most messages.
-            goes_on: Asked after each batch.
+        Nothing happens without an analyser. At most `most` messages are indexed, those of the
+        scope's own session first; `goes_on` is asked after each batch. A session that cannot be
+        read is left in the outbox.
         """
         analyser = self._analyser
         if analyser is None:
@@ -246,7 +226,10 @@ class IndexStore:
             while is_more and (most is None or done < most):
                 size = _BATCH if most is None else min(_BATCH, most - done)
                 try:
-                    count, is_more = self._index_batch(analyser, entry.partition_key, size)
+                    with self._database.writing(_ABOUT) as connection:
+                        count, is_more = index_batch(
+                            connection, analyser, entry.partition_key, size
+                        )
                 except CorruptStoreError as error:
                     logger.warning("It is not found by its words: %s", error)
                     break
@@ -262,29 +245,15 @@ class IndexStore:
             return
         with self._lock, self._database.writing(_ABOUT) as connection:
             if outbox.get_property(connection, _ANALYSER) != analyser.version:
-                _start_over(connection)
+                start_over(connection)
                 outbox.set_property(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
     def rebuild_lexical(self) -> int:
         """Throw the lexical index away and make it anew; return how many messages it has."""
         with self._database.writing(_ABOUT) as connection:
-            _start_over(connection)
+            start_over(connection)
         return self.index_lexical()
-
-    def _index_batch(self, analyser: Analyser, key: str, size: int) -> tuple[int, bool]:
-        """Index some messages; return how many, and whether there are more."""
-        with self._database.writing(_ABOUT) as connection:
-            partition = lock_partition(connection, key)
-            if partition is None:
-                outbox.acknowledge(connection, LEXICAL, key, 0, 0)
-                return 0, False
-            found, last = sources_from(connection, key, partition.indexed_to + 1, size)
-            entries = {source.seq: analyser.entries(source) for source in found}
-            done_to = found[-1].seq if found else last
-            postings.add_entries(connection, partition, entries, done_to)
-            outbox.acknowledge(connection, LEXICAL, key, done_to, last)
-            return len(found), done_to < last
 
     # --- the vectors
 
@@ -301,7 +270,7 @@ class IndexStore:
         with self._database.writing(_ABOUT) as connection:
             there = existing_units(connection, given)
             kept = {unit: vector for unit, vector in given.items() if unit in there}
-            put_vectors(connection, fingerprint, kept)
+            vectors.put_vectors(connection, fingerprint, kept)
 
     def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
         """Note that a partition's vectors are indexed up to a number."""
@@ -312,37 +281,17 @@ class IndexStore:
     def delete_vectors(self, *, keep: str) -> None:
         """Delete the vectors of every model but one."""
         with self._database.writing(_ABOUT) as connection:
-            delete_vectors_but(connection, keep)
+            vectors.delete_vectors_but(connection, keep)
 
     @contextmanager
-    def reading_vectors(self) -> Iterator[VectorsReader]:
+    def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
         """Give a consistent picture of all vectors, and of the properties."""
         with self._database.reading(_ABOUT) as connection:
-            yield VectorsReader(connection)
+            yield vectors.VectorsReader(connection)
 
     def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, all of the vectors have to be indexed again."""
+        """Set a property; with `enqueue_vectors`, everything is enqueued for the vectors."""
         with self._database.writing(_ABOUT) as connection:
             outbox.set_property(connection, name, value)
             if enqueue_vectors:
                 outbox.enqueue_everything(connection, VECTORS)
-
-
-def _start_over(connection: Connection) -> None:
-    postings.delete_all_entries(connection)
-    outbox.enqueue_everything(connection, LEXICAL)
-
-
-def _keys_in_scope(scope: Scope) -> Any:
-    key = key_of(scope.session_id)
-    if not scope.whole_user:
-        return (key, session_documents(key))
-    user_id = scope.user_id or ""
-    own = select(owners.c.owner_id).where(owners.c.owner_key == user_key(user_id))
-    return (
-        select(sessions.c.session_key)
-        .where(sessions.c.user_id == escaped(user_id))
-        .union(
-            select(partitions.c.partition_key).where(partitions.c.owner_id == own.scalar_subquery())
-        )
-    )
