@@ -49,11 +49,11 @@ def _key_of_user(user_id: str | None) -> str:
     return user_key(checked_id(user_id, "user_id"))
 
 
-def put_document(connection: Connection, source: IndexSource) -> tuple[int, bool]:
+def put_document(connection: Connection, source: IndexSource) -> tuple[Partition, bool]:
     """Store a document in the place of one with its id, and enqueue it for both indexes.
 
     Returns:
-        The number of its partition, and whether there was none of its id.
+        Its partition, and whether there was none of its id.
 
     Raises:
         ScopeError: When it names neither session nor user, or the session is another user's.
@@ -73,7 +73,7 @@ def put_document(connection: Connection, source: IndexSource) -> tuple[int, bool
         insert(documents).values({**columns, "checksum": checksum(columns.values())})
     )
     enqueue(connection, INDEXES, partition.key, seq)
-    return partition.number, not was_there
+    return partition, not was_there
 
 
 def delete_document(

@@ -181,7 +181,11 @@ class IndexStore:
         """
         with self._database.writing("The documents of recall") as connection:
             partition, is_new = documents.put_document(connection, source)
-        self.tell(Change("added" if is_new else "cleared", [partition]))
+        self.tell(Change("added" if is_new else "cleared", [partition.number]))
+        self.make_ready()
+        if self._analyser is not None:
+            with self._database.writing(_ABOUT) as connection:
+                index_batch(connection, self._analyser, partition.key, _BATCH)
 
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
