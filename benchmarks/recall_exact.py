@@ -2,7 +2,7 @@
 
 Random vectors with neighbours alike (a walk), 384 numbers each, one user among others. Printed are
 the medians of a search, and how many of the true ten nearest Chroma finds. `EXACT_MOST` in
-`recall/vectors/vector_search.py` is chosen by this.
+`recall/vectors/vector_index.py` is chosen by this.
 
 Run: python benchmarks/recall_exact.py [TOTAL]
 """

@@ -120,6 +120,9 @@ def test_vectors_as_rows(url):
             assert reader.count_vectors("m") == 2
         with store.index.reading(Scope("s")) as reader:
             assert reader.vectors("m") == units
-        store.index.delete_vectors("m")
+        store.index.delete_vectors(keep="m")
+        with store.index.reading_vectors() as reader:
+            assert reader.count_vectors("m") == 2
+        store.index.delete_vectors(keep="other")
         with store.index.reading_vectors() as reader:
             assert reader.count_vectors("m") == 0

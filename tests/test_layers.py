@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "state", "events", "background"),
     ("core",),
-    ("tokens", "storage", "summarize", "recall"),
+    ("tokens", "storage", "summarize"),
+    ("recall",),
     ("memory",),
     ("turns",),
     ("adapters",),
@@ -243,7 +244,7 @@ def test_a_circle_between_folders_is_found():
         ("recall.lexical.index", "import chromadb"),
         ("recall.lexical.index", "from sqlalchemy import text"),
         ("recall.lexical.index", "from langchain_tokenmem.recall.vectors import embeddings"),
-        ("recall.recall", "from langchain_tokenmem.storage.transcripts import message_rows"),
+        ("storage.transcript_store", "from langchain_tokenmem.recall.recall import Recall"),
         ("storage.transcript_store", "from langgraph.checkpoint.base import BaseCheckpointSaver"),
         ("storage.transcripts.sessions", "from langchain_tokenmem.storage.checkpoints import rows"),
         ("storage.database.database", "from langchain_tokenmem.storage.search_index import tables"),

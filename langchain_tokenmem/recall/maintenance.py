@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from langchain_core.documents import Document
 
 from langchain_tokenmem.core.search_units import Change, IndexSource
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
-from langchain_tokenmem.recall.vectors.dense_search import DenseIndex
+from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 
 class IndexMaintenance:
@@ -27,7 +26,7 @@ class IndexMaintenance:
     """
 
     def __init__(
-        self, store: SearchableStore, lexical: LexicalIndex, dense: DenseIndex | None
+        self, store: TranscriptStore, lexical: LexicalIndex, dense: VectorIndex | None
     ) -> None:
         self.lexical = lexical
         self._store = store
@@ -58,12 +57,10 @@ class IndexMaintenance:
         if not sources and session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
         for source in sources:
-            self._store.index.put_document(source, now=datetime.now(UTC))
+            self._store.index.put_document(source)
         return [source.source_id for source in sources]
 
-    async def aadd_documents(self, documents: Iterable[Document], **options: Any) -> list[str]:
-        """Do the same as `add_documents` without blocking the event loop."""
-        return await asyncio.to_thread(self.add_documents, documents, **options)
+    aadd_documents = in_thread(add_documents)
 
     def delete(
         self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
@@ -77,9 +74,7 @@ class IndexMaintenance:
             document_id, session_id=session_id, user_id=user_id
         )
 
-    async def adelete(self, document_id: str, **options: Any) -> bool:
-        """Do the same as `delete` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, document_id, **options)
+    adelete = in_thread(delete)
 
     def index(self) -> int:
         """Index now what the indexes lack; return how many messages and units it was.
@@ -90,9 +85,7 @@ class IndexMaintenance:
         done = self.lexical.index()
         return done + (self._dense.index() if self._dense is not None else 0)
 
-    async def aindex(self) -> int:
-        """Do the same as `index` without blocking the event loop."""
-        return await asyncio.to_thread(self.index)
+    aindex = in_thread(index)
 
     def backlog(self) -> dict[str, int]:
         """Return how many partitions each index has not indexed whole: `lexical`, `vectors`."""
@@ -108,9 +101,7 @@ class IndexMaintenance:
         done = self._store.index.rebuild_lexical()
         return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
 
-    async def arebuild(self, *, progress: bool = False) -> int:
-        """Do the same as `rebuild` without blocking the event loop."""
-        return await asyncio.to_thread(self.rebuild, progress=progress)
+    arebuild = in_thread(rebuild)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
         """Delete everything of a session, or of a user, from the store and from Chroma.
@@ -137,11 +128,7 @@ class IndexMaintenance:
             counts["chroma"] = self._dense.forget(erased)
         return counts
 
-    async def aerase(
-        self, session_id: str | None = None, user_id: str | None = None
-    ) -> dict[str, int]:
-        """Do the same as `erase` without blocking the event loop."""
-        return await asyncio.to_thread(self.erase, session_id, user_id)
+    aerase = in_thread(erase)
 
 
 def _as_source(document: Document, session_id: str | None, user_id: str | None) -> IndexSource:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.interfaces import SearchableStore
 from langchain_tokenmem.recall.base.text_parts import rough_tokens
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
@@ -23,13 +22,14 @@ from langchain_tokenmem.recall.ranking.result_selection import (
     best_parts,
 )
 from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.vectors.dense_search import DenseIndex, DenseScores, DenseSearch
+from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
-if TYPE_CHECKING:
-    from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+logger = logging.getLogger(__name__)
 
-_LINE_TOKENS = 16
-"""Tokens of date and speaker in front of a message that is shown."""
+T = TypeVar("T")
 
 
 class Recall(IndexMaintenance, Closeable):
@@ -67,7 +67,7 @@ class Recall(IndexMaintenance, Closeable):
 
     def __init__(
         self,
-        store: SearchableStore,
+        store: TranscriptStore,
         chroma: ChromaIndex | None = None,
         *,
         language: str = "english",
@@ -77,7 +77,6 @@ class Recall(IndexMaintenance, Closeable):
         floor: Floor | None = None,
         boosts: Boosts | None = None,
         count_tokens: Callable[[str], int] | None = None,
-        dense: DenseIndex | None = None,
     ) -> None:
         if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
@@ -86,21 +85,21 @@ class Recall(IndexMaintenance, Closeable):
         super().__init__(
             store,
             LexicalIndex(store, analyser=self._analyser, parameters=parameters),
-            dense if chroma is None else _dense_index(store, chroma),
+            None if chroma is None else VectorIndex(store.index, chroma),
         )
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
         self._lexical_backlog = LexicalBacklog(store.index)
-        self._dense_search = DenseSearch(self._dense)
+        self._has_warned = False
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
             self._dense.wake(Change("added"))  # what a process before this one has left over
 
     @property
-    def store(self) -> SearchableStore:
+    def store(self) -> TranscriptStore:
         """The transcripts in which it looks."""
         return self._store
 
@@ -145,8 +144,7 @@ class Recall(IndexMaintenance, Closeable):
             exclude=exclude,
             among=among,
             metadata=filter or {},
-            cost=_checked_counter(count_tokens or self.count_tokens),
-            line_tokens=_LINE_TOKENS,
+            count_tokens=_checked_counter(count_tokens or self.count_tokens),
         )
         if not query.strip() or k < 1:
             return []
@@ -156,36 +154,53 @@ class Recall(IndexMaintenance, Closeable):
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 
-    async def asearch(self, query: str, **options: Any) -> list[Hit]:
-        """Do the same as `search` without blocking the event loop."""
-        return await asyncio.to_thread(self.search, query, **options)
+    asearch = in_thread(search)
 
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
-        with self._store.index.reading(where, index_first=False) as reader:
+        dense = self._dense
+        with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
             words = self.lexical.scores(query, reader)
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            if not self._dense_search.may_help(reader, options.among, options.exclude):
-                return selection.select(best_parts(self._fused(words, DenseScores())), options)
+            if dense is None or not dense.has_any(reader, options.among, options.exclude):
+                return selection.select(best_parts(self._fused(words)), options)
             without_names = selection.query_without_names(words)
         # A model may take its time: no connection waits for it.
-        question = self._dense_search.question(without_names)
-        with self._store.index.reading(where, index_first=False) as reader:
+        question = self._or_none(lambda: dense.question(without_names))
+        with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
-            ranking = self._fused(words, self._dense_search.scores(question, reader, words))
+            near = None
+            if question is not None:
+                near = self._or_none(lambda: dense.scores(question, reader, words))
+                self._has_warned = self._has_warned and near is None
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            return selection.select(best_parts(ranking), options)
+            return selection.select(best_parts(self._fused(words, *(near or ()))), options)
 
-    def _fused(self, words: Scores, dense: DenseScores) -> Ranking:
+    def _or_none(self, ask: Callable[[], T]) -> T | None:
+        """Ask the vectors; when that fails the words alone answer, with one warning."""
+        try:
+            return ask()
+        except RecallError as error:
+            if not self._has_warned:
+                logger.warning("Recall by meaning is off, words alone are searched: %s", error)
+            self._has_warned = True
+            return None
+
+    def _fused(
+        self,
+        words: Scores,
+        near: Sequence[tuple[int, float]] = (),
+        lacking: Collection[int] = (),
+    ) -> Ranking:
         return fused(
             words,
-            dense.units,
+            near,
             lexical_weight=self._weights[0],
             dense_weight=self._weights[1],
             floor=self._floor,
-            lacking=dense.lacking,
+            lacking=lacking,
         )
 
     def history_search(
@@ -223,9 +238,7 @@ class Recall(IndexMaintenance, Closeable):
             timeout_s=timeout_s,
         )
 
-    async def ahistory_search(self, pattern: str, **options: Any) -> list[Hit]:
-        """Do the same as `history_search` without blocking the event loop."""
-        return await asyncio.to_thread(self.history_search, pattern, **options)
+    ahistory_search = in_thread(history_search)
 
     def close(self) -> None:
         """Stop the worker and let go of Chroma; the store stays open."""
@@ -236,9 +249,7 @@ class Recall(IndexMaintenance, Closeable):
         if self._dense is not None:
             self._dense.close()
 
-    async def aclose(self) -> None:
-        """Do the same as `close` without blocking the event loop."""
-        await asyncio.to_thread(self.close)
+    aclose = in_thread(close)
 
 
 def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
@@ -263,9 +274,3 @@ def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
     if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
         raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
     return Scope(session_id, user_id, scope == "user")
-
-
-def _dense_index(store: SearchableStore, chroma: ChromaIndex) -> DenseIndex:
-    from langchain_tokenmem.recall.vectors.vector_index import VectorIndex  # noqa: PLC0415  loads chromadb
-
-    return VectorIndex(store.index, chroma)

@@ -9,14 +9,14 @@ import regex
 
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 _PAGE = 200
 """Messages that are read at a time."""
 
 
 def search_by_regex(
-    store: SearchableIndex,
+    store: IndexStore,
     scope: Scope,
     pattern: str,
     *,

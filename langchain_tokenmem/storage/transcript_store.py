@@ -221,9 +221,9 @@ class TranscriptStore(SessionStates, Closeable):
                 session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
             )
             save(connection, emptied)
-            clear_messages(connection, session.key, session.last_seq)
+            changed = clear_messages(connection, session.key, session.last_seq)
         self._database.forget_deleted()
-        self.index.tell(Change("cleared"))
+        self.index.tell(Change("cleared", changed))
         return session.count
 
     aclear = in_thread(clear)

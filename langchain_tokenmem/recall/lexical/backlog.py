@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 from langchain_tokenmem.core.search_units import Scope
-from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex
 from langchain_tokenmem.recall.base.worker import Worker
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2_000
 """Messages that a search indexes before it answers: about a second of one core."""
-
-_BATCH = 50
-"""Messages that the worker indexes between two pauses, in one transaction: an append waits for
-it, 30 ms on a quiet machine."""
 
 _PAUSE_SECONDS = 0.05
 """Time for other writers: who waits for SQLite's lock looks at it every now and then only."""
@@ -35,14 +29,13 @@ class LexicalBacklog:
         store: `TranscriptStore.index`.
     """
 
-    def __init__(self, store: SearchableIndex) -> None:
+    def __init__(self, store: IndexStore) -> None:
         self._store = store
-        self._late: dict[Scope, None] = {}
-        self._lock = threading.Lock()
+        self._late: set[Scope] = set()
         self._worker = Worker(self._work, "tokenmem-words")
 
     def index_scope(self, scope: Scope) -> None:
-        """Index what a scope lacks, or have it indexed behind when that is much.
+        """Index what a scope lacks, or have it indexed in the background when that is much.
 
         Raises:
             StoreError: When the store cannot be read or written.
@@ -51,40 +44,25 @@ class LexicalBacklog:
             done = self._store.index_lexical(scope, AT_ONCE)
             if done < AT_ONCE or not self._store.pending("lexical", scope=scope, limit=1):
                 return
-            self._add(scope)
+            if not self._late:
+                logger.warning(
+                    "A history of more than %s messages is not indexed yet. It is indexed in the "
+                    "background; until then the rest of it is not found. recall.index() indexes "
+                    "everything before it returns.",
+                    f"{AT_ONCE:,}",
+                )
+            self._late.add(scope)
         self._worker.wake()
 
-    def _add(self, scope: Scope) -> None:
-        with self._lock:
-            is_first = not self._late
-            self._late[scope] = None
-        if is_first:
-            logger.warning(
-                "A history of more than %s messages is not indexed yet. It is indexed in the "
-                "background; until then the rest of it is not found. recall.index() indexes "
-                "everything before it returns.",
-                f"{AT_ONCE:,}",
-            )
-
     def _work(self) -> None:
-        with self._lock:
-            late = list(self._late)
-        fault: TokenMemoryError | None = None
-        for scope in late:
-            try:
-                self._drain(scope)
-            except TokenMemoryError as error:  # the others must not wait for it
-                fault = error
-        if fault is not None:
-            raise fault
+        late = set(self._late)
+        self._store.index_lexical(goes_on=self._pause)
+        if not self._worker.is_stopping:
+            self._late -= late
 
-    def _drain(self, scope: Scope) -> None:
-        while not self._worker.is_stopping:
-            if not self._store.index_lexical(scope, _BATCH):
-                with self._lock:
-                    self._late.pop(scope, None)
-                return
-            time.sleep(_PAUSE_SECONDS)
+    def _pause(self) -> bool:
+        time.sleep(_PAUSE_SECONDS)
+        return not self._worker.is_stopping
 
     def wait(self, seconds: float) -> bool:
         """Wait until nothing is being indexed; return whether that is so."""

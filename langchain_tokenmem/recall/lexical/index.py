@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
-from langchain_tokenmem.recall.base.interfaces import SearchableStore, SearchIndexReader
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, score
+from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class LexicalIndex:
 
     def __init__(
         self,
-        store: SearchableStore,
+        store: TranscriptStore,
         *,
         analyser: TextAnalyser | None = None,
         parameters: Bm25 | None = None,
@@ -73,6 +74,7 @@ class LexicalIndex:
         Raises:
             ScopeError: When the scope is none.
         """
+        self.index(scope)
         with self._store.index.reading(scope) as reader:
             return self.scores(query, reader) if reader is not None else _nothing()
 
@@ -80,7 +82,7 @@ class LexicalIndex:
         """Index what was said before the index was there; return how many messages."""
         return self._store.index.index_lexical(scope)
 
-    def scores(self, query: str, reader: SearchIndexReader) -> Scores:
+    def scores(self, query: str, reader: IndexReader) -> Scores:
         """Return what matches a question in the scope of a reader."""
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()

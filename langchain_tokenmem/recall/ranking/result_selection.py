@@ -10,16 +10,19 @@ from typing import Any
 
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.base.interfaces import SearchIndexReader
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
 from langchain_tokenmem.recall.ranking.dates import dates_in
 from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter, Ranking, boost_of
+from langchain_tokenmem.storage.search_index.reader import IndexReader
 
 _POOL = 16
 """Units that are read beside those wanted, so that a boost can bring some of them forward."""
+
+_LINE_TOKENS = 16
+"""Tokens of date and speaker in front of a message that is shown."""
 
 _MISFITS = 16
 """Hits in a row, too long for what is left, after which the size counts as filled."""
@@ -27,30 +30,20 @@ _MISFITS = 16
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of one search, as `Recall.search` takes them.
-
-    Attributes:
-        line_tokens: Tokens of date and speaker in front of each hit.
-    """
+    """Options of one search, as `Recall.search` takes them."""
 
     k: int
     max_tokens: int | None
     exclude: Collection[str]
     among: Collection[str] | None
     metadata: Mapping[str, Any]
-    cost: Callable[[str], int]
-    line_tokens: int
+    count_tokens: Callable[[str], int]
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int):
             raise ConfigurationError(
                 f"k is {self.k!r}; it is how many hits are wanted, a whole number."
             )
-
-    @property
-    def pool(self) -> int:
-        """Number of units that are read at a time."""
-        return self.k + _POOL
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ class ResultSelection:
     """
 
     def __init__(
-        self, analyser: TextAnalyser, reader: SearchIndexReader, query: str, boosts: Boosts
+        self, analyser: TextAnalyser, reader: IndexReader, query: str, boosts: Boosts
     ) -> None:
         self._analyser = analyser
         self._reader = reader
@@ -117,10 +110,10 @@ class ResultSelection:
         misfits = 0
         for each, source in self._candidates(found, options):
             hit = self._hit(each, source)
-            cost = 0 if left is None else options.cost(hit.text) + options.line_tokens
+            cost = 0 if left is None else options.count_tokens(hit.text) + _LINE_TOKENS
             if left is not None and cost > left:
                 misfits += 1
-                if misfits > _MISFITS or left <= options.line_tokens:
+                if misfits > _MISFITS or left <= _LINE_TOKENS:
                     break
                 continue
             if not duplicates.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
@@ -136,7 +129,7 @@ class ResultSelection:
         self, found: Iterator[RankedUnit], options: SearchOptions
     ) -> Iterator[tuple[RankedUnit, IndexSource]]:
         """Give what is there and allowed, best first, one pool after the other."""
-        while pool := list(islice(found, options.pool)):
+        while pool := list(islice(found, options.k + _POOL)):
             units = [each.unit for each in pool]
             allowed = set(self._reader.filter_units(units, options.among, options.exclude))
             self._read([unit for unit in units if unit in allowed])
@@ -149,13 +142,16 @@ class ResultSelection:
             ]
             speakers = self._named_speakers()
             boosted = [
-                (replace(each, score=each.score * self._boost(source, speakers)), source)
+                (
+                    replace(
+                        each,
+                        score=each.score * boost_of(source, speakers, self._dates, self._boosts),
+                    ),
+                    source,
+                )
                 for each, source in there
             ]
             yield from sorted(boosted, key=lambda pair: (-pair[0].score, -pair[0].unit))
-
-    def _boost(self, source: IndexSource, speakers: set[str]) -> float:
-        return boost_of(source, speakers, self._dates, self._boosts)
 
     def _named_speakers(self) -> set[str]:
         """Return the speaker whom the question names; of two none is meant more than the other."""

@@ -7,8 +7,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -169,8 +168,11 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
         embeddings: The model.
         analyser: Version of the rules that make texts of messages.
         model: Name of the model; default: what the object says of itself.
+
+    Raises:
+        RecallError: When the model fails.
     """
-    vector = unit_rows(np.asarray([embeddings.embed_query(PROBE)], np.float32))[0]
+    vector = embed_texts(embeddings, [PROBE], are_queries=True)[0]
     probe = tuple(round(float(number), 6) for number in vector[:_PROBE_NUMBERS])
     return Fingerprint(model or name_of(embeddings), len(vector), analyser, probe)
 
@@ -189,34 +191,45 @@ def name_of(embeddings: Embeddings) -> str:
     return type(embeddings).__name__
 
 
-@contextmanager
-def ask_model(embeddings: Embeddings) -> Iterator[None]:
-    """Raise an embedding model's errors in our own words; they may be of any kind."""
+def embed_texts(
+    embeddings: Embeddings,
+    texts: Sequence[str],
+    dimension: int | None = None,
+    *,
+    are_queries: bool = False,
+) -> Vectors:
+    """Return the vectors of texts, each of length 1.
+
+    Args:
+        embeddings: The model.
+        texts: Documents, or questions: some models tell them apart.
+        dimension: Numbers that a vector must have, where that is known.
+        are_queries: Whether they are questions.
+
+    Raises:
+        RecallError: When the model fails, or answers with something else than one vector of the
+            right size and of finite numbers for each text.
+    """
     try:
-        yield
+        found = np.asarray(
+            [embeddings.embed_query(text) for text in texts]
+            if are_queries
+            else embeddings.embed_documents(list(texts)),
+            np.float32,
+        )
     except TokenMemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # of any kind
         raise RecallError(
             f"The embedding model {name_of(embeddings)} failed ({type(error).__name__}: {error}). "
             f"Recall is lexical until it answers; messages wait in the outbox."
         ) from error
-
-
-def embed_texts(embeddings: Embeddings, texts: Sequence[str], dimension: int) -> Vectors:
-    """Return the vectors of texts, each of length 1.
-
-    Raises:
-        RecallError: When the model answers with something else than one vector of the right
-            size and of finite numbers for each text.
-    """
-    with ask_model(embeddings):
-        found = np.asarray(embeddings.embed_documents(list(texts)), np.float32)
-    if found.shape != (len(texts), dimension) or not np.isfinite(found).all():
+    size = dimension or found.shape[-1]
+    if found.shape != (len(texts), size) or not np.isfinite(found).all():
         raise RecallError(
             f"{name_of(embeddings)} was given {len(texts)} texts and answered with vectors of "
-            f"shape {found.shape}, or with numbers that are none; {len(texts)} x {dimension} was "
-            f"expected. Nothing was stored."
+            f"shape {found.shape}, or with numbers that are none; {len(texts)} x {size} was "
+            f"expected. Nothing was stored; recall is lexical."
         )
     return unit_rows(found)
 

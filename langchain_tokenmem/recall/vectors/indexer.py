@@ -1,26 +1,26 @@
-"""Outbox worker of the vectors: texts are embedded, vectors go into the store and into Chroma."""
+"""Indexing of partitions: texts are embedded, vectors go into the store and into Chroma."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 
 from langchain_core.embeddings import Embeddings
+from tqdm import tqdm
 
 from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_unit
-from langchain_tokenmem.recall.base.interfaces import IndexPartition, SearchableIndex
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vectors.collection import ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
-from langchain_tokenmem.recall.vectors.vector_math import (
-    NEIGHBOURS,
-    blended,
-    to_bytes,
-    to_matrix,
-)
+from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
-BATCH = 64
-"""Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
+logger = logging.getLogger(__name__)
+
+VECTORS = "vectors"
+"""Name of the index in the outbox."""
 
 
 def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
@@ -37,7 +37,7 @@ def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
 
 
 class VectorIndexer:
-    """Takes in one partition after the other.
+    """Indexes what the outbox holds, one partition after the other.
 
     Args:
         store: The outbox, the texts, and the vectors that are known.
@@ -45,81 +45,98 @@ class VectorIndexer:
         batch: Messages that are indexed at once.
     """
 
-    def __init__(self, store: SearchableIndex, embeddings: Embeddings, *, batch: int) -> None:
+    def __init__(self, store: IndexStore, embeddings: Embeddings, *, batch: int) -> None:
         self._store = store
         self._embeddings = embeddings
         self._batch = batch
+        self._failing: set[str] = set()
 
-    def index_partition(
+    def is_done(self) -> bool:
+        """Return whether the outbox holds nothing but what cannot be read."""
+        return {one.partition_key for one in self._store.pending(VECTORS)} <= self._failing
+
+    def index_all(
         self,
-        entry: OutboxEntry,
-        target: CollectionVersion,
+        version: CollectionVersion,
         collection: ChromaCollection,
-        on_batch: Callable[[int], bool],
+        goes_on: Callable[[], bool],
+        *,
+        progress: bool,
     ) -> int:
-        """Index what a partition lacks; return how many texts were embedded.
-
-        Each batch is acknowledged when store and Chroma have it. A batch begins early, so that
-        messages whose successor has arrived get their new vector.
+        """Index what the outbox holds; return how many texts were embedded.
 
         Args:
-            entry: Of the outbox.
-            target: The version that is filled.
-            collection: Its collection, where the blended vectors go.
-            on_batch: Given the number of messages after each batch, before it is acknowledged;
-                returns whether to go on.
+            version: The version that is filled.
+            collection: Its collection.
+            goes_on: Asked after each batch, before it is acknowledged.
+            progress: Whether to show a progress bar.
+        """
+        # A session that fails must not keep the others waiting for ever.
+        entries = sorted(
+            self._store.pending(VECTORS), key=lambda entry: entry.partition_key in self._failing
+        )
+        indexed = embedded = 0
+        with tqdm(entries, desc="Indexing", unit="session", disable=not progress) as bar:
+            for entry in bar:
+                self._failing.add(entry.partition_key)
+                try:
+                    for count, made in self._index_partition(entry, version, collection):
+                        indexed, embedded = indexed + count, embedded + made
+                        bar.set_postfix(messages=indexed)
+                        if not goes_on():
+                            self._failing.discard(entry.partition_key)
+                            return embedded
+                except CorruptStoreError as error:
+                    logger.warning("It is not found by meaning: %s", error)
+                else:
+                    self._failing.discard(entry.partition_key)
+        return embedded
+
+    def _index_partition(
+        self, entry: OutboxEntry, version: CollectionVersion, collection: ChromaCollection
+    ) -> Iterator[tuple[int, int]]:
+        """Index what a partition lacks, batch by batch; give how many messages and new vectors.
+
+        A batch is acknowledged when store and Chroma have it and the next one is asked for. It
+        begins early, so that messages whose successor has arrived get their new vector.
         """
         partition = self._store.partition(entry.partition_key)
-        embedded, start = 0, entry.from_seq
-        while True:
+        start, is_more = entry.from_seq, True
+        while is_more:
             # Twice: the messages that are written again need their own neighbours.
-            first = max(1, start - 2 * NEIGHBOURS)
             found, last = self._store.sources_from(
-                entry.partition_key, first, self._batch + 2 * NEIGHBOURS
+                entry.partition_key, max(1, start - 2 * NEIGHBOURS), self._batch + 2 * NEIGHBOURS
             )
             fresh = [source.seq for source in found if source.seq >= start]
             done_to = fresh[-1] if fresh else max(last, start)
+            embedded = 0
             if fresh and partition is not None:
-                vectors, made = self._vectors(partition, found, target)
-                self._put(vectors, start - NEIGHBOURS, collection, partition)
-                embedded += made
-            if not on_batch(len(fresh)):
-                return embedded
+                vectors, embedded = self._vectors(partition.number, found, version)
+                units, matrix = to_matrix(vectors)
+                is_due = units >= pack_unit(partition.number, max(0, start - NEIGHBOURS))
+                collection.put(units[is_due], blended(units, matrix)[is_due], partition.owner)
+            yield len(fresh), embedded
             self._store.acknowledge_vectors(entry.partition_key, done_to)
-            if done_to >= last:
-                return embedded
-            start = done_to + 1
+            start, is_more = done_to + 1, done_to < last
 
     def _vectors(
-        self, partition: IndexPartition, found: Sequence[IndexSource], target: CollectionVersion
+        self, partition: int, found: Sequence[IndexSource], version: CollectionVersion
     ) -> tuple[dict[int, bytes], int]:
         """Return the vectors of messages; only what the store does not have is embedded."""
         texts = {
-            pack_unit(partition.number, source.seq, part): text
+            pack_unit(partition, source.seq, part): text
             for source in found
             for part, text in texts_to_embed(source)
         }
         with self._store.reading_vectors() as reader:
-            known = reader.vectors(target.key, list(texts))
+            known = reader.vectors(version.key, list(texts))
         missing = [unit for unit in texts if unit not in known]
         for start in range(0, len(missing), self._batch):
             units = missing[start : start + self._batch]
             made = embed_texts(
-                self._embeddings, [texts[unit] for unit in units], target.fingerprint.dimension
+                self._embeddings, [texts[unit] for unit in units], version.fingerprint.dimension
             )
             new = {unit: to_bytes(vector) for unit, vector in zip(units, made, strict=True)}
-            self._store.put_vectors(target.key, new)
+            self._store.put_vectors(version.key, new)
             known |= new
         return known, len(missing)
-
-    def _put(
-        self,
-        vectors: Mapping[int, bytes],
-        from_seq: int,
-        collection: ChromaCollection,
-        partition: IndexPartition,
-    ) -> None:
-        units, matrix = to_matrix(vectors)
-        is_due = units >= pack_unit(partition.number, max(0, from_seq))
-        if is_due.any():
-            collection.put(units[is_due], blended(units, matrix)[is_due], partition.owner)

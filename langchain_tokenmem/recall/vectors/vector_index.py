@@ -1,36 +1,54 @@
-"""`VectorIndex`: vectors of a store, filled behind the turn from the outbox, and searched."""
+"""`VectorIndex`: vectors of a store, filled in the background from the outbox, and searched."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Collection, Sequence
 
-from tqdm import tqdm
-
-from langchain_tokenmem.core.search_units import DOCUMENT_STEP, Change, OutboxEntry
-from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.recall.base.interfaces import SearchableIndex, SearchIndexReader
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base.worker import Worker
+from langchain_tokenmem.recall.lexical.bm25 import Scores
+from langchain_tokenmem.recall.lexical.index import best_units
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import Vectors
-from langchain_tokenmem.recall.vectors.indexer import BATCH, VectorIndexer
-from langchain_tokenmem.recall.vectors.vector_search import EXACT_MOST, VectorSearch
+from langchain_tokenmem.recall.vectors.embeddings import Vectors, embed_texts
+from langchain_tokenmem.recall.vectors.indexer import VECTORS, VectorIndexer
+from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
 
-_VECTORS = "vectors"
+BATCH = 64
+"""Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
+
+EXACT_MOST = 1_000
+"""Vectors in scope up to which the stored ones are compared one by one, without Chroma.
+
+A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
+number; Chroma takes 9 to 13 ms among 4,000 vectors, and longer where little of a large collection
+is in scope. So short histories are searched exactly and need no Chroma that works, and long
+ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
+"""
+
+DEPTH = 200
+"""Units that are asked of Chroma, whatever is wanted: the spread of few says little of the best."""
+
+_LOOKED_THROUGH = 256
+"""Vectors in scope up to which it is looked whether any of their messages may be found."""
+
+_LOOKED_UP = 64
+"""Best units by words that are asked for their vector, where they are not among the nearest."""
 
 
-class VectorIndex(VectorSearch):
+class VectorIndex:
     """Vectors of a store: kept in the store itself, searched there or in Chroma.
 
     A failing model or Chroma never fails a turn: what is missing stays in the outbox and is taken
@@ -47,42 +65,123 @@ class VectorIndex(VectorSearch):
 
     def __init__(
         self,
-        store: SearchableIndex,
+        store: IndexStore,
         chroma: ChromaIndex,
         *,
         batch: int = BATCH,
         exact_most: int = EXACT_MOST,
     ) -> None:
-        super().__init__(chroma, CollectionManager(store, chroma), exact_most=exact_most)
         self._store = store
+        self._chroma = chroma
+        self._exact_most = exact_most
+        self._collections = CollectionManager(store, chroma)
         self._indexer = VectorIndexer(store, chroma.embeddings, batch=batch)
         self._is_compared = False
-        self._erased: set[int] = set()
+        self._changed: set[int] = set()
         self._removed: Counter[int] = Counter()
-        self._failing: set[str] = set()
-        self._unreadable: set[str] = set()
         self._working = threading.RLock()
         self._worker = Worker(self._work, "tokenmem-index")
 
+    # --- searching
+
+    def has_any(
+        self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
+    ) -> bool:
+        """Return whether anything might be found by meaning, so that it is worth to ask the model.
+
+        Where there are many vectors it is taken for granted.
+        """
+        version = self._collections.version(reader)
+        if version is None:
+            return False
+        units = reader.vector_units(version.key, limit=_LOOKED_THROUGH)
+        is_whole = len(units) < _LOOKED_THROUGH
+        return not is_whole or bool(reader.filter_units(units, among, exclude))
+
+    def question(self, query: str) -> Vectors:
+        """Ask the model for the vector of a question; never while a transaction is open.
+
+        Args:
+            query: What to look for, without names of speakers.
+
+        Raises:
+            RecallError: When the model fails, or the vectors are of another one.
+        """
+        mine = self._collections.fingerprint()
+        self._collections.comparable()
+        found: Vectors = embed_texts(
+            self._chroma.embeddings, [query], mine.dimension, are_queries=True
+        )[0]
+        return found
+
     def search(
-        self, question: Vectors, reader: SearchIndexReader, k: int | None = None
+        self, question: Vectors, reader: IndexReader, k: int | None = None
     ) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning; a collection that fails is made anew behind it."""
+        """Return the units nearest in meaning and their cosine, best first, in scope.
+
+        Few vectors are compared one by one as they stand in the store, exactly; for more Chroma is
+        asked. The answer is a proposal: `Recall` looks at the transcript for what it may show.
+
+        Args:
+            question: What `question` gave.
+            reader: A picture of the scope.
+            k: Most units to return; default: all where they are compared one by one, else `DEPTH`.
+
+        Raises:
+            RecallError: When the vectors are of another model, or Chroma fails.
+        """
+        version = self._collections.comparable(reader)
+        if version is None or (k is not None and k < 1):
+            return []
+        key = version.key
+        if reader.count_vectors(key, self._exact_most + 1) > self._exact_most:
+            return self._nearest_in_chroma(version, question, reader, k or DEPTH)
+        units, vectors = to_matrix(reader.vectors(key))
+        if not len(units):
+            return []
+        return nearest(units, blended(units, vectors), question, k or len(units))
+
+    def _nearest_in_chroma(
+        self, version: CollectionVersion, question: Vectors, reader: IndexReader, k: int
+    ) -> list[tuple[int, float]]:
+        if not version.is_complete:
+            raise RecallError(
+                f"The collection in {self._chroma.where} is being made; recall is lexical until it "
+                f"is complete."
+            )
         try:
-            return super().search(question, reader, k)
+            return self._chroma.open(version.name).nearest(question, reader.partitions, k)
         except BrokenCollectionError:
-            self._is_compared = False
-            self._worker.wake()
+            self._replace(version)
             raise
+
+    def _replace(self, version: CollectionVersion) -> None:
+        """Drop a collection that does not work, and have it made anew in the background."""
+        self._chroma.drop(version.name)
+        self._is_compared = False
+        self._worker.wake()
+
+    def scores(
+        self, question: Vectors, reader: IndexReader, words: Scores
+    ) -> tuple[list[tuple[int, float]], set[int]]:
+        """Return what `search` finds, and units that match by words and have no vector yet.
+
+        Raises:
+            RecallError: When the vectors are of another model, or Chroma fails.
+        """
+        found = self.search(question, reader)
+        version, near = self._collections.version(reader), {unit for unit, _ in found}
+        unknown = [unit for unit in best_units(words, _LOOKED_UP) if unit not in near]
+        if version is None or not (found and unknown):
+            return found, set()
+        return found, set(unknown) - set(reader.vectors(version.key, unknown))
 
     # --- indexing
 
     def wake(self, change: Change) -> None:
         """Notice that the store has changed: never blocks, never raises."""
-        if change.kind == "erased":
-            self._erased.update(change.partitions)
         if change.kind != "added":
-            self._is_compared = False
+            self._changed.update(change.partitions)
         self._worker.wake()
 
     def index(self) -> int:
@@ -92,110 +191,14 @@ class VectorIndex(VectorSearch):
             RecallError: When it cannot; the outbox keeps what is missing.
         """
         with self._working:
-            self._remove_erased()
+            self._remove_deleted()
             return self._drain_outbox()
-
-    def _work(self) -> None:
-        with self._working:
-            self._remove_erased()
-            if not self._is_compared or self._store.pending(_VECTORS, limit=1):
-                self._drain_outbox()
-
-    def _drain_outbox(self, *, progress: bool = False) -> int:
-        target, collection = self._collections.target()
-        embedded = self._fill(target, collection, progress=progress)
-        if not self._is_done():
-            return embedded
-        if not self._is_compared:
-            lacking = self._reconcile(target, collection)
-            self._is_compared = True
-            # What another process has embedded meanwhile stands in the outbox.
-            if lacking and self._is_done():
-                logger.warning(
-                    "%s lacks %s vectors that the store has; it is made anew.",
-                    self._chroma.where,
-                    lacking,
-                )
-                self._collections.start(target.fingerprint)
-                return embedded + self._drain_outbox(progress=progress)
-        self._collections.finish(target)
-        return embedded
-
-    def _fill(
-        self, target: CollectionVersion, collection: ChromaCollection, *, progress: bool
-    ) -> int:
-        entries = self._store.pending(_VECTORS)
-        if not entries:
-            return 0
-        # A session that fails must not keep the others waiting for ever.
-        entries.sort(key=lambda entry: entry.partition_key in self._failing)
-        total = sum(map(self._message_count, entries)) if progress else None
-        embedded = 0
-        with (
-            self._chroma.writing(target.collection),
-            tqdm(desc="Indexing", unit="message", total=total, disable=not progress) as bar,
-        ):
-            for entry in entries:
-                if not self._goes_on(target):
-                    break
-                embedded += self._fill_partition(entry, target, collection, bar)
-        return embedded
-
-    def _fill_partition(
-        self,
-        entry: OutboxEntry,
-        target: CollectionVersion,
-        collection: ChromaCollection,
-        bar: Any,
-    ) -> int:
-        def on_batch(count: int) -> bool:
-            bar.update(count)
-            return self._goes_on(target)
-
-        self._failing.add(entry.partition_key)
-        embedded = 0
-        try:
-            embedded = self._indexer.index_partition(entry, target, collection, on_batch)
-        except CorruptStoreError as error:
-            self._unreadable.add(entry.partition_key)
-            logger.warning("It is not found by meaning: %s", error)
-        self._failing.discard(entry.partition_key)
-        return embedded
-
-    def _message_count(self, entry: OutboxEntry) -> int:
-        try:
-            _, last = self._store.sources_from(entry.partition_key, entry.from_seq, 1)
-        except CorruptStoreError:
-            return 0  # it is said when it is indexed
-        count = max(0, last - entry.from_seq + 1)
-        return count if entry.partition_key[0] in "=#" else -(-count // DOCUMENT_STEP)
-
-    def _goes_on(self, target: CollectionVersion) -> bool:
-        return self._collections.is_target(target) and not self._worker.is_stopping
-
-    def _is_done(self) -> bool:
-        return {one.partition_key for one in self._store.pending(_VECTORS)} <= self._unreadable
-
-    def _reconcile(self, target: CollectionVersion, collection: ChromaCollection) -> int:
-        """Remove what the store does not have; return how many vectors the collection lacks."""
-        count = collection.count()
-        with self._store.reading_vectors() as reader:
-            if count == reader.count_vectors(target.key):
-                return 0
-            expected = set(reader.vector_units(target.key))
-        found = set(collection.units())
-        with self._chroma.writing(target.collection):
-            collection.remove(sorted(found - expected))
-        return len(expected - found)
-
-    # --- rebuilding, forgetting, closing
 
     def rebuild(self, *, progress: bool = False) -> int:
         """Make the index anew from the transcript; return how many vectors it has.
 
-        The old collection answers until the new one is complete. Vectors that the store has of
-        this model are used, so that nothing is embedded twice; a rebuild that was broken off goes
-        on where it was.
+        Vectors that the store has of this model are used, so that nothing is embedded twice; a
+        rebuild that was broken off goes on where it was.
 
         Args:
             progress: Whether to show a progress bar.
@@ -204,13 +207,50 @@ class VectorIndex(VectorSearch):
             RecallError: When the model or Chroma fails; call it again and it goes on.
         """
         with self._working:
-            building = self._collections.versions().building
-            mine = self._collections.fingerprint()
-            if building is None or not building.fingerprint.is_same_model(mine):
+            mine, begun = self._collections.fingerprint(), self._collections.version()
+            if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
                 self._collections.start()
             self._drain_outbox(progress=progress)
-            active = self._collections.versions().active
-            return 0 if active is None else self._chroma.open(active.collection).count()
+            return self._collections.open()[1].count()
+
+    def _work(self) -> None:
+        with self._working:
+            self._remove_deleted()
+            if not self._is_compared or self._store.pending(VECTORS, limit=1):
+                self._drain_outbox()
+
+    def _drain_outbox(self, *, progress: bool = False) -> int:
+        version, collection = self._collections.open()
+        embedded = 0
+        if self._store.pending(VECTORS, limit=1):
+            with self._chroma.writing(version.name):
+                embedded = self._indexer.index_all(
+                    version, collection, lambda: self._goes_on(version), progress=progress
+                )
+        if not self._indexer.is_done():
+            return embedded
+        if not self._is_compared:
+            self._is_compared = True
+            with self._store.reading_vectors() as reader:
+                expected = reader.count_vectors(version.key)
+            count = collection.count()
+            # What another process has embedded meanwhile stands in the outbox.
+            if count != expected and self._indexer.is_done():
+                logger.warning(
+                    "%s has %s vectors, the store has %s; it is made anew.",
+                    self._chroma.where,
+                    count,
+                    expected,
+                )
+                self._collections.start()
+                return embedded + self._drain_outbox(progress=progress)
+        self._collections.complete(version)
+        return embedded
+
+    def _goes_on(self, version: CollectionVersion) -> bool:
+        return self._collections.is_current(version) and not self._worker.is_stopping
+
+    # --- deleting, closing
 
     def forget(self, partitions: Sequence[int]) -> int:
         """Delete the entries of erased partitions; return how many there were.
@@ -218,31 +258,34 @@ class VectorIndex(VectorSearch):
         Raises:
             RecallError: When Chroma cannot be reached; they are deleted when it can.
         """
-        self._erased.update(partitions)
+        self._changed.update(partitions)
         with self._working:
-            self._remove_erased()
+            self._remove_deleted()
             # The worker may have been faster.
             return sum(self._removed.pop(number, 0) for number in set(partitions))
 
-    def _remove_erased(self) -> None:
-        erased = sorted(self._erased)
-        if not erased:
-            return
-        known = self._collections.versions()
-        for version in (known.active, known.building):
-            # A broken one is made anew without them.
-            with suppress(BrokenCollectionError):
-                if version is not None:
-                    self._remove_partitions(version, erased)
-        self._erased.difference_update(erased)
+    def _remove_deleted(self) -> None:
+        """Delete the entries that the store has no more, of partitions that were changed."""
+        changed, version = sorted(self._changed), self._collections.version()
+        if changed and version is not None:
+            try:
+                collection = self._chroma.open(version.name)
+                with self._chroma.writing(version.name):
+                    for number in changed:
+                        self._remove_from(number, version, collection)
+            except BrokenCollectionError:
+                self._replace(version)  # by one without them
+        self._changed.difference_update(changed)
 
-    def _remove_partitions(self, version: CollectionVersion, numbers: Sequence[int]) -> None:
-        collection = self._chroma.open(version.collection)
-        with self._chroma.writing(version.collection):
-            for number in numbers:
-                units = collection.units(number)
-                collection.remove(units)
-                self._removed[number] += len(units)
+    def _remove_from(
+        self, partition: int, version: CollectionVersion, collection: ChromaCollection
+    ) -> None:
+        found = collection.units(partition)
+        with self._store.reading_vectors() as reader:
+            kept = set(reader.vector_units(version.key, partition=partition))
+        gone = [unit for unit in found if unit not in kept]
+        collection.remove(gone)
+        self._removed[partition] += len(gone)
 
     def close(self) -> None:
         """Stop the worker after its batch, and let go of files; what is missing stays so."""

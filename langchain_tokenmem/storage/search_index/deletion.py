@@ -68,10 +68,16 @@ def erase_sessions(
     return counts | delete_sessions(connection, keys), gone
 
 
-def clear_messages(connection: Connection, session_key: str, last_seq: int) -> None:
-    """Delete what the index has of a session's messages; its documents stay."""
-    partition = find_partition(connection, session_key)
-    if partition is not None:
-        delete_partition_entries(connection, partition, last_seq)
-        delete_vectors(connection, partition.number)
+def clear_messages(connection: Connection, session_key: str, last_seq: int) -> list[int]:
+    """Delete what the index has of a session's messages; its documents stay.
+
+    Returns:
+        The number of their partition, if there is one.
+    """
     connection.execute(delete(outbox).where(outbox.c.partition_key == session_key))
+    partition = find_partition(connection, session_key)
+    if partition is None:
+        return []
+    delete_partition_entries(connection, partition, last_seq)
+    delete_vectors(connection, partition.number)
+    return [partition.number]

@@ -8,21 +8,20 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from langchain_tokenmem.core.search_units import DOCUMENT_STEP, Entry, IndexSource
+from langchain_tokenmem.core.search_units import DOCUMENT_STEP, IndexSource
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.search_index.outbox import INDEXES, VECTORS, enqueue
+from langchain_tokenmem.storage.search_index.outbox import INDEXES, enqueue
 from langchain_tokenmem.storage.search_index.partitions import (
     Partition,
     find_or_make_partition,
     find_partition,
+    move_to_user,
     owner_key,
-    partition_of,
     session_documents,
     user_key,
-    with_owner,
 )
-from langchain_tokenmem.storage.search_index.postings import add_entries, delete_entries
+from langchain_tokenmem.storage.search_index.postings import delete_entries
 from langchain_tokenmem.storage.search_index.tables import documents
 from langchain_tokenmem.storage.search_index.vectors import delete_vectors
 from langchain_tokenmem.storage.transcripts.encoded_message import checksum, key_of
@@ -31,71 +30,75 @@ from langchain_tokenmem.storage.transcripts.sessions import checked_id, find, fi
 _COLUMNS = ("partition_key", "seq", "document_key", "created_at", "metadata", "body")
 
 
-def document_partition(
-    connection: Connection, session_id: str | None, user_id: str | None, *, make: bool
-) -> Partition | None:
-    """Return the partition of a session's documents, or of a user's where no session is named.
+def _find_or_make_documents(
+    connection: Connection, session_id: str | None, user_id: str | None
+) -> Partition:
+    if session_id is None:
+        key = owner = _key_of_user(user_id)
+    else:
+        session = find_or_make(connection, session_id, user_id)
+        move_to_user(connection, session)
+        key, owner = session_documents(session.key), owner_key(session)
+    made = find_or_make_partition(connection, key, owner)
+    return find_partition(connection, key, lock=True) or made
+
+
+def _key_of_user(user_id: str | None) -> str:
+    if user_id is None:
+        raise ScopeError("A document belongs to a session or a user: name session_id=, user_id=.")
+    return user_key(checked_id(user_id, "user_id"))
+
+
+def put_document(connection: Connection, source: IndexSource) -> tuple[Partition, bool]:
+    """Store a document in the place of one with its id, and enqueue it for both indexes.
+
+    Returns:
+        Its partition, and whether there was none of its id.
 
     Raises:
-        ScopeError: When neither is named, or the session belongs to another user.
+        ScopeError: When it names neither session nor user, or the session is another user's.
     """
-    if session_id is None:
-        if user_id is None:
-            raise ScopeError(
-                "A document belongs to a session or a user: name session_id=, user_id=."
-            )
-        key = user_key(checked_id(user_id, "user_id"))
-        if make:
-            find_or_make_partition(connection, key, key)
-        return find_partition(connection, key, lock=True)
-    if not make:
-        known = find(connection, session_id, user_id)
-        key = "" if known is None else session_documents(known.key)
-        return find_partition(connection, key, lock=True)
-    session = find_or_make(connection, session_id, user_id)
-    partition_of(connection, session)  # its owner is that of the messages
-    key = session_documents(session.key)
-    made = find_or_make_partition(connection, key, owner_key(session))
-    return with_owner(connection, session, made)
-
-
-def put_document(
-    connection: Connection,
-    partition: Partition,
-    source: IndexSource,
-    entries: Sequence[Entry] | None,
-    now: datetime,
-) -> bool:
-    """Store a document in the place of one with its id; return whether there was none.
-
-    Args:
-        connection: In a transaction that writes.
-        partition: Where it belongs.
-        source: The document.
-        entries: Of the lexical index; None where nobody could make them: they are enqueued.
-        now: When it was added.
-    """
-    was_there = delete_document(connection, partition, source.source_id)
+    partition = _find_or_make_documents(connection, source.session_id, source.user_id)
+    was_there = _delete(connection, partition, source.source_id)
     seq = max(last_document(connection, partition.key), partition.indexed_to) + DOCUMENT_STEP
     columns = {
         "partition_key": partition.key,
         "seq": seq,
         "document_key": key_of(source.source_id),
-        "created_at": now.isoformat(),
+        "created_at": source.created_at.isoformat(),
         "metadata": to_json(dict(source.metadata))[0],
         "body": to_json([source.source_id, source.text])[0],
     }
     connection.execute(
         insert(documents).values({**columns, "checksum": checksum(columns.values())})
     )
-    enqueue(connection, [VECTORS] if entries is not None else INDEXES, partition.key, seq)
-    if entries is not None:
-        add_entries(connection, partition, {seq: entries}, seq)
-    return not was_there
+    enqueue(connection, INDEXES, partition.key, seq)
+    return partition, not was_there
 
 
-def delete_document(connection: Connection, partition: Partition, document_id: str) -> bool:
-    """Delete a document with its entries and vectors; return whether there was one."""
+def delete_document(
+    connection: Connection, document_id: str, session_id: str | None, user_id: str | None
+) -> int | None:
+    """Delete a document of a session, or of a user where no session is named.
+
+    Returns:
+        The number of its partition, None when there was no such document.
+
+    Raises:
+        ScopeError: When neither is named, or the session belongs to another user.
+    """
+    if session_id is None:
+        key = _key_of_user(user_id)
+    else:
+        session = find(connection, session_id, user_id)
+        key = "" if session is None else session_documents(session.key)
+    partition = find_partition(connection, key, lock=True)
+    if partition is None or not _delete(connection, partition, document_id):
+        return None
+    return partition.number
+
+
+def _delete(connection: Connection, partition: Partition, document_id: str) -> bool:
     own = (documents.c.partition_key == partition.key) & (
         documents.c.document_key == key_of(document_id)
     )

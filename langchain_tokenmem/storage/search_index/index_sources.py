@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -90,13 +90,17 @@ def sources_at(
     found: dict[Address, IndexSource] = {}
     for number, key in keys.items():
         seqs = sorted(wanted[number])
-        if not is_of_messages(key):
-            sources = _documents(connection, scope, key, sessions, seqs)
-        elif key in sessions:
-            rows = read_at(connection, sessions[key], seqs)
-            sources = [source_of(row, sessions[key]) for row in rows]
-        else:
+        session = sessions.get(key.removeprefix("d"))
+        if scope.whole_user and key == user_key(scope.user_id or ""):
+            sources = read_documents(connection, key, seqs=seqs, user_id=scope.user_id)
+        elif session is None:
             continue
+        elif is_of_messages(key):
+            sources = [source_of(row, session) for row in read_at(connection, session, seqs)]
+        else:
+            sources = read_documents(
+                connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
+            )
         found |= {(number, source.seq): source for source in sources}
     return found
 
@@ -114,24 +118,6 @@ def _keys(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
     return {row.partition_id: row.partition_key for row in rows}
 
 
-def _documents(
-    connection: Connection,
-    scope: Scope,
-    key: str,
-    sessions: Mapping[str, SessionRow],
-    seqs: Sequence[int],
-) -> list[IndexSource]:
-    if key[0] == "u":
-        is_mine = scope.whole_user and key == user_key(scope.user_id or "")
-        return read_documents(connection, key, seqs=seqs, user_id=scope.user_id) if is_mine else []
-    session = sessions.get(key[1:])
-    if session is None:
-        return []
-    return read_documents(
-        connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
-    )
-
-
 def _is_in_scope(session: SessionRow, scope: Scope) -> bool:
     if scope.whole_user:
         return scope.user_id is not None and session.user_id == scope.user_id
@@ -141,16 +127,8 @@ def _is_in_scope(session: SessionRow, scope: Scope) -> bool:
 
 def existing_units(connection: Connection, units: Collection[int]) -> set[int]:
     """Return the units whose message or document is there (still)."""
-    wanted = _by_partition(units)
-    there: set[Address] = set()
-    for number, key in _keys(connection, wanted).items():
-        seqs = sorted(wanted[number])
-        if is_of_messages(key):
-            there.update((number, seq) for seq in keys_at(connection, key, seqs))
-        else:
-            found = read_documents(connection, key, seqs=seqs)
-            there.update((number, source.seq) for source in found)
-    return {unit for unit in units if unpack_unit(unit)[:2] in there}
+    keys = _keys_of_sources(connection, units)
+    return {unit for unit in units if unpack_unit(unit)[:2] in keys}
 
 
 def filter_units(
@@ -167,15 +145,25 @@ def filter_units(
         return list(units)
     in_keys = None if among is None else {key_of(name) for name in among}
     out_keys = {key_of(name) for name in exclude}
-    wanted = _by_partition(units)
-    keys: dict[Address, str] = {}
-    for number, partition_key in _keys(connection, wanted).items():
-        if is_of_messages(partition_key):
-            named = keys_at(connection, partition_key, sorted(wanted[number]))
-            keys |= {(number, seq): key for seq, key in named.items()}
+    keys = _keys_of_sources(connection, units)
     return [
         unit
         for unit in units
-        if (key := keys.get(unpack_unit(unit)[:2])) is None
+        if not (key := keys.get(unpack_unit(unit)[:2]))
         or (key not in out_keys and (in_keys is None or key in in_keys))
     ]
+
+
+def _keys_of_sources(connection: Connection, units: Iterable[int]) -> dict[Address, str]:
+    """Return the keys of messages that are there; of documents that are there an empty one."""
+    wanted = _by_partition(units)
+    found: dict[Address, str] = {}
+    for number, partition_key in _keys(connection, wanted).items():
+        seqs = sorted(wanted[number])
+        if is_of_messages(partition_key):
+            keys = keys_at(connection, partition_key, seqs)
+        else:
+            there = read_documents(connection, partition_key, seqs=seqs)
+            keys = dict.fromkeys((source.seq for source in there), "")
+        found |= {(number, seq): key for seq, key in keys.items()}
+    return found

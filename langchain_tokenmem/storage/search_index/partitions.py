@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
@@ -12,13 +13,14 @@ from langchain_tokenmem.storage.database.database import insert_unless_there
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.search_index.outbox import VECTORS, enqueue
 from langchain_tokenmem.storage.search_index.tables import owners, partitions, terms
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
     checked_id,
     find,
     find_by_key,
 )
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 _OWN = select(
     partitions.c.partition_id,
@@ -28,8 +30,7 @@ _OWN = select(
 ).where(partitions.c.partition_key == bindparam("key"))
 _PARTITION = Statement(_OWN)
 _PARTITION_LOCKED = Statement(_OWN.with_for_update())
-_OWNER_ID = select(owners.c.owner_id).where(owners.c.owner_key == bindparam("key"))
-_OWNER_KEY = Statement(select(owners.c.owner_key).where(owners.c.owner_id == bindparam("owner")))
+_OWNER_ID = Statement(select(owners.c.owner_id).where(owners.c.owner_key == bindparam("key")))
 
 
 @dataclass(frozen=True)
@@ -99,48 +100,31 @@ def find_or_make_partition(
             "term_count": 0,
         }
         insert_unless_there(connection, partitions, row)
-        found = find_partition(connection, key)
-    if found is None:
-        raise LookupError(f"partition {key} was not made")
+        return find_or_make_partition(connection, key, owner, indexed_to)
     return found
 
 
 def _find_or_make_owner(connection: Connection, key: str) -> int:
-    found: int | None = connection.execute(_OWNER_ID, {"key": key}).scalar()
+    found = _OWNER_ID.first(connection, {"key": key})
     if found is None:
         insert_unless_there(connection, owners, {"owner_key": key})
-        found = connection.execute(_OWNER_ID, {"key": key}).scalar_one()
-    return found
+        return _find_or_make_owner(connection, key)
+    return int(found["owner_id"])
 
 
-def partition_of(connection: Connection, session: SessionRow) -> Partition | None:
-    """Return the partition of a session's messages, if it has one, under its owner of today."""
-    found = find_partition(connection, session.key)
-    if found is not None:
-        return with_owner(connection, session, found)
-    if session.user_id is not None:
-        # Documents may have come before the first message, and before the user.
-        own = find_partition(connection, session_documents(session.key))
-        if own is not None:
-            with_owner(connection, session, own)
-    return None
-
-
-def with_owner(connection: Connection, session: SessionRow, partition: Partition) -> Partition:
-    """Return a partition under its session's owner; a user may claim a session after its start."""
-    wanted = owner_key(session)
-    known = _OWNER_KEY.first(connection, {"owner": partition.owner})
-    if known is not None and known["owner_key"] == wanted:
-        return partition
-    new = _find_or_make_owner(connection, wanted)
+def move_to_user(connection: Connection, session: SessionRow) -> None:
+    """Give a user what the index has of a session from before it had that user."""
+    old = _OWNER_ID.first(connection, {"key": f"s{session.key}"})
+    if session.user_id is None or old is None:
+        return
+    new = _find_or_make_owner(connection, owner_key(session))
     # A session without a user is the only one under its number.
     for table in (terms, partitions):
-        connection.execute(
-            update(table).where(table.c.owner_id == partition.owner).values(owner_id=new)
-        )
-    connection.execute(delete(owners).where(owners.c.owner_id == partition.owner))
+        own = table.c.owner_id == old["owner_id"]
+        connection.execute(update(table).where(own).values(owner_id=new))
+    connection.execute(delete(owners).where(owners.c.owner_id == old["owner_id"]))
     enqueue(connection, [VECTORS], session.key, session.first_seq)
-    return Partition(partition.number, partition.key, new, partition.indexed_to)
+    enqueue(connection, [VECTORS], session_documents(session.key), 1)
 
 
 def lock_partition(connection: Connection, partition_key: str) -> Partition | None:
@@ -148,14 +132,13 @@ def lock_partition(connection: Connection, partition_key: str) -> Partition | No
 
     The session is held before its partition, as an append does it.
     """
-    if not is_of_messages(partition_key):
-        return find_partition(connection, partition_key, lock=True)
-    session = find_by_key(connection, partition_key)
-    if session is None:
-        return None
-    find_or_make_partition(connection, partition_key, owner_key(session), session.first_seq - 1)
-    found = find_partition(connection, partition_key, lock=True)
-    return None if found is None else with_owner(connection, session, found)
+    if is_of_messages(partition_key):
+        session = find_by_key(connection, partition_key)
+        if session is None:
+            return None
+        move_to_user(connection, session)
+        find_or_make_partition(connection, session.key, owner_key(session), session.first_seq - 1)
+    return find_partition(connection, partition_key, lock=True)
 
 
 def partitions_in_scope(connection: Connection, scope: Scope) -> ScopePartitions | None:
@@ -166,16 +149,34 @@ def partitions_in_scope(connection: Connection, scope: Scope) -> ScopePartitions
     """
     checked_id(scope.session_id)
     session = find(connection, scope.session_id, scope.user_id)
+    query = select(partitions.c.partition_id, partitions.c.owner_id)
     if scope.whole_user:
         key = user_key(checked_id(scope.user_id, "user_id"))
-        wanted = partitions.c.owner_id == connection.execute(_OWNER_ID, {"key": key}).scalar()
+        query = query.join(owners, owners.c.owner_id == partitions.c.owner_id)
+        query = query.where(owners.c.owner_key == key)
     elif session is not None:
-        wanted = partitions.c.partition_key.in_((session.key, session_documents(session.key)))
+        keys = (session.key, session_documents(session.key))
+        query = query.where(partitions.c.partition_key.in_(keys))
     else:
         return None
-    query = select(partitions.c.partition_id, partitions.c.owner_id).where(wanted)
     rows = connection.execute(query.order_by(partitions.c.partition_id)).all()
     if not rows:
         return None
     numbers = tuple(row.partition_id for row in rows)
     return ScopePartitions(rows[0].owner_id, numbers, whole=scope.whole_user)
+
+
+def keys_in_scope(scope: Scope) -> Any:
+    """Return the keys of the partitions that a scope may have, or a query for them."""
+    key = key_of(scope.session_id)
+    if not scope.whole_user:
+        return (key, session_documents(key))
+    user_id = scope.user_id or ""
+    own = select(owners.c.owner_id).where(owners.c.owner_key == user_key(user_id))
+    return (
+        select(sessions.c.session_key)
+        .where(sessions.c.user_id == escaped(user_id))
+        .union(
+            select(partitions.c.partition_key).where(partitions.c.owner_id == own.scalar_subquery())
+        )
+    )

@@ -13,7 +13,6 @@ from langchain_tokenmem.core.search_units import (
     Entry,
     ScopePartitions,
     pack_unit,
-    unpack_unit,
 )
 from langchain_tokenmem.storage.search_index.partitions import Partition
 from langchain_tokenmem.storage.search_index.tables import partitions, terms
@@ -21,9 +20,6 @@ from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 Postings = list[Any]
 """Rows of three: unit, how often it has the term, how many terms it has."""
-
-_MOST_COUNTED = 10_000
-"""Units of one term that are counted one by one, in about 2 ms."""
 
 
 def add_entries(
@@ -99,18 +95,14 @@ def _between(owner: Any, first: Any, last: Any) -> Any:
 
 
 # Made once: a search asks them many times, and making one takes longer than many an answer.
-_NEWEST = (
-    select(terms.c.unit, terms.c.occurrences, terms.c.unit_length)
-    .where(
-        _between(bindparam("owner"), bindparam("first"), bindparam("last")),
-        terms.c.term == bindparam("term"),
-    )
-    .order_by(terms.c.unit.desc())
-    .limit(bindparam("most"))
+_IN_SCOPE = and_(
+    _between(bindparam("owner"), bindparam("first"), bindparam("last")),
+    terms.c.term == bindparam("term"),
 )
-_NEWEST_UNITS = _NEWEST.with_only_columns(terms.c.unit).subquery()
-_COUNT = select(func.count(), func.min(_NEWEST_UNITS.c.unit))
-_AT = select(terms.c.unit, terms.c.occurrences, terms.c.unit_length).where(
+_POSTING = select(terms.c.unit, terms.c.occurrences, terms.c.unit_length)
+_NEWEST = _POSTING.where(_IN_SCOPE).order_by(terms.c.unit.desc()).limit(bindparam("most"))
+_COUNT = select(func.count()).where(_IN_SCOPE)
+_AT = _POSTING.where(
     terms.c.owner_id == bindparam("owner"),
     terms.c.term == bindparam("term"),
     terms.c.unit.in_(bindparam("units", expanding=True)),
@@ -141,32 +133,13 @@ class PostingsReader:
         return partitions.c.partition_id.in_(self.partitions.partitions)
 
     def counts(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return in how many units in scope each term occurs; only of terms that do.
-
-        Of a term that very many units have, the newest are counted, and the number is estimated
-        from how many units are as new.
-        """
+        """Return in how many units in scope each term occurs; only of terms that do."""
         found: dict[str, int] = {}
         for term, bounds in product(terms, self._bounds()):
-            given = {**bounds, "term": term, "most": _MOST_COUNTED}
-            count, oldest = self._connection.execute(_COUNT, given).one()
-            if count == _MOST_COUNTED:
-                count = self._estimated(count, oldest)
+            count = self._connection.execute(_COUNT, {**bounds, "term": term}).scalar_one()
             if count:
                 found[term] = found.get(term, 0) + count
         return found
-
-    def _estimated(self, counted: int, oldest: int) -> int:
-        partition, seq, _ = unpack_unit(oldest)
-        rows = self._connection.execute(select(partitions).where(self._in_scope())).all()
-        newer: int = sum(row.unit_count for row in rows if row.partition_id > partition)
-        newer += sum(
-            min(row.unit_count, row.indexed_to_seq - seq + 1)
-            for row in rows
-            if row.partition_id == partition
-        )
-        whole: int = sum(row.unit_count for row in rows)
-        return min(whole, round(counted * whole / max(newer, 1)))
 
     def postings(self, terms: Sequence[str], most: int) -> dict[str, Postings]:
         """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""

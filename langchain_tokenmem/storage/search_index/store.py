@@ -4,54 +4,54 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
-    Entry,
     IndexSource,
     OutboxEntry,
     Scope,
 )
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import documents, outbox, postings
-from langchain_tokenmem.storage.search_index.index_sources import source_of, sources_from
+from langchain_tokenmem.storage.search_index import documents, outbox, postings, vectors
+from langchain_tokenmem.storage.search_index.index_sources import (
+    existing_units,
+    source_of,
+    sources_from,
+)
+from langchain_tokenmem.storage.search_index.lexical_indexing import index_batch, start_over
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
+    Partition,
     find_or_make_partition,
+    keys_in_scope,
     lock_partition,
+    move_to_user,
     owner_key,
-    partition_of,
     partitions_in_scope,
-    session_documents,
-    user_key,
 )
 from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.stored_vectors import StoredVectors
-from langchain_tokenmem.storage.search_index.tables import owners, partitions
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
-from langchain_tokenmem.storage.transcripts.tables import sessions
 
 logger = logging.getLogger(__name__)
 
 _ANALYSER = "analyser"
 
-_BATCH = 200
-"""Messages that are indexed in one transaction, so that other writers wait a tenth of a second."""
+_BATCH = 50
+"""Messages that are indexed in one transaction: an append waits for it, about 30 ms."""
 
 _ABOUT = "The index of recall"
 
 
-class IndexStore(StoredVectors):
+class IndexStore:
     """The search index of a database; `TranscriptStore.index` is one.
 
     Args:
@@ -59,7 +59,7 @@ class IndexStore(StoredVectors):
     """
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database)
+        self._database = database
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -95,49 +95,43 @@ class IndexStore(StoredVectors):
     ) -> Change:
         """Index new messages in the transaction that stores them, or note them in the outbox.
 
-        Args:
-            connection: Of that transaction.
-            session: The session as it was before.
-            rows: The new messages.
+        `session` is the row as it was before.
         """
-        partition = partition_of(connection, session)
+        move_to_user(connection, session)
         if rows:
-            entries = self._entries([source_of(row, session) for row in rows])
-            is_new = partition is None and session.last_seq < session.first_seq
-            if entries is not None and is_new:
-                partition = find_or_make_partition(
-                    connection, session.key, owner_key(session), session.last_seq
-                )
-            lacking = [VECTORS]
-            if entries is None or partition is None or partition.indexed_to != session.last_seq:
-                lacking.append(LEXICAL)
-            else:
-                postings.add_entries(connection, partition, entries, rows[-1].seq)
+            is_indexed = self._add_entries(connection, session, rows)
+            lacking = [VECTORS] if is_indexed else [VECTORS, LEXICAL]
             outbox.enqueue(connection, lacking, session.key, rows[0].seq)
-        return Change("added", [partition.number] if partition else [])
+        return Change("added")
 
-    def _entries(self, sources: Sequence[IndexSource]) -> dict[int, Sequence[Entry]] | None:
+    def _add_entries(
+        self, connection: Connection, session: SessionRow, rows: Sequence[TranscriptRow]
+    ) -> bool:
+        """Store the lexical entries of new messages; return False where that has to wait."""
         if self._analyser is None:
-            return None
+            return False
         try:
-            return {source.seq: self._analyser.entries(source) for source in sources}
+            entries = {row.seq: self._analyser.entries(source_of(row, session)) for row in rows}
         except Exception:  # an index never fails a turn; the outbox keeps what is missing
             logger.exception("Messages could not be analysed; they are not found yet.")
-            return None
+            return False
+        partition = find_or_make_partition(
+            connection, session.key, owner_key(session), session.first_seq - 1
+        )
+        is_next = partition.indexed_to == session.last_seq
+        if is_next:
+            postings.add_entries(connection, partition, entries, rows[-1].seq)
+        return is_next
 
     # --- reading
 
     @contextmanager
-    def reading(self, scope: Scope, *, index_first: bool = True) -> Iterator[IndexReader | None]:
+    def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
         """Give a consistent picture of a scope; None when nothing is indexed in it.
-
-        With `index_first`, what the lexical index lacks of it is indexed before.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
         """
-        if index_first:
-            self.index_lexical(scope)
         with self._database.reading(_ABOUT) as connection:
             found = partitions_in_scope(connection, scope)
             yield None if found is None else IndexReader(connection, scope, found)
@@ -146,7 +140,7 @@ class IndexStore(StoredVectors):
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[OutboxEntry]:
         """Return the partitions that an index (`lexical`, `vectors`) has not indexed whole."""
-        among = None if scope is None else _keys_in_scope(scope)
+        among = None if scope is None else keys_in_scope(scope)
         with self._database.reading(_ABOUT) as connection:
             return outbox.pending(connection, index_name, among=among, limit=limit)
 
@@ -179,23 +173,19 @@ class IndexStore(StoredVectors):
 
     # --- documents
 
-    def put_document(self, source: IndexSource, *, now: datetime) -> None:
+    def put_document(self, source: IndexSource) -> None:
         """Add a document to the session or user that it names, in the place of one of its id.
 
         Raises:
             ScopeError: When it names neither, or the session belongs to another user.
         """
-        self.make_ready()
-        entries = self._entries([replace(source, created_at=now)])
         with self._database.writing("The documents of recall") as connection:
-            partition = documents.document_partition(
-                connection, source.session_id, source.user_id, make=True
-            )
-            if partition is None:
-                raise LookupError("the partition was not made")
-            own = entries[source.seq] if entries else None
-            is_new = documents.put_document(connection, partition, source, own, now)
+            partition, is_new = documents.put_document(connection, source)
         self.tell(Change("added" if is_new else "cleared", [partition.number]))
+        self.make_ready()
+        if self._analyser is not None:
+            with self._database.writing(_ABOUT) as connection:
+                index_batch(connection, self._analyser, partition.key, _BATCH)
 
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
@@ -206,22 +196,25 @@ class IndexStore(StoredVectors):
             ScopeError: When neither id is given, or the session belongs to another user.
         """
         with self._database.writing("The documents of recall") as connection:
-            partition = documents.document_partition(connection, session_id, user_id, make=False)
-            if partition is None:
-                return False
-            was_there = documents.delete_document(connection, partition, document_id)
-        if was_there:
+            gone_from = documents.delete_document(connection, document_id, session_id, user_id)
+        if gone_from is not None:
             self._database.forget_deleted()
-            self.tell(Change("cleared", [partition.number]))
-        return was_there
+            self.tell(Change("cleared", [gone_from]))
+        return gone_from is not None
 
     # --- the lexical index
 
-    def index_lexical(self, scope: Scope | None = None, most: int | None = None) -> int:
+    def index_lexical(
+        self,
+        scope: Scope | None = None,
+        most: int | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> int:
         """Index what the lexical index lacks, of one scope or of all; return how many messages.
 
         Nothing happens without an analyser. At most `most` messages are indexed, those of the
-        scope's own session first.
+        scope's own session first; `goes_on` is asked after each batch. A session that cannot be
+        read is left in the outbox.
         """
         analyser = self._analyser
         if analyser is None:
@@ -235,9 +228,18 @@ class IndexStore(StoredVectors):
         for entry in sorted(entries, key=lambda entry: entry.partition_key != own):
             is_more = True
             while is_more and (most is None or done < most):
-                batch = _BATCH if most is None else min(_BATCH, most - done)
-                count, is_more = self._index_batch(analyser, entry.partition_key, batch)
+                size = _BATCH if most is None else min(_BATCH, most - done)
+                try:
+                    with self._database.writing(_ABOUT) as connection:
+                        count, is_more = index_batch(
+                            connection, analyser, entry.partition_key, size
+                        )
+                except CorruptStoreError as error:
+                    logger.warning("It is not found by its words: %s", error)
+                    break
                 done += count
+                if not goes_on():
+                    return done
         return done
 
     def make_ready(self) -> None:
@@ -247,46 +249,53 @@ class IndexStore(StoredVectors):
             return
         with self._lock, self._database.writing(_ABOUT) as connection:
             if outbox.get_property(connection, _ANALYSER) != analyser.version:
-                _start_over(connection)
+                start_over(connection)
                 outbox.set_property(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
     def rebuild_lexical(self) -> int:
         """Throw the lexical index away and make it anew; return how many messages it has."""
         with self._database.writing(_ABOUT) as connection:
-            _start_over(connection)
+            start_over(connection)
         return self.index_lexical()
 
-    def _index_batch(self, analyser: Analyser, key: str, size: int) -> tuple[int, bool]:
-        """Index some messages; return how many, and whether there are more."""
+    # --- the vectors
+
+    def partition(self, partition_key: str) -> Partition | None:
+        """Return a partition; make it for a session that has none."""
         with self._database.writing(_ABOUT) as connection:
-            partition = lock_partition(connection, key)
-            if partition is None:
-                outbox.acknowledge(connection, LEXICAL, key, 0, 0)
-                return 0, False
-            found, last = sources_from(connection, key, partition.indexed_to + 1, size)
-            entries = {source.seq: analyser.entries(source) for source in found}
-            done_to = found[-1].seq if found else last
-            postings.add_entries(connection, partition, entries, done_to)
-            outbox.acknowledge(connection, LEXICAL, key, done_to, last)
-            return len(found), done_to < last
+            return lock_partition(connection, partition_key)
 
+    def put_vectors(self, fingerprint: str, given: Mapping[int, bytes]) -> None:
+        """Store vectors by unit: float32, little-endian.
 
-def _start_over(connection: Connection) -> None:
-    postings.delete_all_entries(connection)
-    outbox.enqueue_everything(connection, LEXICAL)
+        What was erased while its text was being embedded does not come back.
+        """
+        with self._database.writing(_ABOUT) as connection:
+            there = existing_units(connection, given)
+            kept = {unit: vector for unit, vector in given.items() if unit in there}
+            vectors.put_vectors(connection, fingerprint, kept)
 
+    def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
+        """Note that a partition's vectors are indexed up to a number."""
+        with self._database.writing(_ABOUT) as connection:
+            _, last = sources_from(connection, partition_key, done_to + 1, 1)
+            outbox.acknowledge(connection, VECTORS, partition_key, done_to, last)
 
-def _keys_in_scope(scope: Scope) -> Any:
-    key = key_of(scope.session_id)
-    if not scope.whole_user:
-        return (key, session_documents(key))
-    user_id = scope.user_id or ""
-    own = select(owners.c.owner_id).where(owners.c.owner_key == user_key(user_id))
-    return (
-        select(sessions.c.session_key)
-        .where(sessions.c.user_id == escaped(user_id))
-        .union(
-            select(partitions.c.partition_key).where(partitions.c.owner_id == own.scalar_subquery())
-        )
-    )
+    def delete_vectors(self, *, keep: str) -> None:
+        """Delete the vectors of every model but one."""
+        with self._database.writing(_ABOUT) as connection:
+            vectors.delete_vectors_but(connection, keep)
+
+    @contextmanager
+    def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
+        """Give a consistent picture of all vectors, and of the properties."""
+        with self._database.reading(_ABOUT) as connection:
+            yield vectors.VectorsReader(connection)
+
+    def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
+        """Set a property; with `enqueue_vectors`, everything is enqueued for the vectors."""
+        with self._database.writing(_ABOUT) as connection:
+            outbox.set_property(connection, name, value)
+            if enqueue_vectors:
+                outbox.enqueue_everything(connection, VECTORS)

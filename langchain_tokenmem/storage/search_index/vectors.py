@@ -40,9 +40,9 @@ def delete_vectors(connection: Connection, partition: int, seq: int | None = Non
     return connection.execute(query).rowcount
 
 
-def delete_vectors_of_model(connection: Connection, fingerprint: str) -> None:
-    """Delete all vectors of a model."""
-    connection.execute(delete(vectors).where(vectors.c.fingerprint == fingerprint))
+def delete_vectors_but(connection: Connection, fingerprint: str) -> None:
+    """Delete the vectors of every model but one."""
+    connection.execute(delete(vectors).where(vectors.c.fingerprint != fingerprint))
 
 
 def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
@@ -87,19 +87,13 @@ class VectorsReader:
         }
 
     def vector_units(
-        self, fingerprint: str, *, after: int = -1, limit: int | None = None
+        self, fingerprint: str, *, partition: int | None = None, limit: int | None = None
     ) -> list[int]:
-        """Return the units that have a vector, in order, those after one of them."""
-        query = (
-            select(vectors.c.unit)
-            .where(
-                *self._of_model(fingerprint),
-                vectors.c.partition_id >= max(0, unpack_unit(after)[0]),
-                vectors.c.unit > after,
-            )
-            .order_by(vectors.c.partition_id, vectors.c.unit)
-            .limit(limit)
-        )
+        """Return the units that have a vector, in order: all, or those of one partition."""
+        query = select(vectors.c.unit).where(*self._of_model(fingerprint))
+        if partition is not None:
+            query = query.where(vectors.c.partition_id == partition)
+        query = query.order_by(vectors.c.partition_id, vectors.c.unit).limit(limit)
         return list(self._connection.execute(query).scalars())
 
     def count_vectors(self, fingerprint: str, most: int | None = None) -> int:

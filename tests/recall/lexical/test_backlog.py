@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 
 import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
-from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.recall.lexical import backlog
 from tests.recall.talk import FILLER, filled, talk
 from tests.recall.vectors.dense_helpers import CountingEmbeddings
@@ -42,7 +42,7 @@ def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_threa
         assert recall.search("report 3", session_id="s", k=1)[0].message_id == "s3"
         assert recall.search("report 850", session_id="s", k=1, among={"s850"}) == []
         assert recall.backlog() == {"lexical": 1}
-        with store.index.reading(backlog.Scope("s"), index_first=False) as reader:
+        with store.index.reading(backlog.Scope("s")) as reader:
             assert reader.totals()[0] == 200  # the second search did not take in more
     assert caplog.text.count("not indexed yet") == 1
     recall.search("report 850", session_id="s", k=1)
@@ -84,29 +84,21 @@ def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, smal
     recall.close()
 
 
-def test_a_scope_that_cannot_be_read_does_not_keep_the_others_waiting(store, small, monkeypatch):
+def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
+    store, small, monkeypatch, tmp_path, caplog
+):
     old(store, "a", 500)
     old(store, "b", 500)
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session_key = '=a'")
+    connection.close()
     recall = Recall(store)
-    with monkeypatch.context() as patch:
-        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
-        recall.search("report", session_id="a")
-        recall.search("report", session_id="b")
-    index_lexical = store.index.index_lexical
-
-    def fail_for_a(scope=None, most=None):
-        if scope is not None and scope.session_id == "a":
-            raise StoreError("disk full")
-        return index_lexical(scope, most)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.index, "index_lexical", fail_for_a)
-        recall._lexical_backlog._worker.wake()
-        assert recall._lexical_backlog.wait(30)
-        assert [one.partition_key for one in store.index.pending("lexical")] == ["=a"]
-    recall.search("report", session_id="a")
+    assert recall.search("report", session_id="a") == []
+    recall.search("report", session_id="b")
     assert recall._lexical_backlog.wait(30)
-    assert recall.backlog() == {"lexical": 0}
+    assert [one.partition_key for one in store.index.pending("lexical")] == ["=a"]
+    assert "Session 'a'" in caplog.text
+    assert recall.search("report 450", session_id="b", k=1)[0].message_id == "b450"
 
 
 # --- the question's embedding

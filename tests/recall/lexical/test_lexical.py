@@ -108,16 +108,6 @@ def test_a_term_that_is_rare_nowhere_brings_the_newest(store):
     assert found.units.size < 30
 
 
-def test_counts_of_very_common_terms_are_estimated(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.storage.search_index.postings._MOST_COUNTED", 20)
-    LexicalIndex(store)
-    for part in range(4):
-        said = [HumanMessage("report" if n % 2 else "memo", id=f"{part}-{n}") for n in range(50)]
-        store.add(f"s{part}", said, user_id="u")
-    with store.index.reading(Scope("s0", "u", whole_user=True)) as reader:
-        assert reader.counts(["report"])["report"] == pytest.approx(100, abs=6)
-
-
 def test_a_failing_analyser_never_fails_a_turn(store, caplog, monkeypatch):
     recall = Recall(store)
 

@@ -1,4 +1,4 @@
-"""Rebuilding and healing: same ids, nothing embedded twice, the old one answers until the end."""
+"""Rebuilding and healing: same ids, nothing embedded twice, words are searched until the end."""
 
 from __future__ import annotations
 
@@ -57,20 +57,19 @@ def collections_in(tmp_path):
 def test_a_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, tmp_path):
     embeddings = CountingEmbeddings()
     index = indexed(embeddings)
-    before, name = in_chroma(index), active(index).collection
+    before, name = in_chroma(index), active(index).name
     assert index.rebuild() == 30
     assert embeddings.texts == []
     assert sorted(in_chroma(index)) == sorted(before)
-    assert active(index).collection != name
+    assert active(index).name != name
     assert len(collections_in(tmp_path)) == 1
     assert_whole(index, store)
 
 
-def test_the_old_index_answers_until_an_interrupted_rebuild_has_resumed_and_ended(store, indexed):
-    old = CountingEmbeddings(32, name="old")
+def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(store, indexed):
     new = CountingEmbeddings(64, name="new")
-    index = indexed(new, batch=4)
-    first = index._collections.versions().active
+    index = indexed(new, batch=4, exact_most=0)
+    old = index._collections.version()
     asked = new.embed_documents
 
     def breaks(texts):
@@ -81,20 +80,19 @@ def test_the_old_index_answers_until_an_interrupted_rebuild_has_resumed_and_ende
     new.embed_documents = breaks
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
-    assert index._collections.versions().active == first
-    # Who still has the old model, searches as before.
-    assert len(seqs(indexed(old, exact_most=0), store, "day", SCOPE, k=50)) == 25
+    with pytest.raises(RecallError, match=r"is being made; recall is lexical until it is complete"):
+        seqs(index, store, "day", SCOPE)
     index.close()
 
     new.embed_documents = asked
-    again = indexed(new, batch=4)
+    again = indexed(new, batch=4, exact_most=0)
     assert again.rebuild() == 30
     assert len(new.texts) == 30  # the first twelve were not embedded again
-    assert again._collections.versions().active.fingerprint.dimension == 64
-    assert again._collections.versions().building is None
+    assert active(again).fingerprint.dimension == 64
+    assert len(seqs(again, store, "day", SCOPE, k=50)) == 25
     assert_whole(again, store)
     with store.index.reading_vectors() as reader:
-        assert reader.count_vectors(first.key) == 0
+        assert reader.count_vectors(old.key) == 0
 
 
 def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
@@ -115,13 +113,16 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
     assert_whole(index, store)
 
 
-def test_a_rebuild_that_is_given_up_leaves_the_old_index(store, indexed, tmp_path):
+def test_a_rebuild_that_is_given_up_is_made_anew_of_the_first_models_vectors(
+    store, indexed, tmp_path
+):
     index = indexed(CountingEmbeddings(64), batch=4)
     index._collections.start()
     index.close()
-    back = indexed(CountingEmbeddings(32))
-    back.index()
-    assert back._collections.versions().building is None
+    embeddings = CountingEmbeddings(32)
+    back = indexed(embeddings)
+    assert back.rebuild() == 30
+    assert embeddings.texts == []
     assert len(collections_in(tmp_path)) == 1
     assert_whole(back, store)
 
@@ -130,7 +131,8 @@ def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
     indexed().rebuild(progress=True)
     said = capsys.readouterr().err
     assert "Indexing: 100%" in said
-    assert "30/30" in said
+    assert "2/2" in said
+    assert "messages=30" in said
     indexed().rebuild()
     assert capsys.readouterr().err == ""
 
@@ -147,17 +149,17 @@ def heals(store, index, caplog, *, embeddings):
 
 def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
     first = indexed()
-    collection = first._chroma.open(active(first).collection)
+    collection = first._chroma.open(active(first).name)
     collection.remove(collection.units()[:7])
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "lacks 7 vectors" in said
+    assert "has 23 vectors, the store has 30" in said
 
 
 def test_a_missing_collection_is_made_anew(store, indexed, caplog):
     first = indexed()
-    first._chroma.drop(active(first).collection)
+    first._chroma.drop(active(first).name)
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
@@ -212,12 +214,12 @@ def test_a_process_killed_while_writing_to_chroma_is_noticed_and_healed(
     store, indexed, tmp_path, caplog
 ):
     first = indexed()
-    name = active(first).collection
+    name = active(first).name
     (tmp_path / "chroma" / "tokenmem" / f"{name}.sizes").unlink()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert "left by a process that died" in said
-    assert active(indexed(embeddings)).collection != name
+    assert active(indexed(embeddings)).name != name
 
 
 def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
@@ -233,7 +235,7 @@ def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
 def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monkeypatch):
     index = indexed(exact_most=0)
     index.index()
-    name = active(index).collection
+    name = active(index).name
 
     def damaged(*_args, **_kwargs):
         import chromadb
@@ -245,13 +247,13 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
         with pytest.raises(RecallError, match="made anew"):
             seqs(index, store, "day", SCOPE)
     assert index._worker.wait(30)
-    assert active(index).collection != name
+    assert active(index).name != name
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
 def test_a_note_about_sizes_that_cannot_be_read_is_a_fault(store, indexed, tmp_path, caplog):
     first = indexed()
-    (tmp_path / "chroma" / "tokenmem" / f"{active(first).collection}.sizes").write_text("{")
+    (tmp_path / "chroma" / "tokenmem" / f"{active(first).name}.sizes").write_text("{")
     embeddings = CountingEmbeddings()
     heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
 

@@ -39,6 +39,7 @@ def rows_of(path, table):
 
 
 def counted(store, scope, *terms):
+    store.index.index_lexical(scope)
     with store.index.reading(scope) as reader:
         return (0, {}) if reader is None else (reader.totals()[0], reader.counts(terms))
 
