@@ -7,13 +7,17 @@ live in a database row or in a LangGraph checkpoint and follows forks and time t
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, cast
+from functools import cache
+from typing import Annotated, Any, NotRequired, cast
 
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
 
 STATE_VERSION = 1
+
+_Number = Annotated[int, Field(ge=0)]
 
 
 class RunningSummary(TypedDict):
@@ -33,8 +37,8 @@ class RunningSummary(TypedDict):
 
     text: str
     covers_to: str
-    covered: int
-    tokens: int
+    covered: _Number
+    tokens: _Number
     model: str
     prompt_version: str
     reason: str
@@ -72,10 +76,10 @@ class Cut(TypedDict):
         calls: How many of its tool calls are kept, counted from the last.
     """
 
-    head: int
-    tail: int
-    args: NotRequired[int]
-    calls: NotRequired[int]
+    head: _Number
+    tail: _Number
+    args: NotRequired[_Number]
+    calls: NotRequired[_Number]
 
 
 class Block(TypedDict):
@@ -114,7 +118,7 @@ class MemoryState(TypedDict):
     cuts: dict[str, Cut]
     blocks: dict[str, Block]
     stored_to: str | None
-    pruned: list[list[int]]
+    pruned: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
     totals: Totals
 
 
@@ -147,7 +151,7 @@ def load_state(data: Any) -> MemoryState:
     """
     if data is None:
         return new_state()
-    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+    if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise CorruptStoreError("The stored memory state is not a MemoryState; restore a backup.")
     if data["version"] > STATE_VERSION:
         raise CorruptStoreError(
@@ -155,4 +159,22 @@ def load_state(data: Any) -> MemoryState:
             f"up to {STATE_VERSION}. Upgrade langchain-tokenmem."
         )
     known = new_state()
-    return cast("MemoryState", data if data.keys() >= known.keys() else {**known, **data})
+    state = data if data.keys() >= known.keys() else {**known, **data}
+    try:
+        _schema().validate_python(
+            state, strict=True
+        )  # the state itself is returned: callers compare it by `is`
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise CorruptStoreError(
+            f"The stored memory state is damaged at {place}: {first['msg']}. Restore a backup, or "
+            "drop the state: the messages stay, and are summarized again."
+        ) from None
+    return cast("MemoryState", state)
+
+
+@cache
+def _schema() -> TypeAdapter[MemoryState]:
+    """Return the check of a state; built at the first one, which keeps the import light."""
+    return TypeAdapter(MemoryState)

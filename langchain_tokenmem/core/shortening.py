@@ -7,26 +7,18 @@ bytes that a model sees of a shortened message never change again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.error_signs import is_error
 from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
 from langchain_tokenmem.core.repair import with_calls
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
-
-_ERROR_SIGNS = re.compile(
-    r"traceback|\bpanic\b|\bfatal\b|exception|permission denied|not found|syntax ?error"
-    r"|build failed|^--- FAIL|^E  +\S|\berror:",
-    re.IGNORECASE | re.MULTILINE,
-)
-_ERROR_SEARCH = 20_000
-"""Characters at either end of a result that are searched for the signs of an error."""
 
 _SNAP = 0.25
 """A cut may give up this part of what it keeps to end at the end of a line."""
@@ -122,16 +114,6 @@ def _cut_value(value: Any, most: int) -> Any:
     if isinstance(value, list):
         return [_cut_value(item, most) for item in value[:most]]
     return value
-
-
-def is_error(message: BaseMessage) -> bool:
-    """Return whether a tool result reports an error, by its status or by the usual signs."""
-    if isinstance(message, ToolMessage) and message.status == "error":
-        return True
-    text = text_of(message)
-    if len(text) > 2 * _ERROR_SEARCH:
-        text = f"{text[:_ERROR_SEARCH]}\n{text[-_ERROR_SEARCH:]}"
-    return bool(_ERROR_SIGNS.search(text))
 
 
 def old_result_cut(message: BaseMessage, budget: TokenBudget, count: CountMessage) -> Cut | None:

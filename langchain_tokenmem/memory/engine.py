@@ -13,6 +13,7 @@ from typing import Any, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts, split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
@@ -105,10 +106,8 @@ class Engine:
     parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, TokenBudget):
-            raise ConfigurationError(
-                f"budget is {self.budget!r}; give TokenBudget(context_window=...), in tokens."
-            )
+        line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
+        checked(self.budget, TokenBudget, "budget", line)
         if self.dangling not in get_args(Dangling):
             raise ConfigurationError(f'dangling is {self.dangling!r}; it is "answer" or "drop".')
 
@@ -130,7 +129,7 @@ class Engine:
 
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
-        budget = options.get("budget") or self.budget
+        budget = as_budget(options.get("budget")) or self.budget
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
     def prepare(
@@ -144,7 +143,8 @@ class Engine:
         budget: TokenBudget | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        budget = budget or self.budget
+        messages = as_messages(messages)
+        budget = as_budget(budget) or self.budget
         tokens = self.counter_of(budget)
         profile = self._profile(budget)
         known = load_state(state)

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.memory_block import block_of
@@ -115,6 +116,9 @@ class TokenMemory(Closeable):
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),
         )
+        if recall is not None:
+            line = "TokenMemory(recall=Recall(store))"
+            checked_parts(recall, ("search", "store"), "recall", line)
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
@@ -246,6 +250,7 @@ class TokenMemory(Closeable):
             BudgetExceededError: When the fixed parts alone exceed the limit.
             ScopeError: When other sessions are asked for and the user is not known.
         """
+        messages = as_messages(messages)
         known = load_state(state)
         question = question_without_block(messages, known)
         if self.recall is None or question is None:
@@ -264,7 +269,7 @@ class TokenMemory(Closeable):
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Return the tokens of messages and tool schemas as one request."""
-        return self.counter_of(self.budget).count(messages, tools=tools)
+        return self.counter_of(self.budget).count(as_messages(messages), tools=tools)
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that this memory uses under a budget."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from os import PathLike
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import delete
 
+from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
@@ -46,8 +48,8 @@ class TranscriptStore(SessionStates, Closeable):
     shorter history.
 
     Args:
-        url: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql+psycopg://...`. Default:
-            the file `tokenmem.db` in the working directory.
+        url: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql+psycopg://...`, or the path
+            of a SQLite file. Default: the file `tokenmem.db` in the working directory.
         pool_size: Most connections at a time; a SQLite file has one more, for all writers.
 
     Attributes:
@@ -64,7 +66,9 @@ class TranscriptStore(SessionStates, Closeable):
         ['hi']
     """
 
-    def __init__(self, url: str = "sqlite:///tokenmem.db", *, pool_size: int = 8) -> None:
+    def __init__(
+        self, url: str | PathLike[str] = "sqlite:///tokenmem.db", *, pool_size: int = 8
+    ) -> None:
         super().__init__(Database(url, SCHEMA, pool_size=pool_size))
         self.index = IndexStore(self._database)
 
@@ -106,6 +110,7 @@ class TranscriptStore(SessionStates, Closeable):
             ScopeError: When the id is empty or the session belongs to another user.
             ConfigurationError: When a message cannot be stored.
         """
+        new = as_messages(new)
         if not new:
             checked_id(session_id)
             return []

@@ -11,7 +11,7 @@ from langchain_tokenmem.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"budget": 8_000}, r"give TokenBudget\(context_window=\.\.\.\)"),
+        ({"budget": 8_000}, r"TokenMemory\(TokenBudget\(context_window=8_000\)\)"),
         ({"trigger": 0.6}, r"such as Trigger\(fraction=0\.6\)"),
         ({"max_tail_messages": 5}, "the tail moves by 10"),
         ({"dangling": "keep"}, '"answer" or "drop"'),

@@ -28,6 +28,7 @@ from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.planning import Steps
@@ -109,6 +110,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         super().__init__()
         if not name:
             raise ConfigurationError("name is empty; it is the key of the memory in the state.")
+        if memory is not None:
+            checked(memory, TokenMemory, "memory", "TokenMemoryMiddleware(TokenMemory(budget))")
         self.memory = memory
         self._name = name
         self._automatic = automatic

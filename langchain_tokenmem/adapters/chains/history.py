@@ -10,11 +10,13 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.storage.transcripts.sessions import checked_id
 from langchain_tokenmem.turns.stored_session import StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
     TurnRequest,
@@ -63,11 +65,14 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         tools: Sequence[Any] | None = None,
         budget: TokenBudget | None = None,
     ) -> None:
-        self._session = StoredSession(
-            memory or TokenMemory(), store or TranscriptStore(), session_id, user_id
+        line = 'TokenMemoryChatHistory("s1", memory=TokenMemory(), store=TranscriptStore())'
+        memory = TokenMemory() if memory is None else checked(memory, TokenMemory, "memory", line)
+        store = (
+            TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
         )
+        self._session = StoredSession(memory, store, checked_id(session_id), user_id)
         self._request = TurnRequest(
-            {"tools": tools, "overhead_tokens": overhead_tokens, "budget": budget}
+            {"tools": tools, "overhead_tokens": overhead_tokens, "budget": as_budget(budget)}
         )
         self._frozen: View | None = None
 
@@ -83,14 +88,14 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, all or none; one that is there already stays once."""
         self._frozen = None
-        self._session.store.add(self._session.session_id, messages, user_id=self._session.user_id)
+        session = self._session
+        session.store.add(session.session_id, as_messages(messages), user_id=session.user_id)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Do the same as `add_messages` without blocking the event loop."""
         self._frozen = None
-        await self._session.store.aadd(
-            self._session.session_id, messages, user_id=self._session.user_id
-        )
+        session = self._session
+        await session.store.aadd(session.session_id, as_messages(messages), user_id=session.user_id)
 
     def clear(self) -> None:
         """Delete the messages and the state of this session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
 
+from langchain_tokenmem.core.argument_checks import as_messages
+from langchain_tokenmem.errors import ConfigurationError
+
 
 def ensure_id(message: BaseMessage) -> BaseMessage:
     """Return the message with an id; a new one where it has none."""
@@ -18,12 +22,18 @@ def ensure_id(message: BaseMessage) -> BaseMessage:
 
 
 def to_messages(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMessage]:
-    """Return what was said as messages; a bare text is said by `kind`, other data as JSON."""
+    """Return what was said as messages; a bare text is said by `kind`, other data as JSON.
+
+    An input may name its messages as LangChain does: by texts, pairs of role and text, or dicts.
+    """
     if isinstance(value, PromptValue):
         return value.to_messages()
     several = list(value) if isinstance(value, (list, tuple)) else [value]
     if all(isinstance(item, BaseMessage) for item in several):
         return several
+    if kind is HumanMessage and isinstance(value, (list, tuple, dict)):
+        with suppress(ConfigurationError):  # other data than messages
+            return list(as_messages(value))
     return [] if value is None else [kind(_as_text(value))]
 
 

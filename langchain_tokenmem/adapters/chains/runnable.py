@@ -27,6 +27,7 @@ from langchain_tokenmem.adapters.chains.message_io import (
 )
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.core.argument_checks import as_budget, checked
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
@@ -53,8 +54,9 @@ def with_token_memory(
     history and input are counted, and `overhead_tokens` stands for the rest.
 
     The session is named at each call by `config["configurable"]`: `session_id` (required),
-    `user_id` and `token_budget` (a `TokenBudget` for this call; it beats the session's, which
-    beats the memory's). Input and output are stored together when the call has ended well.
+    `user_id` and `token_budget` (a `TokenBudget` for this call, the number of its window or a dict
+    of its fields; it beats the session's, which beats the memory's). Input and output are stored
+    together when the call has ended well.
 
     Args:
         runnable: The chain; takes a dict, or messages.
@@ -70,6 +72,7 @@ def with_token_memory(
         A runnable with `invoke`, `batch`, `stream` and their async twins.
 
     Raises:
+        ConfigurationError: When an argument is of a class that does not belong there.
         ScopeError: At a call without a `session_id`.
 
     Example:
@@ -81,13 +84,16 @@ def with_token_memory(
         >>> chain.invoke("hi", {"configurable": {"session_id": "s1"}}).content
         'hello'
     """
-    memory = memory or TokenMemory()
+    line = "with_token_memory(prompt | model, TokenMemory(), TranscriptStore())"
+    checked(runnable, Runnable, "runnable", line)  # type: ignore[type-abstract]
+    memory = TokenMemory() if memory is None else checked(memory, TokenMemory, "memory", line)
+    store = TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
     counter = memory.counter_of(memory.budget)
     response_format = bound_kwarg(runnable, "response_format")
     turns = _ChainTurns(
         runnable,
         memory,
-        store or TranscriptStore(),
+        store,
         MessageKeys(input_messages_key, history_messages_key, output_messages_key),
         {
             "tools": bound_kwarg(runnable, "tools"),
@@ -163,7 +169,8 @@ class _ChainTurns:
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
                 f"list of messages, or name its key with input_messages_key."
             )
-        options: RequestOptions = {**self.options, "budget": configurable.get("token_budget")}
+        budget = as_budget(configurable.get("token_budget"), "token_budget")
+        options: RequestOptions = {**self.options, "budget": budget}
         return ChainCall(session, messages, TurnRequest(options, messages))
 
     def _with_view(

@@ -21,6 +21,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     MemoryMessagesState,
     memory_input,
 )
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -66,6 +67,7 @@ def memory_nodes(
         >>> sorted(builder.compile().nodes)
         ['__start__', 'model', 'token_memory']
     """
+    checked(builder, StateGraph, "builder", "memory_nodes(builder, memory), before compile()")
     if (prune or archive is not None) and not split:
         raise ConfigurationError(
             "archive= and prune= are for CompactNode, which stands in the graph with split=True."

@@ -20,6 +20,7 @@ from langchain_tokenmem.adapters.run_context import (
     thread_key,
     write_events,
 )
+from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
@@ -74,6 +75,8 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         output_messages_key: str = VIEW_KEY,
         state_key: str = "memory",
     ) -> None:
+        node = type(self).__name__
+        checked(memory, TokenMemory, "memory", f"{node}(TokenMemory(TokenBudget(8_000)))")
         if output_messages_key == input_messages_key:
             raise ConfigurationError(
                 f"output_messages_key is {output_messages_key!r}, the key of the conversation "
@@ -117,7 +120,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         thread = GraphThread(
             memory=self.memory,
-            messages=value_of(state, self._keys.messages) or [],
+            messages=as_messages(value_of(state, self._keys.messages) or []),
             state=value_of(state, self._keys.state),
             key=thread_key(config, self._keys.state),
             scope=recall_scope(self.memory, config) if self._recalls else None,
@@ -255,6 +258,9 @@ class CompactNode(_TurnNode):
                 "prune=True removes messages from the graph's state: give the store that keeps "
                 "them, CompactNode(memory, archive=TranscriptStore(...), prune=True)."
             )
+        if archive is not None:
+            line = "CompactNode(memory, archive=TranscriptStore(...))"
+            checked(archive, TranscriptStore, "archive", line)
         self._steps = "shorten_if_enough" if folding_follows else "shorten"
         self._is_last = not folding_follows
         self._archive = archive

@@ -12,6 +12,7 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.adapters.reducers import merge_by_name
+from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -109,7 +110,8 @@ def memory_input(
         >>> [m.content for m in memory_input({"messages": [HumanMessage("hi")]}, TokenMemory())]
         ['hi']
     """
-    messages = value_of(state, input_messages_key) or []
+    checked(memory, TokenMemory, "memory", "memory_input(state, memory)")
+    messages = as_messages(value_of(state, input_messages_key) or [])
     held = value_of(state, state_key)
     view = value_of(state, output_messages_key)
     if view and value_of(state, STAMP_KEY) == stamp_of(messages, held):

@@ -49,7 +49,7 @@ class Database:
         ConfigurationError: When the URL names no database that is supported here.
     """
 
-    def __init__(self, url: str, schema: Schema, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str | os.PathLike[str], schema: Schema, *, pool_size: int = 8) -> None:
         self._url = parsed(url)
         self._schema = schema
         if pool_size < 1:

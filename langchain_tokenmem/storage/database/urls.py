@@ -2,40 +2,63 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import Any
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from langchain_tokenmem.errors import ConfigurationError
 
+_SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
+"""Beginning of a URL. `C:\\file.db` is a path, and so is `file.db`."""
 
-def parsed(url: str) -> URL:
-    """Return the address of a database that is supported here.
+_LINE = (
+    'TranscriptStore("memory.db"), TranscriptStore("sqlite:///memory.db"), or '
+    'TranscriptStore("postgresql+psycopg://user:password@host/database") with pip install '
+    "'langchain-tokenmem[postgres]'"
+)
+
+
+def parsed(url: Any) -> URL:
+    """Return the address of a database that is supported here; a path is that of a SQLite file.
+
+    No error shows any part of the URL but its scheme: a password that is not escaped may stand
+    anywhere in it.
 
     Raises:
         ConfigurationError: When it is none.
     """
+    if isinstance(url, os.PathLike):
+        return of_file(os.fsdecode(url))
+    if not isinstance(url, str | URL):
+        raise ConfigurationError(
+            f"url is a {type(url).__name__}; a database is named by its URL or path: {_LINE}."
+        )
+    scheme = _SCHEME.match(url) if isinstance(url, str) else None
+    if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
+        return of_file(url)
+    named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
+    problem = f"{named} is no database URL that works here."
     try:
         address = make_url(url)
         address.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise ConfigurationError(
-            f"{_without_password(url)!r} is no database URL that works here ({error}). Use "
-            f"sqlite:///file.db, or "
-            f"postgresql+psycopg://... with pip install 'langchain-tokenmem[postgres]'."
-        ) from error
-    if address.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise ConfigurationError(
-            f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
-        )
-    return address
+    except NoSuchModuleError:
+        problem += " No such kind of database is known."
+    except ImportError as error:
+        problem += f" Its driver is not installed ({error})."
+    except (ArgumentError, ValueError):  # a ValueError comes of a port that is no number
+        problem += " Signs such as @ : / in a user or password are written as %40 %3A %2F."
+    else:
+        if address.get_backend_name() not in {"sqlite", "postgresql"}:
+            raise ConfigurationError(
+                f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
+            )
+        return address
+    raise ConfigurationError(f"{problem} Use {_LINE}.")
 
 
 def of_file(path: str) -> URL:
     """Return the address of a SQLite file; no sign of its path means anything else in it."""
     return URL.create("sqlite", database=path)
-
-
-def _without_password(url: object) -> str:
-    return re.sub(r"(?<=:)[^:@/]+(?=@)", "***", str(url))

@@ -22,9 +22,7 @@ from langchain_tokenmem.storage.transcripts.tables import messages, sessions
 from tests.storage.samples import turn
 
 
-@pytest.mark.parametrize(
-    "url", ["", "memory.db", "mysql://x", "nosuch://u:secret@h/db", "oracle:x"]
-)
+@pytest.mark.parametrize("url", ["", "mysql://x", "nosuch://u:secret@h/db", "oracle:x"])
 def test_urls_that_do_not_work_are_refused_without_their_password(url):
     with pytest.raises(ConfigurationError) as error:
         TranscriptStore(url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, RemoveMessage, SystemMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import (
@@ -68,7 +68,7 @@ def test_entries_are_part_of_the_append(store):
     store.add("s", turn(1))
     assert store.index.backlog() == {"lexical": 0, "vectors": 1}
     with pytest.raises(ConfigurationError):
-        store.add("s", [HumanMessage("lost words"), "no message"])
+        store.add("s", [HumanMessage("lost words"), RemoveMessage("q1")])
     assert counted(store, Scope("s"), "question", "lost") == (2, {"question": 1})
 
 

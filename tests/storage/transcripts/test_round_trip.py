@@ -246,7 +246,7 @@ class Strange(HumanMessage):
     type: str = "strange"
 
 
-@pytest.mark.parametrize("odd", ["text", {"role": "user"}, None, Strange("x")])
+@pytest.mark.parametrize("odd", [7, {"role": "user"}, None, Strange("x")])
 def test_what_is_no_message_is_refused(store, odd):
     with pytest.raises(ConfigurationError):
         store.add("s", [odd])

@@ -128,10 +128,15 @@ def contents(store: TranscriptStore, *, everything: bool) -> Contents:
 
 def _session(store: TranscriptStore, name: str) -> Any:
     rows = [[row.seq, row.created_at.isoformat(), row.message] for row in store.rows(name)]
-    stored = store.state(name)
-    # Later versions of the package add keys of their own when they read a state.
-    state = {key: (stored.state or {}).get(key) for key in STATE}
-    return _plain([rows, state, stored.version])
+    # As it is stored: this one was never a working state, and a later version refuses to use it.
+    from langchain_tokenmem.storage.database.json_values import from_json
+    from langchain_tokenmem.storage.transcripts.sessions import find
+
+    with store.database.reading(name) as connection:
+        session = find(connection, name, None)
+    stored = from_json(session.state) if session is not None and session.state else {}
+    state = {key: stored.get(key) for key in STATE}
+    return _plain([rows, state, session.version if session is not None else 0])
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,120 @@
+"""Checks of arguments where an application gives them: wrong ones are told at once.
+
+An error names what was expected, what came, and the line to write. It never shows the value: a text
+where a store belongs may be a database URL with its password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.prompt_values import PromptValue
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.errors import ConfigurationError
+
+T = TypeVar("T")
+
+_PAIR = 2
+_MESSAGES = (
+    'messages, or what LangChain takes for one: [HumanMessage("hi")], [("human", "hi")] or '
+    '[{"role": "user", "content": "hi"}]'
+)
+
+
+def checked(value: Any, kind: type[T], name: str, line: str) -> T:
+    """Return the value if it is of the class that belongs there.
+
+    Args:
+        value: An argument.
+        kind: The class that it must be of.
+        name: Name of the argument.
+        line: How to write it.
+
+    Raises:
+        ConfigurationError: When it is of another class.
+    """
+    if isinstance(value, kind):
+        return value
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise ConfigurationError(
+        f"{name} is {described(value)}; {article} {kind.__name__} belongs there: {line}."
+    )
+
+
+def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:
+    """Return the value if it has the attributes of its protocol; arguments as for `checked`.
+
+    Raises:
+        ConfigurationError: When one of them is missing.
+    """
+    if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
+        return value
+    raise ConfigurationError(f"{name} is {described(value)}, which cannot stand there: {line}.")
+
+
+def described(value: Any) -> str:
+    """Return the type of a value in words, never the value."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def as_messages(given: Any) -> Sequence[BaseMessage]:
+    """Return messages as they were given, or what LangChain makes of texts, pairs and dicts.
+
+    A sequence of messages is returned itself. One message stands for a list of one.
+
+    Raises:
+        ConfigurationError: When no messages can be made of it.
+    """
+    if isinstance(given, list | tuple) and all(
+        issubclass(kind, BaseMessage) for kind in set(map(type, given))
+    ):
+        return given
+    if isinstance(given, PromptValue):
+        return given.to_messages()
+    is_one = isinstance(given, str | dict | BaseMessage) or (
+        isinstance(given, tuple) and len(given) == _PAIR and all(isinstance(x, str) for x in given)
+    )
+    if not is_one and (not isinstance(given, Iterable) or isinstance(given, bytes | type)):
+        raise ConfigurationError(f"messages is {described(given)}; it is a list of {_MESSAGES}.")
+    several = [given] if is_one else list(given)
+    try:
+        return convert_to_messages(several)
+    except (ValueError, TypeError, NotImplementedError, AttributeError, KeyError) as error:
+        kinds = ", ".join(sorted({described(item) for item in several}))
+        raise ConfigurationError(
+            f"messages holds {kinds}, of which no message can be made "
+            f"({type(error).__name__}); it is a list of {_MESSAGES}."
+        ) from error
+
+
+def as_budget(given: Any, name: str = "budget") -> TokenBudget | None:
+    """Return a budget; a number is a window in tokens, a dict holds the fields of one.
+
+    Args:
+        given: A `TokenBudget`, a number, a dict, or None.
+        name: Name of the argument.
+
+    Raises:
+        ConfigurationError: When it is none of these, or its numbers cannot work.
+    """
+    if given is None or isinstance(given, TokenBudget):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return TokenBudget(given)
+    line = f'{name}=TokenBudget(context_window=8_000), {name}=8_000 or {{"context_window": 8_000}}'
+    if not isinstance(given, dict):
+        raise ConfigurationError(f"{name} is {described(given)}; a budget belongs there: {line}.")
+    try:
+        return TokenBudget(**given)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{name} holds fields that are none of a TokenBudget ({error}): {line}."
+        ) from error

@@ -1,0 +1,125 @@
+"""The check of a stored memory state."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.state import MemoryState, load_state, new_state
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+MESSAGES = [
+    HumanMessage("one", id="m0"),
+    AIMessage("two " * 40, id="m1"),
+    HumanMessage("three", id="m2"),
+]
+MEMORY = TokenMemory(TokenBudget(2_000))
+
+
+def filled() -> MemoryState:
+    summary = {
+        "text": "They said one.",
+        "covers_to": "m0",
+        "covered": 1,
+        "tokens": 5,
+        "model": "m",
+        "prompt_version": "1",
+        "reason": "limit",
+        "created_at": "2026-01-01T00:00:00+00:00",
+        "failures": [],
+    }
+    return {
+        **new_state(),
+        "summary": summary,
+        "kept": ["m0"],
+        "cuts": {"m1": {"head": 8, "tail": 8, "args": 3, "calls": 0}},
+        "blocks": {"m2": {"text": "recalled", "ids": ["m0"], "question": "d"}},
+        "stored_to": "m2",
+        "pruned": [[1, 2]],
+    }
+
+
+def places(value, path=()):
+    yield path
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+@given(st.data())
+def test_malformed_states_raise_corrupt_store_error_and_never_another_one(data):
+    state = filled()
+    path = data.draw(st.sampled_from(sorted(places(state), key=str)))
+    if not path:
+        state = data.draw(JSON)
+    else:
+        holder = state
+        for key in path[:-1]:
+            holder = holder[key]
+        if data.draw(st.booleans()):
+            holder[path[-1]] = data.draw(JSON)
+        else:
+            del holder[path[-1]]
+    given_state = copy.deepcopy(state)
+    try:
+        MEMORY.explain(MESSAGES, state)
+        MEMORY.compact(MESSAGES, state, force=True)
+    except CorruptStoreError:
+        pass
+    assert state == given_state
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"cuts": {"m1": {"head": "8", "tail": 8}}},
+        {"cuts": {"m1": {"head": -8, "tail": 8}}},
+        {"cuts": {"m1": None}},
+        {"kept": [1]},
+        {"kept": None},
+        {"blocks": {"m2": {"text": None, "ids": []}}},
+        {"summary": {"text": "no pointer"}},
+        {"pruned": [[1]]},
+        {"totals": {}},
+        {"version": True},
+    ],
+)
+def test_a_malformed_part_of_a_state_raises_corrupt_store_error(damage):
+    with pytest.raises(CorruptStoreError):
+        load_state({**filled(), **damage})
+
+
+def test_the_error_for_a_malformed_state_names_the_place_and_shows_no_words():
+    with pytest.raises(CorruptStoreError, match=r"damaged at cuts\.m1\.head") as caught:
+        load_state({**filled(), "cuts": {"m1": {"head": "secret", "tail": 1}}})
+    assert "secret" not in str(caught.value)
+
+
+def test_a_state_is_returned_itself_and_survives_json():
+    state = filled()
+    assert load_state(state) is state
+    assert load_state(json.loads(json.dumps(state))) == state
+    assert load_state({"version": 1}) == new_state()
