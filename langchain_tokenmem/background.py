@@ -1,10 +1,15 @@
-"""Background threads: one job for each key at a time, awaited at the end of the process."""
+"""Background threads: one job for each key at a time, awaited at the end of the process.
+
+A fork takes the memory of a process along, and not its threads. In the child a job of the parent is
+over, and a lock that one of its threads held is free.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import contextvars
+import os
 import threading
 import time
 import weakref
@@ -12,6 +17,38 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+
+_LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+
+
+class ForkSafeLock:
+    """A lock that is free in the child of a fork, whichever thread of the parent held it."""
+
+    def __init__(self) -> None:
+        self.renew()
+        self._held = self._lock
+        _LOCKS.add(self)
+
+    def renew(self) -> None:
+        """Take a new lock; whoever holds the one before lets go of that."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        lock = self._lock
+        lock.acquire()
+        self._held = lock
+
+    def __exit__(self, *_error: object) -> None:
+        self._held.release()
+
+
+def _renew_locks() -> None:
+    for lock in list(_LOCKS):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @dataclass
@@ -49,7 +86,7 @@ class BackgroundRunner:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: dict[Hashable, BackgroundJob] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def start(
         self, key: Hashable, work: Callable[[], None], *, again: bool = False

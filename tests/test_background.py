@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from collections.abc import Callable
 
-from langchain_tokenmem.background import BackgroundRunner, wait_for
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
+from langchain_tokenmem.tokens import encodings
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import TurnRequest, take_turn
+from tests.fakes import CharCounter
+from tests.summarize.models import Gate
 
 
 class PanicError(BaseException):
@@ -45,3 +57,105 @@ def test_a_job_that_is_given_up_leaves_its_successor_alone():
     assert runner.start("k", lambda: None) is second
     second_may_end.set()
     assert wait_for(second, 10)
+
+
+def forks(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that forks."""
+    no_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+    warns = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    return no_fork(warns(test))
+
+
+def succeeds_in_child(work: Callable[[], object]) -> bool:
+    """Return whether some work ends well, within ten seconds, in the child of a fork."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            work()
+        except BaseException:  # noqa: BLE001  # the child must not go on with the tests
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def hold(lock: ForkSafeLock) -> tuple[threading.Thread, threading.Event]:
+    """Hold a lock in a thread until the event is set."""
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with lock:
+            is_held.set()
+            may_end.wait(30)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert is_held.wait(10)
+    return thread, may_end
+
+
+@forks
+def test_a_vocabulary_that_the_parent_is_loading_does_not_block_the_child():
+    thread, may_end = hold(encodings._loading)
+    assert succeeds_in_child(lambda: encodings.find_encoding("o200k_base"))
+    may_end.set()
+    thread.join()
+
+
+@forks
+def test_a_lock_that_the_forking_thread_holds_is_let_go_in_both():
+    lock = ForkSafeLock()
+    child = -1
+    with lock:
+        child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        with lock:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with lock:
+        pass
+
+
+@forks
+def test_a_job_of_the_parent_is_given_up_in_the_child_and_goes_on_in_the_parent():
+    runner, may_end = BackgroundRunner("test"), threading.Event()
+    future = runner.start("k", lambda: may_end.wait(30))
+    thread, may_let_go = hold(runner._lock)
+
+    def work_in_child() -> None:
+        assert runner.jobs() == []
+        assert runner.job("k") is None
+        assert wait_for(runner.start("k", lambda: None), 5)
+
+    assert succeeds_in_child(work_in_child)
+    may_let_go.set()
+    thread.join()
+    assert runner.job("k") is not None
+    may_end.set()
+    assert wait_for(future, 10)
+
+
+@forks
+def test_a_summary_that_the_parent_is_making_is_made_anew_in_the_child():
+    gate = Gate()
+    memory = TokenMemory(TokenBudget(4_000), counter=CharCounter(), summarizer=gate.model)
+    said = []
+    for number in range(60):
+        said.append(HumanMessage(f"question {number} " * 8, id=f"h{number}"))
+        said.append(AIMessage(f"reply {number} " * 12, id=f"a{number}"))
+    thread = GraphThread(memory, said, None, key=("t", "", "memory"))
+    assert memory.plan(said).fold
+    assert memory.plan(said).before < memory.budget.limit
+    take_turn(thread, TurnRequest())
+    assert gate.asked.wait(10)
+
+    def work_in_child() -> None:
+        gate.open.set()
+        take_turn(thread, TurnRequest())
+        memory.close()
+        assert take_turn(thread, TurnRequest()).state["summary"]
+
+    assert succeeds_in_child(work_in_child)
+    gate.open.set()
+    memory.close()

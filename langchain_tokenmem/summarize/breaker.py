@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+
+from langchain_tokenmem.background import ForkSafeLock
 
 
 class CircuitBreaker:
@@ -22,7 +23,7 @@ class CircuitBreaker:
         self.attempts = attempts
         self.cool_down_s = cool_down_s
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._failures = 0
         self._opened_at: float | None = None
 

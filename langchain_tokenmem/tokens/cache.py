@@ -7,13 +7,13 @@ string); for blocks and tool calls one JSON dump.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import orjson
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.tokens.blocks import as_mapping, reported_reasoning
 
 # Longer strings are keyed by length and hash, so that the cache does not keep them alive.
@@ -42,7 +42,7 @@ class CountCache:
         self._size = size
         self._young: dict[Hashable, Any] = {}
         self._old: dict[Hashable, Any] = {}
-        self._turning = threading.Lock()
+        self._turning = ForkSafeLock()
 
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, or None."""

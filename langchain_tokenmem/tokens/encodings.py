@@ -21,10 +21,11 @@ import logging
 import os
 import re
 import tempfile
-import threading
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from langchain_tokenmem.background import ForkSafeLock
 
 if TYPE_CHECKING:
     import tiktoken
@@ -65,7 +66,7 @@ _ENCODINGS: dict[str, dict[str, Any]] = {
     },
 }
 
-_loading = threading.Lock()
+_loading = ForkSafeLock()
 
 
 def find_encoding(name: str, *, allow_download: bool = False) -> tiktoken.Encoding | None:
