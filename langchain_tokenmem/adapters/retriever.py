@@ -13,6 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
 from langchain_tokenmem.core.search_units import Hit
+from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.recall.recall import Recall
 
 
@@ -81,7 +82,11 @@ class TranscriptRetriever(BaseRetriever):
             "max_tokens": self.max_tokens,
             "filter": self.filter,
         }
-        return {**own, **given}
+        options = {**own, **given}
+        for what in ("session_id", "user_id"):
+            if isinstance(options[what], str):
+                check_characters(options[what], what)
+        return options
 
 
 def _document(hit: Hit) -> Document:

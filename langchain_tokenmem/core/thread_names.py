@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from langchain_tokenmem.errors import ScopeError
 
 NAMESPACE_SEPARATOR = "\x1f"
 """Stands between a thread's id and the names of a sub-graph; no id holds it."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
@@ -50,14 +53,33 @@ def check_thread_id(thread_id: Any) -> str:
     """Return the id of a thread.
 
     Raises:
-        ScopeError: When it is blank, no text (1 and "1" would be one thread), or holds the sign
-            that stands between a thread and its sub-graphs.
+        ScopeError: When it is blank, no text (1 and "1" would be one thread), or holds a control
+            character, such as the one that stands between a thread and its sub-graphs.
     """
     if not isinstance(thread_id, str) or not thread_id.strip():
         raise ScopeError(
             f"thread_id is {thread_id!r}; every thread needs a text that names it, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
         )
-    if NAMESPACE_SEPARATOR in thread_id:
-        raise ScopeError(f"thread_id {thread_id!r} holds \\x1f, which names sub-graphs; leave it.")
-    return thread_id
+    return check_characters(thread_id, "thread_id")
+
+
+def check_characters(name: str, what: str) -> str:
+    r"""Return the id of a thread, a session or a user that an application has named.
+
+    The store itself takes the ids of sub-graphs, too, so that they can be read.
+
+    Raises:
+        ScopeError: When it holds a control character: `\x1f` names sub-graphs, and an id that
+            cannot be read is no name.
+
+    Example:
+        >>> check_characters("user-7", "user_id")
+        'user-7'
+    """
+    if _CONTROL.search(name):
+        raise ScopeError(
+            f"{what} {name!r} holds a control character, such as \\x1f, which names sub-graphs; "
+            f"leave it out."
+        )
+    return name

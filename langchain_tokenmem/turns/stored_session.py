@@ -16,6 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -42,12 +43,20 @@ class StoredSession:
         store: Keeps the transcript and the state.
         session_id: Names the conversation.
         user_id: Owner of the session; checked by the store when it is given.
+
+    Raises:
+        ScopeError: When an id holds a control character, as those of sub-graphs do.
     """
 
     memory: TokenMemory
     store: TranscriptStore
     session_id: str
     user_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, what in ((self.session_id, "session_id"), (self.user_id, "user_id")):
+            if isinstance(name, str):  # the store tells what else may be wrong with it
+                check_characters(name, what)
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from langchain_tokenmem.core.thread_names import check_thread_id
+from langchain_tokenmem.core.thread_names import check_characters, check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint
 
@@ -52,9 +52,15 @@ def address_of(config: RunnableConfig) -> Address:
 
 
 def owner_of(config: RunnableConfig) -> str | None:
-    """Return the user of a run, to whom a new thread belongs; None where it names none."""
+    """Return the user of a run, to whom a new thread belongs; None where it names none.
+
+    Raises:
+        ScopeError: When the user's id holds a control character.
+    """
     name = (config.get("configurable") or {}).get("user_id")
-    return name if isinstance(name, str) and name.strip() else None
+    if not isinstance(name, str) or not name.strip():
+        return None
+    return check_characters(name, "user_id")
 
 
 def text_of(value: Any, what: str) -> str:
