@@ -109,6 +109,7 @@ class MemoryState(TypedDict):
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
             as ranges from the first to the last one.
+        owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
     """
 
@@ -119,6 +120,7 @@ class MemoryState(TypedDict):
     blocks: dict[str, Block]
     stored_to: str | None
     pruned: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+    owner: NotRequired[str]
     totals: Totals
 
 

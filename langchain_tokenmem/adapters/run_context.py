@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
-from langchain_tokenmem.core.thread_names import thread_session
+from langchain_tokenmem.core.thread_names import check_characters, thread_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import TurnResult
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""
+
+_READ = "__pregel_read"
+"""Key under which LangGraph hands the channels of a run to its nodes, for conditional edges and
+for its own tools."""
 
 StreamWriter = Callable[[Any], None]
 
@@ -37,16 +43,67 @@ def thread_key(config: RunnableConfig | None, name: str) -> Hashable:
         return None
     # The last part names the node itself.
     parents = (configurable.get("checkpoint_ns") or "").rpartition("|")[0]
-    return (str(thread), parents, name)
+    return (check_characters(str(thread), "thread_id"), parents, name)
 
 
-def session_and_user(config: RunnableConfig | None) -> tuple[str, str | None]:
+def subgraph_of(config: RunnableConfig | None) -> str:
+    """Return the names of the sub-graphs that a run is in, without ids of tasks."""
+    namespace = (ensure_config(config).get("configurable") or {}).get("checkpoint_ns") or ""
+    return "|".join(part.partition(":")[0] for part in namespace.split("|")[:-1])
+
+
+def user_of(config: RunnableConfig | None, *, shared_threads: bool = False) -> str | None:
+    """Return the user of a run; None where it names none, or where threads belong to nobody.
+
+    Args:
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        shared_threads: Threads belong to nobody.
+
+    Raises:
+        ScopeError: When the user's id is blank, no text, or holds a control character.
+    """
+    user = (ensure_config(config).get("configurable") or {}).get("user_id")
+    if user is None or shared_threads:
+        return None
+    if not isinstance(user, str) or not user.strip():
+        raise ScopeError(
+            f"user_id is {user!r}; a user is named by a text, such as "
+            f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out where there is none.'
+        )
+    return check_characters(user, "user_id")
+
+
+def state_in_run(key: str) -> Any:
+    """Return what a channel of the graph holds whose node is running; None for nothing.
+
+    A node is given the channels of its own input schema only. The memory's channel is in the graph
+    all the same, and is read as a conditional edge reads it.
+
+    Args:
+        key: Name of the channel.
+    """
+    read = (ensure_config().get("configurable") or {}).get(_READ)
+    if read is None:
+        return None
+    try:
+        return read([key]).get(key)
+    except (KeyError, TypeError, AttributeError):  # no such channel, or another LangGraph
+        return None
+
+
+def session_and_user(
+    config: RunnableConfig | None, *, shared_threads: bool = False
+) -> tuple[str, str | None]:
     """Return session and user of a run: the thread, with the namespace of a sub-graph.
 
     Ids of tasks are left out of the namespace, so that each run of a sub-graph finds its own.
 
+    Args:
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        shared_threads: Threads belong to nobody.
+
     Raises:
-        ScopeError: When the run has no thread.
+        ScopeError: When the run has no thread, or an id that cannot be used.
     """
     configurable = ensure_config(config).get("configurable") or {}
     thread = configurable.get("thread_id")
@@ -58,18 +115,59 @@ def session_and_user(config: RunnableConfig | None) -> tuple[str, str | None]:
     # The last part names the node itself. A checkpointer on the same store keeps the messages of
     # the thread in this session, too.
     parents = (configurable.get("checkpoint_ns") or "").split("|")[:-1]
-    return thread_session(thread, "|".join(parents)), configurable.get("user_id")
+    user = user_of(config, shared_threads=shared_threads)
+    return thread_session(thread, "|".join(parents)), user
 
 
-def recall_scope(memory: TokenMemory, config: RunnableConfig | None) -> ConversationScope | None:
+def recall_scope(
+    memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool = False
+) -> ConversationScope | None:
     """Return where a run's conversation is kept for recall; None where nothing is recalled."""
     if memory.recall is None:
         return None
     try:
-        return ConversationScope(*session_and_user(config))
+        return ConversationScope(*session_and_user(config, shared_threads=shared_threads))
     except ScopeError as error:
         memory.warn_once(f"Nothing is recalled: {error}")
         return None
+
+
+def graph_thread(
+    memory: TokenMemory,
+    config: RunnableConfig | None,
+    *,
+    name: str,
+    messages: Sequence[BaseMessage],
+    state: MemoryState | None,
+    label: str,
+    recalls: bool = True,
+    shared_threads: bool = False,
+) -> GraphThread:
+    """Return the thread of a run as the conversation of a turn.
+
+    Args:
+        memory: Decides what is shown.
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        name: Name of the memory: the middleware's name, or the state key of nodes.
+        messages: The conversation as the graph's state holds it.
+        state: The memory's state as the graph's state holds it; None for none yet.
+        label: Name of the conversation in the log; empty where this view is not sent.
+        recalls: Whether old messages are brought back.
+        shared_threads: Threads belong to nobody.
+
+    Raises:
+        ScopeError: When an id of the run cannot be used.
+    """
+    return GraphThread(
+        memory=memory,
+        messages=messages,
+        state=state,
+        key=thread_key(config, name),
+        scope=recall_scope(memory, config, shared_threads=shared_threads) if recalls else None,
+        label=label,
+        user_id=user_of(config, shared_threads=shared_threads),
+        subgraph=subgraph_of(config),
+    )
 
 
 def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:

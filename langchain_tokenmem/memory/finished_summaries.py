@@ -7,14 +7,15 @@ checkpoints, where no thread of ours may write: there it waits for the thread's 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -66,6 +67,7 @@ class _FinishedSummary:
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
         return {
+            **now,
             **self.state,
             "cuts": {**self.state["cuts"], **cuts},
             "blocks": {**self.state["blocks"], **blocks},
@@ -91,11 +93,16 @@ def rebase_summary(
 
 
 class FinishedSummaries:
-    """Keeps one finished summary for each conversation until a call takes it."""
+    """Keeps one finished summary for each conversation until a call takes it.
+
+    Attributes:
+        by_content: Finds the latest summaries again where a state was not kept.
+    """
 
     def __init__(self) -> None:
+        self.by_content = SummariesByContent()
         self._finished: OrderedDict[Hashable, _FinishedSummary] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def put(
         self,

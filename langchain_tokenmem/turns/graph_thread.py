@@ -14,11 +14,23 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.errors import TokenMemoryError
+from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.turn import Snapshot, TurnRequest
+
+STATE_IS_LOST = (
+    "The memory's state was not kept since the last call: messages that were summarized before "
+    "came again without their summary. It was found by their words, which works in this process "
+    "only; elsewhere they are summarized again. To keep the state: in a graph, "
+    "builder.compile(checkpointer=...) with entry = memory_nodes(builder, memory); an agent that "
+    "is a node of another graph, create_agent(..., checkpointer=True); without a checkpointer, "
+    'pass the "memory" of the last result in the next input, with StateGraph(MemoryMessagesState). '
+    "A run that starts again from an earlier checkpoint says this, too, and so does a second "
+    "thread with the same words."
+)
+"""Warning of a memory whose state gets lost between two calls."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ class GraphThread:
             without a thread: there are none then.
         scope: Where the thread is kept for recall; None: nothing is recalled.
         label: Name of the conversation in the log; empty where this view is not sent.
+        user_id: Who owns the thread; None where the run names nobody, or the thread is shared.
+        subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
     """
 
     memory: TokenMemory
@@ -41,19 +55,29 @@ class GraphThread:
     key: Hashable = None
     scope: ConversationScope | None = None
     label: str = ""
+    user_id: str | None = None
+    subgraph: str = ""
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
-        """Take the summary that was finished for this thread, and keep new messages for recall."""
+        """Take the summary that was finished for this thread, and keep new messages for recall.
+
+        Raises:
+            ScopeError: When the thread belongs to another user.
+        """
         stored = load_state(self.state)
-        state = previous.state if previous is not None else stored
+        state = previous.state if previous is not None else self._owned(stored)
         if self.key is not None and request.steps is not None:
             taken = self.memory.finished_summaries.take(self.key, self.messages, state)
             state = taken or state
+        if state["summary"] is None:
+            state = self._found_again(request, state) or state
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
         if self.scope is None or self.memory.recall is None or not self.messages:
             return snapshot
         try:
             state = self._kept_for_recall(self.memory.recall.store, self.scope, state)
+        except ScopeError:
+            raise
         except TokenMemoryError as error:
             self.memory.warn_once(
                 f"Session {self.scope.session_id!r}: nothing is kept for recall nor recalled, "
@@ -67,8 +91,12 @@ class GraphThread:
         scope = replace(self.scope, branch=branch, pruned=state["pruned"])
         return replace(snapshot, scope=scope)
 
-    def commit(self, _snapshot: Snapshot, _state: MemoryState) -> bool:
-        """Do nothing: the state goes back to the graph with the update of the node."""
+    def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
+        """Keep a new summary for a graph that loses its state.
+
+        The state itself goes back to the graph with the update of the node.
+        """
+        self._remember(snapshot, state)
         return True
 
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
@@ -76,6 +104,36 @@ class GraphThread:
         messages, before = snapshot.messages, snapshot.state
         after = self.memory.compact(messages, before, **snapshot.options)
         self.memory.finished_summaries.put(self.key, messages, before, after)
+        self._remember(snapshot, after)
+
+    def _remember(self, snapshot: Snapshot, after: MemoryState) -> None:
+        known = self.memory.finished_summaries.by_content
+        messages, before = snapshot.messages, snapshot.state
+        known.put(self.user_id, messages, before, after, made_in=self.subgraph)
+
+    def _owned(self, state: MemoryState) -> MemoryState:
+        """Return the state of a thread that belongs to the user of the run."""
+        owner = state.get("owner")
+        if self.user_id is None or owner == self.user_id:
+            return state
+        if owner is not None:
+            raise ScopeError(
+                f"This thread belongs to another user than {self.user_id!r}; use a thread of this "
+                f"user's own. Where several users share their threads: shared_threads=True, for "
+                f"memory_nodes, MemoryNode or TokenMemoryMiddleware."
+            )
+        return {**state, "owner": self.user_id}
+
+    def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
+        """Return the state with a summary of these very words, where one is due and was made."""
+        known = self.memory.finished_summaries.by_content
+        found = known.find(self.user_id, self.messages, state)
+        if found is None or not self.memory.plan(self.messages, state, **request.options).fold:
+            return None
+        state, made_in = found
+        if made_in == self.subgraph:  # else it is the summary of another agent of this graph
+            self.memory.warn_once(STATE_IS_LOST)
+        return state
 
     def _kept_for_recall(
         self, store: Any, scope: ConversationScope, state: MemoryState

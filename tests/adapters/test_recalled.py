@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -21,6 +22,7 @@ from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
     TranscriptStore,
     memory_input,
     memory_nodes,
@@ -310,14 +312,32 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_said_once(door, recall, 
     assert caplog.text.count("Nothing is recalled") == 1
 
 
-def test_a_thread_of_another_user_goes_on_without_recall(recall, caplog):
-    memory = memory_of(recall)
-    model, graph = graph_of(memory)
+def test_the_thread_of_another_user_is_refused(recall):
+    model, graph = graph_of(memory_of(recall))
     graph.invoke({"messages": talk(2, word="ZEBRA")}, thread("t", user_id="u"))
-    graph.invoke({"messages": "What was ZEBRA about?"}, thread("t", user_id="v"))
-    assert len(model.requests) == 2
-    assert "nothing is kept for recall" in caplog.text
+    with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
+        graph.invoke({"messages": "What was ZEBRA about?"}, thread("t", user_id="v"))
+    assert len(model.requests) == 1
     assert not any("What was" in str(m.content) for m in recall.store.messages("t"))
+
+
+def test_a_session_of_another_user_is_not_hidden_behind_a_warning(recall):
+    """The thread's state names nobody, and the transcript is another user's."""
+    recall.store.add("t", [HumanMessage("The key is under the mat.", id="a")], user_id="u")
+    _, graph = graph_of(memory_of(recall))
+    with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
+        graph.invoke({"messages": "Where is the key?"}, thread("t", user_id="v"))
+
+
+def test_users_of_shared_threads_recall_what_was_said_there(recall):
+    memory = memory_of(recall)
+    model = Scripted(answer=lambda _messages: "Yes.")
+    middleware = [TokenMemoryMiddleware(memory, shared_threads=True)]
+    agent = create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
+    said = [*talk(1, 900), *talk(30, word="TIGER")]
+    agent.invoke({"messages": said}, thread("t", user_id="u"))
+    agent.invoke({"messages": "What was TIGER about?"}, thread("t", user_id="v"))
+    assert FENCE in str(model.requests[-1][-1].content)
 
 
 async def test_async_doors_recall_too(recall):

@@ -35,13 +35,13 @@ def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStore) -> 
     """Put the memory in front of a model's node."""
 
     def call_model(state: MemoryMessagesState) -> dict[str, list[BaseMessage]]:
-        request = memory_input(state, memory, system="Be brief.")
+        request = memory_input(state, memory, name="chat", system="Be brief.")
         assert_type(request, list[BaseMessage])
         return {"messages": [model.invoke(request)]}
 
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("model", call_model)
-    entry = memory_nodes(builder, memory, before="model", system="Be brief.")
+    entry = memory_nodes(builder, memory, before="model", name="chat", system="Be brief.")
     assert_type(entry, str)
     builder.add_edge(START, entry)
     compiled = builder.compile(checkpointer=saver(store))
@@ -51,7 +51,7 @@ def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStore) -> 
 def nodes(memory: TokenMemory, store: TranscriptStore) -> StateGraph[MemoryAgentState]:
     """Add the nodes one by one."""
     builder = StateGraph(MemoryAgentState)
-    builder.add_node("memory", MemoryNode(memory, state_key="memory"))
+    builder.add_node("memory", MemoryNode(memory, state_key="memory", shared_threads=True))
     builder.add_node("recall", RecallNode(memory))
     builder.add_node("compact", CompactNode(memory, archive=store, prune=True))
     builder.add_node("summarize", SummarizeNode(memory))

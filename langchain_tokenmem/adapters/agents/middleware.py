@@ -27,7 +27,7 @@ from langchain_tokenmem.adapters.agents.output_limit import output_setting
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
-from langchain_tokenmem.adapters.run_context import recall_scope, thread_key, write_events
+from langchain_tokenmem.adapters.run_context import graph_thread, write_events
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import unwrap_model
@@ -81,8 +81,11 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         agent_tools: Give the agent `compact_conversation` and `read_message`.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a text names it.
+        shared_threads: Several users share their threads: a thread has no owner, and what it
+            recalls is its own.
 
     Raises:
+        ScopeError: At a call by another user than the one to whom the thread belongs.
         BudgetExceededError: At a call whose system text and tools alone exceed the limit.
 
     Example:
@@ -106,6 +109,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         automatic: bool = True,
         agent_tools: bool = False,
         limit_output: str | Literal[True] | None = None,
+        shared_threads: bool = False,
     ) -> None:
         super().__init__()
         if not name:
@@ -116,6 +120,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._name = name
         self._automatic = automatic
         self._limit_output = limit_output
+        self._shared_threads = shared_threads
         self._own: tuple[BaseChatModel, TokenMemory] | None = None
         self.tools = [compact_conversation_tool(name), read_message_tool()] if agent_tools else []
 
@@ -187,13 +192,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         memory = (self.memory or self._default_memory(request.model)).for_model(request.model)
         counter = memory.counter_of(memory.budget)
         state: Any = request.state
-        thread = GraphThread(
-            memory=memory,
+        thread = graph_thread(
+            memory,
+            None,
+            name=self._name,
             messages=request.messages,
             state=(state.get("token_memory") or {}).get(self._name),
-            key=thread_key(None, self._name),
-            scope=recall_scope(memory, None),
             label=self._name,
+            shared_threads=self._shared_threads,
         )
         options: RequestOptions = {
             "system": request.system_message,

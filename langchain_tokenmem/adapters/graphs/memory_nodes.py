@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
-from typing_extensions import TypedDict, get_type_hints, is_typeddict
+from typing_extensions import get_type_hints, is_typeddict
 
 from langchain_tokenmem.adapters.graphs.nodes import (
     CompactNode,
@@ -16,10 +16,12 @@ from langchain_tokenmem.adapters.graphs.nodes import (
     SummarizeNode,
 )
 from langchain_tokenmem.adapters.graphs.state import (
+    DEFAULT_NAME,
     UNTRACKED,
     MemoryAgentState,
     MemoryMessagesState,
     memory_input,
+    schema_of,
 )
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.errors import ConfigurationError
@@ -34,6 +36,7 @@ def memory_nodes(
     memory: TokenMemory,
     before: str = "model",
     *,
+    name: str = DEFAULT_NAME,
     split: bool = False,
     archive: TranscriptStore | None = None,
     prune: bool = False,
@@ -42,17 +45,22 @@ def memory_nodes(
     """Put the memory in front of a model's node, and return the name of its first node.
 
     Edges that went to the model's node go to that name; the edge from the memory to the model is
-    made here. The model's node reads `memory_input(state, memory)`. Where the graph's output is
-    its whole state, the view of the run is taken out of it.
+    made here. The model's node reads `memory_input(state, memory)`. The channels that the memory
+    needs are added where the graph's state does not have them. Where the graph's output is its
+    whole state, the view of the run is taken out of it.
 
     Args:
         builder: The graph, before `compile`.
         memory: Decides what is shown.
         before: Name of the model's node; it may be added later.
-        split: Three nodes (recall, compact, summarize) in place of one; the views are the same.
+        name: Tells several memories of one graph apart: the names of nodes and state keys are
+            derived from it. Give it to `memory_input`, too.
+        split: A node each for recall (where the memory has one), compaction and summary in place
+            of one; the views are the same.
         archive: Where `CompactNode` keeps what it removes, with `split`.
         prune: Let `CompactNode` remove covered messages, with `split`.
-        keywords: Those of `MemoryNode`: `system`, `tools`, `overhead_tokens` and state keys.
+        keywords: Those of `MemoryNode`: `system`, `tools`, `overhead_tokens`, `shared_threads`
+            and state keys.
 
     Raises:
         ConfigurationError: When an archive is given without `split`.
@@ -68,36 +76,42 @@ def memory_nodes(
         ['__start__', 'model', 'token_memory']
     """
     checked(builder, StateGraph, "builder", "memory_nodes(builder, memory), before compile()")
+    checked(memory, TokenMemory, "memory", "memory_nodes(builder, memory)")
     if (prune or archive is not None) and not split:
         raise ConfigurationError(
             "archive= and prune= are for CompactNode, which stands in the graph with split=True."
         )
-    nodes: dict[str, Runnable[Any, Any]] = {"token_memory": MemoryNode(memory, **keywords)}
+    keywords["name"] = name
+    summarizing: MemoryNode | SummarizeNode
+    nodes: dict[str, Runnable[Any, Any]] = {}
     if split:
-        nodes = {
-            "memory_recall": RecallNode(memory, **keywords),
-            "memory_compact": CompactNode(
-                memory, folding_follows=True, archive=archive, prune=prune, **keywords
-            ),
-            "memory_summarize": SummarizeNode(memory, **keywords),
-        }
-    schema = _without_untracked(builder.state_schema)
-    for name, node in nodes.items():
-        builder.add_node(name, cast("Any", node), input_schema=schema)
-    if builder.output_schema is builder.state_schema and schema is not None:
-        # Registered just now, as the input schema of the nodes.
-        builder.output_schema = schema
-    for name, following in pairwise([*nodes, before]):
-        builder.add_edge(name, following)
+        if memory.recall is not None:
+            nodes[f"{name}_recall"] = RecallNode(memory, **keywords)
+        nodes[f"{name}_compact"] = CompactNode(
+            memory, folding_follows=True, archive=archive, prune=prune, **keywords
+        )
+        summarizing = nodes[f"{name}_summarize"] = SummarizeNode(memory, **keywords)
+    else:
+        summarizing = nodes[f"token_{name}"] = MemoryNode(memory, **keywords)
+    schema = summarizing.keys.graph_schema(builder)
+    for node_name, node in nodes.items():
+        builder.add_node(node_name, cast("Any", node), input_schema=schema)
+    _keep_views_out_of_output(builder)
+    for node_name, following in pairwise([*nodes, before]):
+        builder.add_edge(node_name, following)
     return next(iter(nodes))
 
 
-def _without_untracked(schema: Any) -> Any:
-    """Return a state schema without the channels of one run; None where it has none of them."""
-    if not is_typeddict(schema):
-        return None
+def _keep_views_out_of_output(builder: StateGraph[Any, Any, Any, Any]) -> None:
+    """Take the channels of one run out of a graph's output where that is its whole state."""
+    schema = builder.state_schema
+    if builder.output_schema is not schema or not is_typeddict(schema):
+        return
     fields = get_type_hints(schema, include_extras=True)
     if not UNTRACKED & fields.keys():
-        return None
-    kept = {name: hint for name, hint in fields.items() if name not in UNTRACKED}
-    return TypedDict(f"{schema.__name__}Output", kept)  # type: ignore[operator]
+        return
+    kept = {key: hint for key, hint in fields.items() if key not in UNTRACKED}
+    output = schema_of(kept, f"{schema.__name__}Output")
+    channels = builder.schemas[schema]
+    builder.schemas[output] = {key: channels[key] for key in kept}
+    builder.output_schema = output

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import MethodType
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -12,12 +13,17 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
 from langchain_tokenmem.adapters.graphs.archive import Archive, Removals, archive_covered
-from langchain_tokenmem.adapters.graphs.state import STAMP_KEY, VIEW_KEY, stamp_of, value_of
+from langchain_tokenmem.adapters.graphs.state import (
+    DEFAULT_NAME,
+    StateKeys,
+    StateUpdate,
+    stamp_of,
+    value_of,
+)
 from langchain_tokenmem.adapters.run_context import (
-    recall_scope,
+    graph_thread,
     session_and_user,
     stream_writer,
-    thread_key,
     write_events,
 )
 from langchain_tokenmem.core.argument_checks import as_messages, checked
@@ -31,32 +37,6 @@ from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
 
 
-@dataclass(frozen=True)
-class _StateKeys:
-    """State keys: the conversation, the view, the memory's own state."""
-
-    messages: str
-    view: str
-    state: str
-
-
-class _StateUpdate(dict[str, Any]):
-    """An update of a graph's state whose view is nobody's message.
-
-    LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
-    returns, and would show the system message of the view as if it were an answer. The state is
-    written from `items()`.
-    """
-
-    def __init__(self, view_key: str) -> None:
-        super().__init__()
-        self._view_key = view_key
-
-    def values(self) -> Any:
-        """Return the values without the view."""
-        return [value for key, value in self.items() if key != self._view_key]
-
-
 class _TurnNode(Runnable[Any, dict[str, Any]]):
     """A node that takes one turn of the memory, and writes state and view."""
 
@@ -68,27 +48,35 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         self,
         memory: TokenMemory,
         *,
+        name: str = DEFAULT_NAME,
         system: str | BaseMessage | None = None,
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
         input_messages_key: str = "messages",
-        output_messages_key: str = VIEW_KEY,
-        state_key: str = "memory",
+        output_messages_key: str | None = None,
+        state_key: str | None = None,
+        shared_threads: bool = False,
     ) -> None:
         node = type(self).__name__
         checked(memory, TokenMemory, "memory", f"{node}(TokenMemory(TokenBudget(8_000)))")
-        if output_messages_key == input_messages_key:
-            raise ConfigurationError(
-                f"output_messages_key is {output_messages_key!r}, the key of the conversation "
-                "itself: a view must not take its place. Name another key."
-            )
         self.memory = memory
         self._options: RequestOptions = {
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,
         }
-        self._keys = _StateKeys(input_messages_key, output_messages_key, state_key)
+        self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
+        self._shared_threads = shared_threads
+        # Beats the method of the class, whose hints would name no keys.
+        vars(self)["__call__"] = MethodType(self.keys.annotated(type(self).invoke), self)
+
+    def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Return the update of the graph's state.
+
+        From the hints of this method LangGraph knows which channels a node needs, and adds those
+        that the graph does not have.
+        """
+        return self.invoke(state, config)
 
     def invoke(
         self,
@@ -118,13 +106,15 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         return self._update(thread, request, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
-        thread = GraphThread(
-            memory=self.memory,
-            messages=as_messages(value_of(state, self._keys.messages) or []),
-            state=value_of(state, self._keys.state),
-            key=thread_key(config, self._keys.state),
-            scope=recall_scope(self.memory, config) if self._recalls else None,
+        thread = graph_thread(
+            self.memory,
+            config,
+            name=self.keys.state,
+            messages=as_messages(value_of(state, self.keys.messages) or []),
+            state=value_of(state, self.keys.state),
             label=self.get_name() if self._is_last else "",
+            recalls=self._recalls,
+            shared_threads=self._shared_threads,
         )
         return thread, TurnRequest(
             self._options, steps=self._steps, instruction=self._instruction(state)
@@ -132,7 +122,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
 
     def _instruction(self, state: Any) -> str | None:
         """Return the instruction of a compaction that the agent asked for; None for none."""
-        return (value_of(state, COMPACT_REQUESTS) or {}).get(self._keys.state) or None
+        return (value_of(state, COMPACT_REQUESTS) or {}).get(self.keys.state) or None
 
     def _removals(
         self,
@@ -147,19 +137,21 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
         result = _with_removals(result, removals)
-        write_events(stream_writer(), thread.state, result, self._keys.state)
-        update = _StateUpdate(self._keys.view)
+        write_events(stream_writer(), thread.state, result, self.keys.state)
+        update = StateUpdate(self.keys.view)
         if self._is_last:
             gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
-            update[self._keys.view] = list(result.view.messages)
-            update[STAMP_KEY] = stamp_of(left, result.state if result.changed else thread.state)
+            update[self.keys.view] = list(result.view.messages)
+            update[self.keys.stamp] = stamp_of(
+                left, result.state if result.changed else thread.state
+            )
         if result.changed:
-            update[self._keys.state] = result.state
+            update[self.keys.state] = result.state
         if removals.messages:
-            update[self._keys.messages] = list(removals.messages)
+            update[self.keys.messages] = list(removals.messages)
         if request.instruction:
-            update[COMPACT_REQUESTS] = {self._keys.state: REQUEST_DONE}
+            update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
         return update
 
 
@@ -176,12 +168,7 @@ class SummarizeNode(_TurnNode):
 
     Args:
         memory: Decides what is shown, and has the summarizer.
-        system: System text that the model node sends, if it does not stand in the messages.
-        tools: Tool schemas that the model node sends.
-        overhead_tokens: Tokens around the conversation that are in neither of these.
-        input_messages_key: State key of the messages.
-        output_messages_key: State key of the view.
-        state_key: State key of the memory's state.
+        keywords: Those of `MemoryNode`.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -195,16 +182,20 @@ class SummarizeNode(_TurnNode):
 class MemoryNode(_TurnNode):
     """Does everything before a model call in one superstep: recall, compaction, summary, view.
 
-    Also a `pre_model_hook` of `create_react_agent(state_schema=MemoryAgentState)`.
+    Also a `pre_model_hook` of `create_react_agent`. The channel of the memory's state is added to
+    the graph with the node.
 
     Args:
         memory: Decides what is shown, and has the summarizer.
+        name: Tells several memories of one graph apart: its state keys are derived from it.
         system: System text that the model node sends, if it does not stand in the messages.
         tools: Tool schemas that the model node sends.
         overhead_tokens: Tokens around the conversation that are in neither of these.
         input_messages_key: State key of the messages.
-        output_messages_key: State key of the view.
-        state_key: State key of the memory's state.
+        output_messages_key: State key of the view; default: by the name.
+        state_key: State key of the memory's state; default: the name.
+        shared_threads: Several users share their threads: a thread has no owner, and what it
+            recalls is its own.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -274,7 +265,8 @@ class CompactNode(_TurnNode):
     ) -> Removals:
         if self._archive is None:
             return Removals()
-        archive = Archive(self._archive, *session_and_user(config))
+        session = session_and_user(config, shared_threads=self._shared_threads)
+        archive = Archive(self._archive, *session)
         found = archive_covered(archive, thread.messages, result.state)
         return found if self._prune else Removals()
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired, Self
 
 from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels import UntrackedValue
+from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
+from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.adapters.reducers import merge_by_name
+from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
@@ -22,6 +27,106 @@ VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"
 UNTRACKED = frozenset({VIEW_KEY, STAMP_KEY})
 """Channels that live for one run: never in a checkpoint, never in the output."""
+
+DEFAULT_NAME = "memory"
+"""Name of a graph's memory where the application gives none."""
+
+
+@dataclass(frozen=True)
+class StateKeys:
+    """Keys of a graph's state that a memory uses.
+
+    Attributes:
+        messages: The conversation.
+        view: The view for the next model call.
+        stamp: What the view was made from.
+        state: The memory's own state.
+    """
+
+    messages: str
+    view: str
+    stamp: str
+    state: str
+
+    @classmethod
+    def of(cls, name: str, messages: str, view: str | None, state: str | None) -> Self:
+        """Return the keys of a memory, derived from its name where none is given.
+
+        Raises:
+            ConfigurationError: When the name is none, or the view would replace the conversation.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigurationError(f"name is {name!r}; a memory is named by a text.")
+        prefix = "" if name == DEFAULT_NAME else f"{name}_"
+        keys = cls(messages, view or f"{prefix}{VIEW_KEY}", f"{prefix}{STAMP_KEY}", state or name)
+        if keys.view == messages:
+            raise ConfigurationError(
+                f"output_messages_key is {messages!r}, the key of the conversation itself: a view "
+                "must not take its place. Name another key."
+            )
+        return keys
+
+    def input_schema(self) -> type[Any]:
+        """Return the schema by which LangGraph gives a node of the memory its channels."""
+        return schema_of(
+            {
+                self.messages: list[AnyMessage],
+                self.state: MemoryState,
+                COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+            }
+        )
+
+    def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method `__call__` of a node, whose hints name the channels of its memory.
+
+        Args:
+            invoke: The method `invoke` of the node's class.
+        """
+
+        def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
+            return invoke(node, state, config)
+
+        call.__annotations__ = {"state": self.input_schema()}
+        return call
+
+    def graph_schema(self, builder: StateGraph[Any, Any, Any, Any]) -> type[Any]:
+        """Return the schema of the memory's nodes in a graph, whose own channels stay as they are.
+
+        Beside the memory's state it adds the channels of one run, unless the graph's state is a
+        dataclass or a model: LangGraph's streams of `version="v2"` refuse more keys than it has.
+        """
+        channels: dict[str, Any] = {self.messages: list[AnyMessage], self.state: MemoryState}
+        if is_typeddict(builder.state_schema):
+            channels |= {
+                COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+                self.view: Annotated[list[AnyMessage], UntrackedValue],
+                # Two memories may write in one step: whose stamp it is not, makes its view anew.
+                self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
+            }
+        own = {COMPACT_REQUESTS, *channels} & builder.channels.keys()
+        return schema_of({**channels, **dict.fromkeys(own, Any)})
+
+
+def schema_of(channels: dict[str, Any], name: str = "MemoryNodeState") -> type[Any]:
+    """Return the schema of a graph's state, or of a part of it."""
+    return TypedDict(name, channels)  # type: ignore[operator, no-any-return]
+
+
+class StateUpdate(dict[str, Any]):
+    """An update of a graph's state whose view is nobody's message.
+
+    LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
+    returns, and would show the system message of the view as if it were an answer. The state is
+    written from `items()`.
+    """
+
+    def __init__(self, view_key: str) -> None:
+        super().__init__()
+        self._view_key = view_key
+
+    def values(self) -> Any:
+        """Return the values without the view."""
+        return [value for key, value in self.items() if key != self._view_key]
 
 
 class MemoryMessagesState(TypedDict):
@@ -64,6 +169,12 @@ def value_of(state: Any, key: str) -> Any:
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 
 
+def channel_of(state: Any, key: str) -> Any:
+    """Return a value of a graph's state, also where the node's input does not have its channel."""
+    value = value_of(state, key)
+    return state_in_run(key) if value is None else value
+
+
 def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     """Return what a view depends on, in short: how many messages, the last one, the state."""
     last = digest_of(messages[-1]) if messages else ""
@@ -77,28 +188,31 @@ def memory_input(
     state: Any,
     memory: TokenMemory,
     *,
+    name: str = DEFAULT_NAME,
     system: str | BaseMessage | None = None,
     tools: Sequence[Any] | None = None,
     overhead_tokens: int = 0,
     input_messages_key: str = "messages",
-    output_messages_key: str = VIEW_KEY,
-    state_key: str = "memory",
+    output_messages_key: str | None = None,
+    state_key: str | None = None,
 ) -> list[BaseMessage]:
     """Return what a model node sends: the view of the memory's node, or a new one.
 
     A view is missing after a resume, because it is never checkpointed; it is stale where messages
     were added behind the memory's node. Then it is made anew, by the state as it stands: that
-    fits in any case and calls no model.
+    fits in any case and calls no model. The state needs `messages` only: what the memory keeps
+    beside them is read from the running graph where the node's own schema does not have it.
 
     Args:
         state: The graph's state.
         memory: The memory of the memory's node.
+        name: Name of the memory, as given to the memory's node.
         system: System text, as given to the memory's node.
         tools: Tool schemas, as given to the memory's node.
         overhead_tokens: Tokens around the conversation, as given to the memory's node.
         input_messages_key: State key of the messages.
-        output_messages_key: State key of the view.
-        state_key: State key of the memory's state.
+        output_messages_key: State key of the view; default: by the name.
+        state_key: State key of the memory's state; default: the name.
 
     Raises:
         ConfigurationError: When there is no message at all.
@@ -111,17 +225,18 @@ def memory_input(
         ['hi']
     """
     checked(memory, TokenMemory, "memory", "memory_input(state, memory)")
-    messages = as_messages(value_of(state, input_messages_key) or [])
-    held = value_of(state, state_key)
-    view = value_of(state, output_messages_key)
-    if view and value_of(state, STAMP_KEY) == stamp_of(messages, held):
+    keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
+    messages = as_messages(value_of(state, keys.messages) or [])
+    held = channel_of(state, keys.state)
+    view = channel_of(state, keys.view)
+    if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
         return list(view)
     fresh = memory.view(
         messages, held, system=system, tools=tools, overhead_tokens=overhead_tokens
     ).messages
     if not fresh:
         raise ConfigurationError(
-            f"The graph's state holds no message under {input_messages_key!r}: a model cannot be "
+            f"The graph's state holds no message under {keys.messages!r}: a model cannot be "
             "called with none. Pass one in the input, or name their key by input_messages_key."
         )
     return fresh

@@ -1,0 +1,194 @@
+"""Summaries found again by the words that they cover, where a graph's state was not kept.
+
+A sub-graph without a checkpointer, a graph without a channel for the memory, or a client that
+sends the whole conversation with every call loses the memory's state. Its messages come again, with
+new ids perhaps. A summary that was made of the same words is the same summary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.background import ForkSafeLock
+from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
+
+_MAX_SUMMARIES = 256
+"""Summaries that are kept, those used last; with a summary of 8,000 tokens each it is 8 MB."""
+
+
+class _Key(NamedTuple):
+    """Names a summary by what it covers.
+
+    Attributes:
+        user_id: Whose conversation it is; None where no user was named.
+        first: Digest of the first message, so that most lookups end with it.
+        size: How many messages it covers.
+        digest: Digest of all of them, in order.
+    """
+
+    user_id: str | None
+    first: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class _KnownSummary:
+    """A summary, with places in the conversation instead of ids.
+
+    Attributes:
+        summary: The running summary; its pointer is the last of the covered messages.
+        kept: Places of the covered messages that stay visible.
+        cuts: Places, digests and shortened forms of messages.
+        totals: What was done and used so far.
+        made_in: Names of the sub-graphs in which it was made; empty for the graph itself.
+        was_found: Whether it, or the one before it, was found by content.
+    """
+
+    summary: RunningSummary
+    kept: tuple[int, ...]
+    cuts: tuple[tuple[int, str, Cut], ...]
+    totals: Totals
+    made_in: str
+    was_found: bool
+
+    def state_for(self, size: int, named: Sequence[BaseMessage], now: MemoryState) -> MemoryState:
+        """Return the state in which these messages have the summary, under their own ids."""
+        ids = [message.id or "" for message in named]
+        cuts = {
+            ids[place]: cut
+            for place, digest, cut in self.cuts
+            if place < len(named) and (place < size or digest_of(named[place]) == digest)
+        }
+        return {
+            **now,
+            "summary": {**self.summary, "covers_to": ids[size - 1]},
+            "kept": [ids[place] for place in self.kept],
+            "cuts": {**now["cuts"], **cuts},
+            "totals": self.totals,
+        }
+
+
+class SummariesByContent:
+    """Keeps the latest summaries of a process, by user and by the words that they cover.
+
+    Nothing else of a state is kept: recalled messages belong to the conversation that asked for
+    them. It lives in the process, and is lost with it.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, _KnownSummary] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    def __len__(self) -> int:
+        """Return how many summaries are kept."""
+        return len(self._known)
+
+    def put(
+        self,
+        user_id: str | None,
+        messages: Sequence[BaseMessage],
+        before: MemoryState,
+        after: MemoryState,
+        *,
+        made_in: str = "",
+    ) -> None:
+        """Keep the summary that a compaction of `messages` under `before` has given.
+
+        A conversation's first summary is kept, and what follows on one that was found: where a
+        graph keeps its state, nothing more is done. Every word behind a summary stands in
+        `messages`; the words behind one that follows on another are compared with those, because a
+        message may have been edited or removed since.
+
+        Args:
+            user_id: Whose conversation it is; None where nobody was named.
+            messages: The conversation, oldest first.
+            before: The state that the compaction began with.
+            after: The state that it gave.
+            made_in: Names of the sub-graphs that the run is in; empty for the graph itself.
+        """
+        summary = after["summary"]
+        if summary is None or summary == before["summary"]:
+            return
+        earlier = before["summary"]
+        if earlier is not None and not self._was_found(user_id, earlier):
+            return
+        named = with_ids(messages)
+        places = {message.id or "": place for place, message in enumerate(named)}
+        needed = {*after["kept"], summary["covers_to"], (earlier or summary)["covers_to"]}
+        if not places.keys() >= needed:
+            return
+        size = places[summary["covers_to"]] + 1
+        keys = {key.size: key for key in _keys(user_id, named[:size])}
+        cuts = [(places[key], cut) for key, cut in after["cuts"].items() if key in places]
+        new = _KnownSummary(
+            summary,
+            tuple(places[key] for key in after["kept"]),
+            tuple((place, digest_of(named[place]), cut) for place, cut in cuts),
+            after["totals"],
+            made_in,
+            was_found=earlier is not None,
+        )
+        with self._lock:
+            if earlier is not None:
+                same = self._known.get(keys[places[earlier["covers_to"]] + 1])
+                if same is None or same.summary["text"] != earlier["text"]:
+                    return
+            self._known[keys[size]] = new
+            while len(self._known) > _MAX_SUMMARIES:
+                self._known.popitem(last=False)
+
+    def _was_found(self, user_id: str | None, summary: RunningSummary) -> bool:
+        with self._lock:
+            return any(
+                known.was_found and known.summary["text"] == summary["text"]
+                for key, known in self._known.items()
+                if key.user_id == user_id
+            )
+
+    def find(
+        self, user_id: str | None, messages: Sequence[BaseMessage], now: MemoryState
+    ) -> tuple[MemoryState, str] | None:
+        """Return the state with the longest summary of what `messages` begin with; None for none.
+
+        With it, the names of the sub-graphs in which the summary was made.
+
+        Args:
+            user_id: Whose conversation it is.
+            messages: The conversation, oldest first, under whatever ids.
+            now: Its state, without a summary.
+        """
+        if not self._known or not messages:
+            return None
+        named = with_ids(messages)
+        first = digest_of(named[0])
+        with self._lock:
+            sizes = {key.size for key in self._known if key[:2] == (user_id, first)}
+        sizes = {size for size in sizes if size <= len(named)}
+        if not sizes:
+            return None
+        keys = [key for key in _keys(user_id, named[: max(sizes)]) if key.size in sizes]
+        with self._lock:
+            found = next((key for key in reversed(keys) if key in self._known), None)
+            if found is None:
+                return None
+            known = self._known[found] = replace(self._known[found], was_found=True)
+            self._known.move_to_end(found)
+        return known.state_for(found.size, named, now), known.made_in
+
+
+def _keys(user_id: str | None, named: Sequence[BaseMessage]) -> Iterator[_Key]:
+    """Yield the key of each beginning of a conversation."""
+    chain, first = hashlib.blake2b(digest_size=16), ""
+    for size, message in enumerate(named, 1):
+        digest = digest_of(message)
+        first = first or digest
+        chain.update(digest.encode())
+        yield _Key(user_id, first, size, chain.hexdigest())
