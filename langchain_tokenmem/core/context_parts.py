@@ -19,7 +19,7 @@ from langchain_tokenmem.core.inserted_text import (
 from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
-from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list
+from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list, fit_message, limit_cache_marks
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
@@ -76,7 +76,8 @@ class ContextParts:
     def request_messages(self) -> list[BaseMessage]:
         """Return the whole request: the system message, then the conversation."""
         system = self.system_message()
-        return [*([system] if system is not None else []), *self.body()]
+        whole = [*([system] if system is not None else []), *self.body()]
+        return limit_cache_marks(whole, self.profile.cache_marks)
 
     def body(self) -> list[BaseMessage]:
         """Return the messages after the system text."""
@@ -212,16 +213,20 @@ def split_context(
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
+    notes = [*kept.notes, *tail.notes]
+    merged = merged_system([*own, *inside])
+    if merged is not None:
+        merged = fit_message(merged, profile, notes)
     return ContextParts(
         counter=counter,
-        system=merged_system([*own, *inside]),
+        system=merged,
         summary=summary,
         kept=kept.groups,
         tail=tail.groups,
         cuts=state["cuts"],
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
-        notes=(*kept.notes, *tail.notes),
+        notes=tuple(notes),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},

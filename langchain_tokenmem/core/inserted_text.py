@@ -38,9 +38,11 @@ def left_out_text(count: int) -> str:
 
 
 def merged_system(messages: list[BaseMessage]) -> BaseMessage | None:
-    """Return all system messages as one, each text once; None for none."""
+    """Return all system messages as one, each text once; None where none says anything."""
     unique: dict[str, BaseMessage] = {}
     for message in messages:
+        if not text_of(message).strip():
+            continue
         unique.setdefault(text_of(message) or repr(message.content), message)
     merged: BaseMessage | None = None
     for message in unique.values():

@@ -66,10 +66,11 @@ def text_of(message: BaseMessage) -> str:
     """
     if isinstance(message.content, str):
         return message.content
-    return "\n".join(part for part in map(_block_text, message.content) if part)
+    return "\n".join(part for part in map(block_text, message.content) if part)
 
 
-def _block_text(block: Any) -> str:
+def block_text(block: Any) -> str:
+    """Return the readable text of one content block, or its handle."""
     if isinstance(block, str):
         return block
     if not isinstance(block, dict):
@@ -164,16 +165,67 @@ def is_pinned(message: BaseMessage) -> bool:
 
 
 def call_ids(message: BaseMessage) -> list[str]:
-    """Return the ids of the tool calls that an AI message makes, valid and invalid ones."""
+    """Return the ids of the tool calls that an AI message makes, valid and invalid ones.
+
+    A call without an id has one that is derived from the message's id and its place in it.
+    """
     if not isinstance(message, AIMessage):
         return []
-    calls: Iterable[Any] = (*message.tool_calls, *message.invalid_tool_calls)
-    return [call["id"] for call in calls if call.get("id")]
+    calls: Sequence[Any] = (*message.tool_calls, *message.invalid_tool_calls)
+    keys = [call.get("id") or blank_call_id(message, n) for n, call in enumerate(calls)]
+    if isinstance(message.content, list):
+        keys += [block["id"] for block in calls_in_content(message, keys)]
+    return keys
+
+
+def blank_call_id(message: BaseMessage, place: int) -> str:
+    """Return the id of a call that came without one, as short and plain as providers ask."""
+    digest = hashlib.blake2b(f"{message.id}/{place}".encode(), digest_size=12)
+    return f"call_{digest.hexdigest()}"
+
+
+def blank_call_ids(message: BaseMessage) -> list[str]:
+    """Return the derived ids of the calls that came without one."""
+    if not isinstance(message, AIMessage):
+        return []
+    calls: Sequence[Any] = (*message.tool_calls, *message.invalid_tool_calls)
+    return [blank_call_id(message, n) for n, call in enumerate(calls) if not call.get("id")]
+
+
+def calls_in_content(message: AIMessage, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the `tool_use` blocks whose call stands in the content alone."""
+    return [
+        block
+        for block in message.content
+        if isinstance(block, dict)
+        and block.get("type") == "tool_use"
+        and block.get("id")
+        and block["id"] not in keys
+    ]
 
 
 def result_id(message: BaseMessage) -> str | None:
     """Return the id of the call that a tool result answers."""
     return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def result_ids(message: BaseMessage) -> list[str]:
+    """Return the ids of the calls that a message answers.
+
+    A human message may hold results as Anthropic writes them: blocks of type `tool_result`.
+    """
+    if isinstance(message, ToolMessage):
+        return [message.tool_call_id]
+    if not isinstance(message.content, list) or role_of(message) != "human":
+        return []
+    return [
+        str(block.get("tool_use_id") or "") for block in message.content if is_result_block(block)
+    ]
+
+
+def is_result_block(block: Any) -> bool:
+    """Return whether a content block is the result of a tool call."""
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +258,23 @@ def groups(messages: Sequence[BaseMessage]) -> list[Group]:
     """
     starts: list[int] = []
     open_calls: dict[str, int] = {}
+    blank: list[str] = []
     previous: Role | None = None
     for index, message in enumerate(messages):
         role = role_of(message)
         if role == "ai":
             if previous != "ai":
                 open_calls.clear()
+                blank.clear()
             open_calls.update(dict.fromkeys(call_ids(message), index))
+            blank += blank_call_ids(message)
         starts.append(index)
-        answered = open_calls.pop(result_id(message) or "", None)
-        if answered is None and message.type.startswith("function") and previous == "ai":
-            answered = index - 1
-        if answered is not None:
-            while starts[-1] > answered:
+        keys = [key or (blank.pop(0) if blank else "") for key in result_ids(message)]
+        answers = [open_calls.pop(key) for key in keys if key in open_calls]
+        if not answers and message.type.startswith("function") and previous == "ai":
+            answers = [index - 1]
+        if answers:
+            while starts[-1] > min(answers):
                 starts.pop()
         previous = role
     bounds = pairwise([*starts, len(messages)])

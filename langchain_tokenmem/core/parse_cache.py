@@ -72,9 +72,11 @@ class ParsedMessages:
         conversation = [m for m in messages if role_of(m) not in {"system", "remove"}]
         humans = [*self.humans, *(m.id for m in conversation if role_of(m) == "human")]
         used = set(self.call_ids)
-        repaired, notes = repair_groups(groups(conversation), dangling=rules.dangling, used=used)
+        repaired, notes = repair_groups(
+            groups(conversation), dangling=rules.dangling, used=used, profile=rules.profile
+        )
         if rules.profile.fits:
-            repaired = [_fit_group(group, rules.profile) for group in repaired]
+            repaired = [_fit_group(group, rules.profile, notes) for group in repaired]
         return ParsedMessages(
             messages=(*self.messages, *messages),
             call_ids=frozenset(used),
@@ -86,8 +88,8 @@ class ParsedMessages:
         )
 
 
-def _fit_group(group: RepairedGroup, profile: LegalityProfile) -> RepairedGroup:
-    messages = tuple(fit_message(message, profile) for message in group.messages)
+def _fit_group(group: RepairedGroup, profile: LegalityProfile, notes: list[str]) -> RepairedGroup:
+    messages = tuple(fit_message(message, profile, notes) for message in group.messages)
     return group if all(map(is_, messages, group.messages)) else replace(group, messages=messages)
 
 

@@ -7,9 +7,11 @@ generateContent, Bedrock Converse) and the chat templates of Mistral, as of Nove
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from langchain_tokenmem.core import block_types
+from langchain_tokenmem.core.block_types import BlockTypes
 from langchain_tokenmem.core.chat_models import model_name, unwrap_model
 from langchain_tokenmem.errors import ConfigurationError
 
@@ -37,6 +39,13 @@ class LegalityProfile:
             one refuses its signatures.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
             out, with the reasoning that is nothing but such an id: for `store=False`.
+        strict_calls: Arguments of a tool call are a JSON object, and there is no legacy
+            `function_call`: a call that is neither is shown as a plain one.
+        call_id: Pattern of the ids of tool calls; another id is replaced.
+        call_name: Pattern of the names of tools; what does not match is replaced.
+        blocks: Types of content blocks that the provider takes; what it does not take is shown as
+            text. None for any.
+        cache_marks: Most `cache_control` marks of a request; the newest stay. None for any number.
 
     Example:
         >>> profile_named("mistral").alternates
@@ -52,6 +61,11 @@ class LegalityProfile:
     pairs_reasoning: bool = False
     drops_foreign_reasoning: bool = False
     strips_server_ids: bool = False
+    strict_calls: bool = False
+    call_id: str = r".+"
+    call_name: str = r".+"
+    blocks: BlockTypes | None = None
+    cache_marks: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -61,6 +75,7 @@ class LegalityProfile:
             or self.pairs_reasoning
             or self.drops_foreign_reasoning
             or self.strips_server_ids
+            or self.blocks is not None
         )
 
     @property
@@ -72,8 +87,17 @@ class LegalityProfile:
 COMMON = LegalityProfile("common")
 """The ground that all of them share: used where nothing is known of the model."""
 
+_PLAIN_NAME = r"[a-zA-Z0-9_-]{1,64}"
 _OPENAI = LegalityProfile(
-    "openai", ("openai", "azure"), pairs_reasoning=True, drops_foreign_reasoning=True
+    "openai",
+    ("openai", "azure"),
+    pairs_reasoning=True,
+    drops_foreign_reasoning=True,
+    strict_calls=True,
+    call_id=r".{1,40}",
+    call_name=_PLAIN_NAME,
+    blocks=block_types.OPENAI,
+    cache_marks=0,
 )
 # Neighbours of one role are merged by the API itself. Models since Claude 4.6 refuse a list that
 # ends with the assistant (a prefill); who prefills an older one gives a profile of his own.
@@ -83,13 +107,37 @@ _ANTHROPIC = LegalityProfile(
     ends_with_input=True,
     refuses_blank=True,
     drops_foreign_reasoning=True,
+    strict_calls=True,
+    call_id=_PLAIN_NAME,
+    call_name=_PLAIN_NAME,
+    blocks=block_types.ANTHROPIC,
+    cache_marks=4,
 )
 # A function call comes directly after a user or function-response turn.
 _GEMINI = LegalityProfile(
-    "gemini", ("google",), alternates=True, ends_with_input=True, drops_foreign_reasoning=True
+    "gemini",
+    ("google",),
+    alternates=True,
+    ends_with_input=True,
+    refuses_blank=True,
+    drops_foreign_reasoning=True,
+    strict_calls=True,
+    call_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}",
+    blocks=block_types.GEMINI,
+    cache_marks=0,
 )
 # Tool results are user turns there: a human message behind them joins that turn.
-_BEDROCK = LegalityProfile("bedrock", alternates=True, ends_with_input=True, refuses_blank=True)
+_BEDROCK = LegalityProfile(
+    "bedrock",
+    alternates=True,
+    ends_with_input=True,
+    refuses_blank=True,
+    strict_calls=True,
+    call_id=_PLAIN_NAME,
+    call_name=_PLAIN_NAME,
+    blocks=block_types.BEDROCK,
+    cache_marks=4,
+)
 _MISTRAL = LegalityProfile(
     "mistral",
     ("mistral",),
@@ -97,9 +145,22 @@ _MISTRAL = LegalityProfile(
     answers_results=True,
     ends_with_input=True,
     drops_foreign_reasoning=True,
+    strict_calls=True,
+    call_id=_PLAIN_NAME,
+    call_name=_PLAIN_NAME,
+    blocks=block_types.MISTRAL,
+    cache_marks=0,
 )
 # Templates of local models: Llama, Gemma, Mistral under vLLM, llama.cpp, Ollama.
-_STRICT = LegalityProfile("strict", alternates=True, answers_results=True, ends_with_input=True)
+_STRICT = LegalityProfile(
+    "strict",
+    alternates=True,
+    answers_results=True,
+    ends_with_input=True,
+    strict_calls=True,
+    blocks=block_types.STRICT,
+    cache_marks=0,
+)
 
 PROFILES = {
     profile.name: profile
@@ -154,4 +215,9 @@ def provider_of(model: Any) -> str | None:
 
 def profile_of_model(model: Any) -> LegalityProfile:
     """Return the profile that fits a chat model."""
-    return profile_for(provider_of(model), model_name(model))
+    name = model_name(model)
+    profile = profile_for(provider_of(model), name)
+    if profile is _OPENAI and "/" in (name or ""):
+        # behind a gateway such as OpenRouter, whose other models take marks for their caches
+        return replace(profile, cache_marks=None)
+    return profile

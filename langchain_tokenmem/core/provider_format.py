@@ -20,6 +20,7 @@ from langchain_tokenmem.core.messages import (
     text_of,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
+from langchain_tokenmem.core.provider_blocks import as_plain_message, fit_blocks
 
 BRIDGE_TEXT = "[No message was recorded here.]"
 """Text between two messages that a provider does not accept as neighbours."""
@@ -30,21 +31,35 @@ CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
 BLANK_TEXT = "[empty message]"
 """Text of a human message without content where a provider refuses it."""
 
+_CACHE_MARK = "cache_control"
 _REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
-def fit_message(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
+def fit_message(
+    message: BaseMessage, profile: LegalityProfile, notes: list[str] | None = None
+) -> BaseMessage:
     """Return a message without the parts that the provider refuses; the same object if none.
 
     Reasoning goes whole or stays whole: never a part of it.
+
+    Args:
+        message: A message as the application wrote it.
+        profile: Requirements of the provider.
+        notes: Are told of blocks that are shown as text.
     """
-    if profile.refuses_blank:
-        message = _without_blanks(message)
-    if not isinstance(message, AIMessage):
-        return message
     fitted = message
-    if profile.drops_foreign_reasoning and _is_foreign(message, profile):
+    if profile.blocks is not None:
+        plain = as_plain_message(message)
+        fitted, kinds = fit_blocks(plain, profile.blocks, is_own=_is_own(plain, profile))
+        if kinds and notes is not None:
+            named = ", ".join(dict.fromkeys(kinds))
+            notes.append(f"Message {message.id} holds {named}; shown as text to this provider.")
+    if profile.refuses_blank:
+        fitted = _without_blanks(fitted)
+    if not isinstance(fitted, AIMessage):
+        return fitted
+    if profile.drops_foreign_reasoning and _is_own(fitted, profile) is False:
         fitted = _without_reasoning(fitted)
     if profile.pairs_reasoning:
         fitted = _without_last_reasoning(fitted)
@@ -54,10 +69,12 @@ def fit_message(message: BaseMessage, profile: LegalityProfile) -> BaseMessage:
 
 
 def _without_blanks(message: BaseMessage) -> BaseMessage:
-    """Return the message without blank text blocks; a human one never without any text."""
+    """Return the message without blank texts; a human one never without any text."""
     content: Any = message.content
     if isinstance(content, list):
         content = [block for block in content if not is_blank_block(block)]
+    elif role_of(message) == "ai" and not content.strip():
+        content = ""
     if role_of(message) == "human" and not text_of(message).strip():
         content = BLANK_TEXT
     elif content == message.content:
@@ -65,13 +82,12 @@ def _without_blanks(message: BaseMessage) -> BaseMessage:
     return message.model_copy(update={"content": content or ""})
 
 
-def _is_foreign(message: AIMessage, profile: LegalityProfile) -> bool:
+def _is_own(message: BaseMessage, profile: LegalityProfile) -> bool | None:
+    """Return whether the provider's own model wrote a message; None where it does not say."""
     provider = message.response_metadata.get("model_provider")
-    return (
-        isinstance(provider, str)
-        and bool(profile.providers)
-        and not provider.startswith(profile.providers)
-    )
+    if not isinstance(provider, str) or not profile.providers:
+        return None
+    return provider.startswith(profile.providers)
 
 
 def _without_reasoning(message: AIMessage) -> AIMessage:
@@ -150,7 +166,10 @@ def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:
     """Return whether two contents add up without rewriting either: texts, or lists of blocks."""
-    return type(first.content) is type(second.content) and type(first) is type(second)
+    if type(first.content) is not type(second.content) or type(first) is not type(second):
+        return False
+    writers = {m.response_metadata.get("model_provider") for m in (first, second)}
+    return isinstance(first.content, str) or len(writers) == 1
 
 
 def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
@@ -163,3 +182,29 @@ def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
     return second.model_copy(update=update)
+
+
+def limit_cache_marks(messages: Sequence[BaseMessage], most: int | None) -> list[BaseMessage]:
+    """Return the messages with at most so many `cache_control` marks; the newest stay."""
+    if most is None:
+        return list(messages)
+    left = most
+    limited: list[BaseMessage] = []
+    for message in reversed(messages):
+        content: Any = message.content
+        if isinstance(content, list) and any(map(_is_marked, content)):
+            blocks = []
+            for block in reversed(content):
+                if _is_marked(block) and left <= 0:
+                    block = {k: v for k, v in block.items() if k != _CACHE_MARK}  # noqa: PLW2901
+                elif _is_marked(block):
+                    left -= 1
+                blocks.append(block)
+            content = blocks[::-1]
+        same = content == message.content
+        limited.append(message if same else message.model_copy(update={"content": content}))
+    return limited[::-1]
+
+
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, dict) and _CACHE_MARK in block

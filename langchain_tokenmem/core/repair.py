@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
     InvalidToolCall,
-    ToolCall,
     ToolMessage,
 )
 
@@ -24,7 +23,15 @@ from langchain_tokenmem.core.messages import (
     is_blank_block,
     is_reasoning_block,
     result_id,
+    result_ids,
     role_of,
+)
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
+from langchain_tokenmem.core.tool_calls import (
+    legal_call_id,
+    uniform_calls,
+    with_call_ids,
+    with_calls,
 )
 
 Dangling = Literal["answer", "drop"]
@@ -51,7 +58,11 @@ class RepairedGroup:
 
 
 def repair_groups(
-    found: Iterable[Group], *, dangling: Dangling = "answer", used: set[str] | None = None
+    found: Iterable[Group],
+    *,
+    dangling: Dangling = "answer",
+    used: set[str] | None = None,
+    profile: LegalityProfile = COMMON,
 ) -> tuple[list[RepairedGroup], list[str]]:
     """Return the groups in the form that providers accept, and a note for each repair.
 
@@ -61,42 +72,124 @@ def repair_groups(
         found: Groups in order, from `groups`.
         dangling: Treatment of calls without a result.
         used: Ids of earlier tool calls; those of `found` are added to it.
+        profile: Requirements of the provider on calls.
 
     Returns:
         The repaired groups, one for each group, and the notes.
     """
     used = set() if used is None else used
     notes: list[str] = []
-    repaired = [
-        RepairedGroup(group, _repair_group(group, used, notes, dangling)) for group in found
-    ]
-    return repaired, notes
+    repair = _Repair(used, notes, dangling, profile)
+    return [RepairedGroup(group, repair.group(group)) for group in found], notes
 
 
-def _repair_group(
-    group: Group, used: set[str], notes: list[str], dangling: Dangling
-) -> tuple[BaseMessage, ...]:
-    first = group.messages[0]
-    if len(group.messages) == 1 and role_of(first) == "human":
-        return group.messages
-    shown: list[BaseMessage] = []
-    others: list[BaseMessage] = []
-    results = _first_results(group, notes)
-    for message in group.messages:
-        role = role_of(message)
-        if role == "ai":
-            shown += _repair_call(message, results, used, notes, dangling)
-        elif role == "tool" and result_id(message) is None and shown:
-            shown.append(message)  # a legacy function result; `groups` put it behind its call
-        elif role == "human":
-            others.append(message)
-        elif role == "tool" and result_id(message) is None:
-            notes.append(f"Function result {message.id} has no call; left out of the view.")
-    notes += [
-        f"Tool result {message.id} has no call; left out of the view."
-        for message in results.values()
-    ]
-    return _unchanged_or(group, (*shown, *others))
+@dataclass(frozen=True, slots=True)
+class _Repair:
+    """The repair of one group after the other.
+
+    Attributes:
+        used: Ids of earlier tool calls.
+        notes: What was repaired.
+        dangling: Treatment of calls without a result.
+        profile: Requirements of the provider on calls.
+    """
+
+    used: set[str]
+    notes: list[str]
+    dangling: Dangling
+    profile: LegalityProfile
+
+    def group(self, group: Group) -> tuple[BaseMessage, ...]:
+        """Return the messages of a group as they are shown."""
+        first = group.messages[0]
+        if len(group.messages) == 1 and role_of(first) == "human" and not result_ids(first):
+            return group.messages
+        shown: list[BaseMessage] = []
+        others: list[BaseMessage] = []
+        messages = uniform_calls(group.messages, self.profile)
+        results = self._first_results(messages)
+        for message in messages:
+            role = role_of(message)
+            if role == "ai":
+                shown += self._call(message, results)
+            elif role == "human":
+                others.append(message)
+            elif role == "tool" and result_id(message) is None:
+                # a legacy function result; `groups` put it behind its call
+                if shown and _calls_function(shown[-1]):
+                    shown.append(message)
+                else:
+                    self.notes.append(
+                        f"Function result {message.id} has no call; left out of the view."
+                    )
+        self.notes.extend(
+            f"Tool result {message.id} has no call; left out of the view."
+            for message in results.values()
+        )
+        return _unchanged_or(group, (*shown, *others))
+
+    def _first_results(self, messages: Iterable[BaseMessage]) -> dict[str, BaseMessage]:
+        results: dict[str, BaseMessage] = {}
+        for message in messages:
+            key = result_id(message)
+            if key is None:
+                continue
+            if key in results:
+                self.notes.append(
+                    f"Tool call {key} has a second result, {message.id}; left out."
+                )
+                continue
+            results[key] = message
+        return results
+
+    def _call(self, message: BaseMessage, results: dict[str, BaseMessage]) -> list[BaseMessage]:
+        """Return an AI message followed by the results of its calls, taken from `results`."""
+        if not isinstance(message, AIMessage) or not _has_calls(message):
+            if has_no_content(message):
+                self.notes.append(
+                    f"Assistant message {message.id} says nothing; left out of the view."
+                )
+                return []
+            return [message]
+        repaired = _without_repeated_calls(message, self.notes)
+        keys = call_ids(repaired)
+        answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
+        if self.dangling == "drop" and None in answers:
+            self.notes.append(
+                f"Assistant message {message.id} has open tool calls; left out of the view."
+            )
+            return []
+        if None in answers:
+            self.notes.append(
+                f"Tool calls of {message.id} have no result; answered as interrupted."
+            )
+        full = [
+            answer or _interrupted_result(repaired, key)
+            for key, answer in zip(keys, answers, strict=True)
+        ]
+        return self._with_legal_ids(repaired, dict(zip(keys, full, strict=True)))
+
+    def _with_legal_ids(
+        self, message: AIMessage, answers: dict[str, BaseMessage]
+    ) -> list[BaseMessage]:
+        """Return a call and its results, under ids that the provider takes and that are new."""
+        renamed: dict[str, str] = {}
+        if self.used & answers.keys():
+            self.notes.append(
+                f"Tool call ids of {message.id} were used before; renamed in the view."
+            )
+        for key in answers:
+            fresh = legal_call_id(key, self.used, self.profile.call_id)
+            self.used.add(fresh)
+            if fresh != key:
+                renamed[key] = fresh
+        if not renamed:
+            return [message, *answers.values()]
+        results = [
+            answer.model_copy(update={"tool_call_id": renamed.get(key, key)})
+            for key, answer in answers.items()
+        ]
+        return [with_call_ids(message, renamed), *results]
 
 
 def _unchanged_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
@@ -106,65 +199,17 @@ def _unchanged_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMes
     return group.messages if same else shown
 
 
-def _first_results(group: Group, notes: list[str]) -> dict[str, BaseMessage]:
-    results: dict[str, BaseMessage] = {}
-    for message in group.messages:
-        key = result_id(message)
-        if key is None:
-            continue
-        if key in results:
-            notes.append(f"Tool call {key} has a second result, {message.id}; left out.")
-            continue
-        results[key] = message
-    return results
-
-
-def _repair_call(
-    message: BaseMessage,
-    results: dict[str, BaseMessage],
-    used: set[str],
-    notes: list[str],
-    dangling: Dangling,
-) -> list[BaseMessage]:
-    """Return an AI message followed by the results of its calls, taking them from `results`."""
-    if not isinstance(message, AIMessage) or not _has_calls(message):
-        if has_no_content(message):
-            notes.append(f"Assistant message {message.id} says nothing; left out of the view.")
-            return []
-        return [message]
-    repaired = _without_repeated_calls(message, notes)
-    if not _has_calls(repaired) and has_no_content(repaired):
-        return []
-    keys = call_ids(repaired)
-    answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
-    if dangling == "drop" and None in answers:
-        notes.append(f"Assistant message {message.id} has open tool calls; left out of the view.")
-        return []
-    if None in answers:
-        notes.append(f"Tool calls of {message.id} have no result; answered as interrupted.")
-    full = [
-        answer or _interrupted_result(repaired, key)
-        for key, answer in zip(keys, answers, strict=True)
-    ]
-    reused = {key: _unused_call_id(key, used) for key in keys if key in used}
-    used.update(reused.get(key, key) for key in keys)
-    if not reused:
-        return [repaired, *full]
-    notes.append(f"Tool call ids of {message.id} were used before; renamed in the view.")
-    renamed = [
-        answer.model_copy(update={"tool_call_id": reused.get(key, key)})
-        for key, answer in zip(keys, full, strict=True)
-    ]
-    return [_with_call_ids(repaired, reused), *renamed]
-
-
 def _has_calls(message: AIMessage) -> bool:
     return bool(message.tool_calls or message.invalid_tool_calls)
 
 
+def _calls_function(message: BaseMessage) -> bool:
+    return bool(message.additional_kwargs.get("function_call"))
+
+
 def has_no_content(message: BaseMessage) -> bool:
     """Return whether a message has neither text nor another visible part."""
-    if message.additional_kwargs.get("function_call"):
+    if _calls_function(message):
         return False
     if isinstance(message.content, str):
         return not message.content.strip()
@@ -186,68 +231,15 @@ def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
 
 
 def _without_repeated_calls(message: AIMessage, notes: list[str]) -> AIMessage:
-    """Return the message with one call for each id; a call without id cannot be answered."""
-    valid = list({call["id"]: call for call in message.tool_calls if call["id"]}.values())
+    """Return the message with one call for each id."""
+    valid = list({call["id"]: call for call in message.tool_calls}.values())
     known = {call["id"] for call in valid}
     invalid: list[InvalidToolCall] = [
-        call for call in message.invalid_tool_calls if call["id"] and call["id"] not in known
+        call
+        for call in {call["id"]: call for call in message.invalid_tool_calls}.values()
+        if call["id"] not in known
     ]
     if len(valid) == len(message.tool_calls) and len(invalid) == len(message.invalid_tool_calls):
         return message
-    notes.append(f"Tool calls of {message.id} repeat an id or have none; left out of the view.")
+    notes.append(f"Tool calls of {message.id} repeat an id; left out of the view.")
     return with_calls(message, valid, invalid)
-
-
-def with_calls(
-    message: AIMessage, calls: Sequence[ToolCall], invalid: Sequence[InvalidToolCall] = ()
-) -> AIMessage:
-    """Return a copy of an AI message that makes just these calls, also in its content blocks."""
-    keys = {call["id"] for call in (*calls, *invalid)}
-    content: Any = message.content
-    if isinstance(content, list):
-        content = [block for block in content if _call_key(block) in {None, *keys}]
-    extras = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
-    return message.model_copy(
-        update={
-            "content": content,
-            "additional_kwargs": extras,
-            "tool_calls": list(calls),
-            "invalid_tool_calls": list(invalid),
-        }
-    )
-
-
-def _call_key(block: Any) -> Any:
-    """Return the id of the call that a content block makes; None for any other block."""
-    if isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call", "function_call"}:
-        return block.get("call_id") or block.get("id")
-    return None
-
-
-def _with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
-    def fresh(call: Any) -> Any:
-        return {**call, "id": renamed.get(call["id"], call["id"])}
-
-    def fresh_block(block: Any) -> Any:
-        key = _call_key(block)
-        if key not in renamed:
-            return block
-        field = "call_id" if block.get("call_id") else "id"
-        return {**block, field: renamed[key]}
-
-    copy = with_calls(message, message.tool_calls, message.invalid_tool_calls)
-    content = copy.content
-    return copy.model_copy(
-        update={
-            "content": [fresh_block(b) for b in content] if isinstance(content, list) else content,
-            "tool_calls": [fresh(call) for call in message.tool_calls],
-            "invalid_tool_calls": [fresh(call) for call in message.invalid_tool_calls],
-        }
-    )
-
-
-def _unused_call_id(key: str, used: set[str]) -> str:
-    number = 2
-    while f"{key}~{number}" in used:
-        number += 1
-    return f"{key}~{number}"

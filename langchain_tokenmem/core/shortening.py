@@ -7,6 +7,7 @@ bytes that a model sees of a shortened message never change again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.error_signs import is_error
 from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
-from langchain_tokenmem.core.repair import with_calls
+from langchain_tokenmem.core.tool_calls import with_calls
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
@@ -28,7 +29,7 @@ _ROUNDS = 12
 
 _LEFT_OUT_KWARGS = frozenset(
     {
-        *("tool_calls", "function_call", "reasoning", "reasoning_content", "reasoning_details"),
+        *("tool_calls", "reasoning", "reasoning_content", "reasoning_details"),
         # by which OpenAI's items would be looked up together with the reasoning left out here
         "__openai_function_call_ids__",
     }
@@ -51,7 +52,7 @@ def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
         update["content"] = _with_call_marker(text, whole, message)
         update["usage_metadata"] = None
         update["additional_kwargs"] = {
-            key: value
+            key: _cut_function_call(value, cut) if key == "function_call" else value
             for key, value in message.additional_kwargs.items()
             if key not in _LEFT_OUT_KWARGS
         }
@@ -84,19 +85,42 @@ def _line_start(text: str, start: int) -> int:
 
 
 def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
-    calls = message.tool_calls
-    kept = calls[len(calls) - cut["calls"] :] if "calls" in cut else calls
+    """Return the message with its last calls, invalid ones behind valid ones, their texts cut."""
+    valid, invalid = message.tool_calls, message.invalid_tool_calls
+    gone = len(valid) + len(invalid) - cut["calls"] if "calls" in cut else 0
+    kept, broken = valid[gone:], invalid[max(0, gone - len(valid)) :]
     if "args" in cut:
         kept = [{**call, "args": _cut_args(call["args"], cut["args"])} for call in kept]
-    invalid = () if "calls" in cut or "args" in cut else message.invalid_tool_calls
-    return with_calls(message, kept, invalid)
+        broken = [{**call, "args": _cut_text_args(call["args"], cut["args"])} for call in broken]
+    return with_calls(message, kept, broken)
+
+
+def _cut_function_call(call: Any, cut: Cut) -> Any:
+    if "args" not in cut or not isinstance(call, dict):
+        return call
+    return {**call, "arguments": _cut_text_args(call.get("arguments"), cut["args"])}
+
+
+def _cut_text_args(written: str | None, most: int) -> str:
+    """Return arguments as a text, shortened: as JSON where they were JSON."""
+    if not most or not written:
+        return "{}"
+    try:
+        args = json.loads(written)
+    except ValueError:
+        args = None
+    if isinstance(args, dict):
+        return json.dumps(_cut_args(args, most), ensure_ascii=False)
+    return str(_cut_value(written, most))
 
 
 def _with_call_marker(text: str, whole: AIMessage, short: AIMessage) -> str:
     """Return the text with a marker behind it where calls or their arguments are left out."""
-    if short.tool_calls == whole.tool_calls:
+    if short.tool_calls == whole.tool_calls and (
+        short.invalid_tool_calls == whole.invalid_tool_calls
+    ):
         return text
-    gone = len(whole.tool_calls) - len(short.tool_calls)
+    gone = len(call_ids(whole)) - len(call_ids(short))
     what = f"{gone:,} tool calls" if gone else "arguments of tool calls"
     marker = f"[... {what} left out; full text: message {whole.id} ...]"
     return f"{text}\n{marker}" if text else marker
@@ -144,7 +168,7 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
     calls are shortened by the same measure.
     """
     length = len(text_of(message))
-    longest = max((_longest(call["args"]) for call in _calls(message)), default=0)
+    longest = max(map(_longest, _arguments(message)), default=0)
     share = 1.0
     for _ in range(_ROUNDS):
         size = count(apply_cut(message, _cut_by(share, length, longest)))
@@ -164,8 +188,14 @@ def _cut_by(share: float, length: int, longest: int) -> Cut:
     return cut
 
 
-def _calls(message: BaseMessage) -> list[Any]:
-    return list(message.tool_calls) if isinstance(message, AIMessage) else []
+def _arguments(message: BaseMessage) -> list[Any]:
+    """Return the arguments of all calls of a message, of a legacy `function_call` too."""
+    if not isinstance(message, AIMessage):
+        return []
+    legacy = message.additional_kwargs.get("function_call")
+    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+    found = [call["args"] for call in calls]
+    return [*found, legacy.get("arguments")] if isinstance(legacy, dict) else found
 
 
 def _longest(value: Any) -> int:

@@ -1,0 +1,127 @@
+"""Views of odd conversations, and what providers would say to them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from formatters import body_of
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from message_rules import message_faults
+from odd_messages import conversation
+from wire_rules import FAULTS
+
+from langchain_tokenmem import TokenBudget, TokenMemory, View
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.tokens.encodings import find_encoding
+
+WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)
+PROFILES = ("anthropic", "bedrock", "common", "gemini", "mistral", "openai", "strict")
+MEDIA = ("data", "base64", "url", "image_url", "file_data", "encrypted_content", "signature")
+RESPONSES_ONLY = ("_call", "reasoning", "server_tool")
+LONGEST_MEDIA = 90
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One view, and what was found wrong with it."""
+
+    seed: int
+    profile: str
+    window: int
+    refused: bool = False
+    faults: tuple[str, ...] = ()
+    over: int = 0
+    tokens: int = 0
+
+
+def views(seed: int) -> Iterator[Seen]:
+    """Play one conversation, its memory state with it, and look at each view on the way."""
+    dice = random.Random(seed)  # noqa: S311
+    window, profile = dice.choice(WINDOWS), PROFILES[seed % len(PROFILES)]
+    messages = conversation(dice, dice.choice([1, 2, 4, 8, 20]))
+    memory = TokenMemory(
+        TokenBudget(context_window=window),
+        legality=profile,
+        summary_role=dice.choice(["system", "human"]),
+        dangling=dice.choice(["answer", "answer", "drop"]),
+        pin_first=dice.random() < 0.8,  # noqa: PLR2004
+    )
+    state = None
+    steps = dice.randint(1, 6)
+    for step in range(steps):
+        shown = messages[: max(1, len(messages) * (step + 1) // steps)]
+        try:
+            if dice.random() < 0.7:  # noqa: PLR2004
+                state, view = memory.compact_and_view(shown, state)
+            else:
+                view = memory.view(shown, state)
+        except BudgetExceededError:
+            yield Seen(seed, profile, window, refused=True)
+            continue
+        yield looked_at(view, seed, profile, window)
+
+
+def looked_at(view: View, seed: int, profile: str, window: int) -> Seen:
+    """Return what a provider would say to a view, and its tokens counted from outside."""
+    messages = view.messages
+    if not any(message.type != "system" for message in messages):
+        return Seen(seed, profile, window)  # there is nothing yet to answer
+    wires = wires_of(profile, messages)
+    faults: list[str] = [] if wires else message_faults(messages, profile)
+    most = 0
+    for wire in wires:
+        try:
+            body = body_of(wire, messages)
+        except Exception as error:  # noqa: BLE001  # what cannot be formatted cannot be sent
+            faults.append(f"{wire}: {type(error).__name__}: {str(error)[:150]}")
+            continue
+        faults += [f"{wire}: {fault}" for fault in FAULTS[wire](body)]
+        most = max(most, tokens_of(body))
+    over = max(0, most - view.usage.max_tokens)
+    return Seen(seed, profile, window, False, tuple(faults), over, most)
+
+
+def wires_of(profile: str, messages: Sequence[BaseMessage]) -> list[str]:
+    """Return the APIs by which a request of this profile leaves."""
+    if profile != "openai":
+        return [profile] if profile in FAULTS else []
+    kinds = {
+        str(block.get("type"))
+        for message in messages
+        if isinstance(message.content, list)
+        for block in message.content
+        if isinstance(block, dict)
+    }
+    by_responses = any(part in kind for kind in kinds for part in RESPONSES_ONLY)
+    legacy = any("function_call" in message.additional_kwargs for message in messages)
+    return ["openai"] * (not by_responses) + ["responses"] * (not legacy)
+
+
+@cache
+def _vocabulary() -> Any:
+    return find_encoding("o200k_base")
+
+
+def tokens_of(body: Mapping[str, Any]) -> int:
+    """Return the o200k tokens of what a body says: every text, name, id and argument in it."""
+    said = {key: body[key] for key in _SAID if key in body}
+    return sum(len(_vocabulary().encode_ordinary(text)) for text in _texts(said))
+
+
+_SAID = ("system", "system_instruction", "messages", "input", "contents")
+
+
+def _texts(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _texts(part, name)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part, key)
+    elif value is not None and not (key in MEDIA and len(str(value)) > LONGEST_MEDIA):
+        yield str(value)

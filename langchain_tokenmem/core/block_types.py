@@ -1,0 +1,97 @@
+"""Types of content blocks that a provider takes, by the role of the message.
+
+Sources: the providers' API references, and what LangChain's integrations make of a block before
+they send it: langchain-openai, -anthropic, -google-genai, -aws, -mistralai and -ollama, as of
+November 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEXT = frozenset({"text", "text-plain", "input_text", "output_text"})
+PICTURES = frozenset({"image", "image_url"})
+REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
+
+CALL_BLOCKS = frozenset(
+    {
+        *("tool_use", "tool_call", "function_call", "tool_call_chunk"),
+        *("invalid_tool_call", "input_json_delta"),
+    }
+)
+"""Blocks that repeat the calls in `tool_calls`; integrations make them again from there."""
+
+MEDIA = frozenset(
+    {
+        *("image", "image_url", "input_image", "audio", "input_audio", "audio_url", "media"),
+        *("video", "video_url", "file", "input_file", "document", "image_generation_call"),
+    }
+)
+"""Blocks whose content is no text."""
+
+OPENAI_SERVER_CALLS = frozenset(
+    {
+        *("web_search_call", "file_search_call", "code_interpreter_call", "computer_call"),
+        *("mcp_call", "mcp_list_tools", "mcp_approval_request", "custom_tool_call"),
+        *("image_generation_call", "tool_search_call", "tool_search_output", "refusal"),
+        *("apply_patch_call", "apply_patch_call_output", "compaction"),
+    }
+)
+ANTHROPIC_SERVER_RESULTS = frozenset(
+    {
+        *("web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
+        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
+        *("tool_search_tool_result", "mcp_tool_result", "advisor_tool_result"),
+    }
+)
+ANTHROPIC_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+GEMINI_SERVER_CALLS = frozenset({"executable_code", "code_execution_result"})
+SERVER_BLOCKS = (
+    OPENAI_SERVER_CALLS | ANTHROPIC_SERVER_CALLS | ANTHROPIC_SERVER_RESULTS | GEMINI_SERVER_CALLS
+)
+"""Blocks of tools that run on a provider's server."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTypes:
+    """Types of content blocks that a provider takes.
+
+    `image.source` is a picture as Anthropic writes it, `file.file` a file as OpenAI does; without
+    the dot they are LangChain's own forms.
+
+    Attributes:
+        human: In human messages.
+        ai: In the model's own messages.
+        tool: In results of tools.
+    """
+
+    human: frozenset[str]
+    ai: frozenset[str]
+    tool: frozenset[str]
+
+
+_PLAIN = frozenset({"text"})
+OPENAI = BlockTypes(
+    human=_PLAIN | PICTURES | {"image.source", "input_audio", "audio", "file", "file.file"},
+    ai=_PLAIN | {"output_text"} | REASONING | OPENAI_SERVER_CALLS | {"function_call", "tool_use"},
+    tool=_PLAIN | {"image_url"},
+)
+ANTHROPIC = BlockTypes(
+    human=_PLAIN | PICTURES | {"image.source", "text-plain", "file", "document", "search_result"},
+    ai=_PLAIN | REASONING | ANTHROPIC_SERVER_CALLS | ANTHROPIC_SERVER_RESULTS | {"tool_use"},
+    tool=_PLAIN | PICTURES | {"image.source", "document", "search_result", "tool_reference"},
+)
+GEMINI = BlockTypes(
+    human=_PLAIN | PICTURES | {"audio", "video", "file", "media"},
+    ai=_PLAIN | REASONING | GEMINI_SERVER_CALLS | {"image_url", "function_call_signature"},
+    tool=_PLAIN | PICTURES | {"audio", "video", "file"},
+)
+BEDROCK = BlockTypes(
+    human=_PLAIN | PICTURES | {"image.source", "document", "file", "video"},
+    ai=_PLAIN | REASONING | {"tool_use"},
+    tool=_PLAIN | PICTURES | {"image.source", "document", "json"},
+)
+MISTRAL = BlockTypes(
+    human=_PLAIN | {"image_url"}, ai=_PLAIN | REASONING, tool=_PLAIN | {"image_url"}
+)
+STRICT = BlockTypes(human=_PLAIN | PICTURES, ai=_PLAIN | REASONING, tool=_PLAIN | PICTURES)

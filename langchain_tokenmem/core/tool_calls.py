@@ -1,0 +1,240 @@
+"""Tool calls and results in one form, before they are paired.
+
+Histories hold calls in several forms: valid and invalid ones, with an id or without, in the content
+alone, as a legacy `function_call`; and results as tool messages, or as blocks of a human message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
+
+from langchain_tokenmem.core.messages import (
+    blank_call_id,
+    blank_call_ids,
+    call_ids,
+    calls_in_content,
+    is_result_block,
+    result_ids,
+    role_of,
+    text_of,
+)
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
+
+UNKNOWN_TOOL = "unknown_tool"
+"""Name of a call that came without one."""
+
+INVALID_ARGUMENTS = "invalid_arguments"
+"""Name of the argument that holds what was no JSON object, where a provider asks for one."""
+
+_MOST_NAME = 64
+
+
+def with_calls(
+    message: AIMessage, calls: Sequence[ToolCall], invalid: Sequence[InvalidToolCall] = ()
+) -> AIMessage:
+    """Return a copy of an AI message that makes just these calls, also in its content blocks."""
+    keys = {call["id"] for call in (*calls, *invalid)}
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [block for block in content if call_key(block) in {None, *keys}]
+    extras = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
+    return message.model_copy(
+        update={
+            "content": content,
+            "additional_kwargs": extras,
+            "tool_calls": list(calls),
+            "invalid_tool_calls": list(invalid),
+        }
+    )
+
+
+def call_key(block: Any) -> Any:
+    """Return the id of the call that a content block makes; None for any other block."""
+    if isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call", "function_call"}:
+        return block.get("call_id") or block.get("id")
+    return None
+
+
+def with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
+    """Return an AI message whose calls have other ids, also in its content blocks."""
+
+    def fresh(call: Any) -> Any:
+        return {**call, "id": renamed.get(call["id"], call["id"])}
+
+    def fresh_block(block: Any) -> Any:
+        key = call_key(block)
+        if key not in renamed:
+            return block
+        field = "call_id" if block.get("call_id") else "id"
+        return {**block, field: renamed[key]}
+
+    copy = with_calls(message, message.tool_calls, message.invalid_tool_calls)
+    content = copy.content
+    return copy.model_copy(
+        update={
+            "content": [fresh_block(b) for b in content] if isinstance(content, list) else content,
+            "tool_calls": [fresh(call) for call in message.tool_calls],
+            "invalid_tool_calls": [fresh(call) for call in message.invalid_tool_calls],
+        }
+    )
+
+
+def legal_call_id(key: str, used: set[str], pattern: str) -> str:
+    """Return an id that the provider takes and no earlier call has; `key` itself where it can."""
+    if key not in used and re.fullmatch(pattern, key):
+        return key
+    number = 1
+    while True:
+        number += 1
+        fresh = f"{key}_{number}"
+        if not re.fullmatch(pattern, fresh):
+            digest = hashlib.blake2b(f"{key}/{number}".encode(), digest_size=12)
+            fresh = f"call_{digest.hexdigest()}"
+        if fresh not in used:
+            return fresh
+
+
+def uniform_calls(
+    messages: Sequence[BaseMessage], profile: LegalityProfile = COMMON
+) -> list[BaseMessage]:
+    """Return the messages of a group with calls and results in one form.
+
+    A message without fault is the very same. Each call has an id and a name, each result is a
+    message of its own with the id of its call. Where the profile asks for it, a legacy
+    `function_call` and arguments that are no JSON object become plain calls.
+    """
+    found: list[BaseMessage] = []
+    known = {key for message in messages for key in call_ids(message)}
+    blank = [key for message in messages for key in blank_call_ids(message)]
+    legacy: list[str] = []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            uniform = _uniform_call(message, profile)
+            if uniform is not message and "function_call" in message.additional_kwargs:
+                legacy += call_ids(uniform)
+            found.append(uniform)
+        elif role_of(message) == "tool" and not result_ids(message):
+            found.append(_tool_result(message, legacy.pop(0)) if legacy else message)
+        elif isinstance(message, ToolMessage) and not message.tool_call_id and blank:
+            found.append(message.model_copy(update={"tool_call_id": blank.pop(0)}))
+        elif role_of(message) == "human" and result_ids(message):
+            found += _separate_results(message, known, blank)
+        else:
+            found.append(message)
+    return found
+
+
+def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
+    """Return an AI message each of whose calls has an id and a name."""
+    legacy = message.additional_kwargs.get("function_call")
+    if legacy and profile.strict_calls and not message.tool_calls:
+        return _without_function_call(message, legacy, profile)
+    keys = call_ids(message)
+    if not keys:
+        return message
+    valid = [_named(call, key, profile) for call, key in zip(message.tool_calls, keys, strict=False)]
+    rest = keys[len(valid) :]
+    invalid: list[Any] = [
+        _named(call, key, profile)
+        for call, key in zip(message.invalid_tool_calls, rest, strict=False)
+    ]
+    for block in calls_in_content(message, keys[: len(valid) + len(invalid)]):
+        args = block.get("input")
+        args = args if isinstance(args, dict) else {}
+        call = {"name": block.get("name"), "args": args, "id": block["id"], "type": "tool_call"}
+        valid.append(_named(call, block["id"], profile))
+    if profile.strict_calls:
+        valid += [_valid_call(call) for call in invalid]
+        invalid = []
+    if valid == message.tool_calls and invalid == message.invalid_tool_calls:
+        return message
+    names = {call["id"]: call["name"] for call in (*valid, *invalid)}
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [
+            {**block, "name": names[key]} if (key := call_key(block)) in names else block
+            for block in content
+        ]
+    return with_calls(message.model_copy(update={"content": content}), valid, invalid)
+
+
+def _named(call: Any, key: str, profile: LegalityProfile) -> Any:
+    """Return a call with an id and a name that the provider takes."""
+    name = call.get("name") or UNKNOWN_TOOL
+    if not re.fullmatch(profile.call_name, name):
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MOST_NAME]
+    fixed = {**call, "id": key, "name": name}
+    if fixed.get("args") is None:
+        fixed["args"] = ""
+    return call if fixed == call else fixed
+
+
+def _valid_call(call: Any) -> ToolCall:
+    written = call.get("args") or ""
+    try:
+        args = json.loads(written)
+    except ValueError:
+        args = None
+    if not isinstance(args, dict):
+        args = {INVALID_ARGUMENTS: written}
+    return ToolCall(name=call["name"], args=args, id=call["id"], type="tool_call")
+
+
+def _without_function_call(
+    message: AIMessage, legacy: Any, profile: LegalityProfile
+) -> AIMessage:
+    call = {"name": legacy.get("name"), "args": legacy.get("arguments"), "id": None}
+    extras = {k: v for k, v in message.additional_kwargs.items() if k != "function_call"}
+    made = _valid_call(_named(call, blank_call_id(message, 0), profile))
+    return message.model_copy(update={"tool_calls": [made], "additional_kwargs": extras})
+
+
+def _tool_result(message: BaseMessage, key: str) -> ToolMessage:
+    """Return a legacy function result as the result of a tool call."""
+    return ToolMessage(message.content, tool_call_id=key, name=message.name, id=message.id)
+
+
+def _separate_results(
+    message: BaseMessage, known: set[str], blank: list[str]
+) -> Iterator[BaseMessage]:
+    """Return the results inside a human message, each as a tool message, and what else it says.
+
+    A result without a call stays in the message, as text.
+    """
+    results: dict[str, Any] = {}
+    rest: list[Any] = []
+    for block in message.content:
+        if not is_result_block(block):
+            rest.append(block)
+            continue
+        key = block.get("tool_use_id") or (blank.pop(0) if blank else "")
+        if key in known and key not in results:
+            results[key] = block
+        else:
+            rest.append({"type": "text", "text": text_of(_as_tool_message(block, key, None))})
+    for number, (key, block) in enumerate(results.items()):
+        is_last = not rest and number == len(results) - 1
+        yield _as_tool_message(block, key, message.id if is_last else f"{message.id}~{key}")
+    if rest:
+        yield message.model_copy(update={"content": rest})
+
+
+def _as_tool_message(block: Any, key: str, new_id: str | None) -> ToolMessage:
+    content = block.get("content") or ""
+    marks = {"cache_control": block["cache_control"]} if "cache_control" in block else {}
+    if marks and isinstance(content, str):
+        content = [{"type": "text", "text": content, **marks}]
+    status = "error" if block.get("is_error") else "success"
+    return ToolMessage(content, tool_call_id=key, id=new_id, status=status)
