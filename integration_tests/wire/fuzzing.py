@@ -119,7 +119,8 @@ _SAID = ("system", "system_instruction", "messages", "input", "contents")
 def _texts(value: Any, key: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _texts(part, name)
+            if name != "type":  # a word of the format, not of the request
+                yield from _texts(part, name)
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _texts(part, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
@@ -44,6 +45,8 @@ class ContextParts:
         profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
         blocks: Texts of live memory blocks, by the id of the human message that holds them.
+        summary_role: Message in which summary and left-out marker stand: the system message, or
+            the first human one.
     """
 
     counter: RequestCounter
@@ -59,19 +62,23 @@ class ContextParts:
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
+    summary_role: Literal["system", "human"] = "system"
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as this context shows them, without memory blocks."""
         return apply_cuts(group.messages, self.cuts)
 
-    def system_message(self) -> BaseMessage | None:
-        """Return the system message: system text, running summary and the left-out marker."""
-        system = self.system
-        if self.summary is not None and self.summary["text"]:
-            system = with_text(system, summary_text(self.summary))
+    def memory_text(self) -> str:
+        """Return what the memory tells of earlier messages: running summary, left-out marker."""
+        parts = [summary_text(self.summary)] if self.summary and self.summary["text"] else []
         if self.left_out:
-            system = with_text(system, left_out_text(self.left_out))
-        return system
+            parts.append(left_out_text(self.left_out))
+        return "\n\n".join(parts)
+
+    def system_message(self) -> BaseMessage | None:
+        """Return the system message: system text and, unless a human one has it, memory text."""
+        text = self.memory_text() if self.summary_role == "system" else ""
+        return with_text(self.system, text) if text else self.system
 
     def request_messages(self) -> list[BaseMessage]:
         """Return the whole request: the system message, then the conversation."""
@@ -89,6 +96,9 @@ class ContextParts:
             shown = [self._with_block(message) for message in shown]
         if shown and role_of(shown[0]) != "human":
             shown.insert(0, FIRST_HUMAN_MESSAGE)
+        text = self.memory_text() if self.summary_role == "human" else ""
+        if shown and text:
+            shown[0] = with_block(shown[0], text)
         return fit_list(shown, self.profile)
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
@@ -115,22 +125,40 @@ class ContextParts:
     def part_tokens(self) -> dict[str, int]:
         """Return the tokens of each part of the request."""
         own = self.counter.message(self.system) if self.system is not None else 0
-        system = self.system_message()
+        summary = self._memory_tokens()
         pinned = sum(self.counter.group_sizes(self.kept, self.cuts).tokens)
         tail = sum(self.counter.group_sizes(self.tail, self.cuts).tokens)
         blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
+            added -= summary if self.summary_role == "human" else 0
         else:
             added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
             "system": own + self.counter.overhead + REPLY_TOKENS,
             "tools": self.counter.tools,
             "pinned": pinned,
-            "summary": (self.counter.message(system) if system is not None else 0) - own,
+            "summary": summary,
             "memory_block": blocks,
             "tail": tail + added,
         }
+
+    def _memory_tokens(self) -> int:
+        """Return the tokens that the memory text adds to the message in which it stands."""
+        text = self.memory_text()
+        if not text:
+            return 0
+        if self.summary_role == "human":
+            return self._human_memory_tokens(text)
+        own = self.counter.message(self.system) if self.system is not None else 0
+        return self.counter.message(with_text(self.system, text)) - own
+
+    def _human_memory_tokens(self, text: str) -> int:
+        first = next(chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail))), None)
+        if first is None or role_of(first) != "human":
+            first = FIRST_HUMAN_MESSAGE
+        first = self._with_block(first)
+        return self.counter.message(with_block(first, text)) - self.counter.message(first)
 
     def _starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""

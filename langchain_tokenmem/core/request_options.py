@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.planning import Steps
+
+
+SummaryRole = Literal["auto", "system", "human"]
+"""Message in which the running summary stands: the system message, or the first human one.
+
+`auto` is the system message, but where the prompt is written outside of the memory: there a system
+message would be a second one, so that the summary joins one that stands in the conversation, and
+goes into the first human message where there is none."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -20,12 +28,15 @@ class RequestOptions(TypedDict, total=False):
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
         budget: Budget of this call, instead of the memory's own.
+        summary_role: Message in which the running summary stands, instead of the memory's own;
+            see `SummaryRole`.
     """
 
     system: str | BaseMessage | None
     tools: Sequence[Any] | None
     overhead_tokens: int
     budget: TokenBudget | None
+    summary_role: SummaryRole
 
 
 class CompactionOptions(RequestOptions, total=False):

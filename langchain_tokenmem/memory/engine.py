@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Unpack, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
 
@@ -22,7 +22,11 @@ from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.request_options import (
+    CompactionOptions,
+    RequestOptions,
+    SummaryRole,
+)
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
@@ -89,6 +93,7 @@ class Engine:
         pin_first: Whether the first human message stays in every view.
         dangling: What becomes of a tool call without a result.
         legality: What the provider asks of a list; None to go by the budget's model.
+        summary_role: Message in which the running summary stands.
         parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
             conversations that share a key cost each other time and nothing else.
     """
@@ -103,6 +108,7 @@ class Engine:
     pin_first: bool
     dangling: Dangling
     legality: LegalityProfile | None
+    summary_role: SummaryRole = "auto"
     parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
 
     def __post_init__(self) -> None:
@@ -110,6 +116,10 @@ class Engine:
         checked(self.budget, TokenBudget, "budget", line)
         if self.dangling not in get_args(Dangling):
             raise ConfigurationError(f'dangling is {self.dangling!r}; it is "answer" or "drop".')
+        if self.summary_role not in get_args(SummaryRole):
+            raise ConfigurationError(
+                f'summary_role is {self.summary_role!r}; it is "auto", "system" or "human".'
+            )
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine with the rules of a chat model; itself where rules were given."""
@@ -141,6 +151,7 @@ class Engine:
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
+        summary_role: SummaryRole | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages = as_messages(messages)
@@ -161,8 +172,19 @@ class Engine:
             profile=profile,
             cache=self.parse_caches(id(messages[0]), id(tokens), profile) if messages else None,
         )
+        role = self._summary_role(summary_role, context.system)
+        context = replace(context, summary_role=role)
         exact = tokens.method == "exact"
         return PreparedCall(context, budget.for_counts(exact=exact), known, exact=exact)
+
+    def _summary_role(
+        self, asked: SummaryRole | None, system: BaseMessage | None
+    ) -> Literal["system", "human"]:
+        """Return where the summary stands; `asked` is auto where the prompt is not known."""
+        for role in (asked, self.summary_role):
+            if role is not None and role != "auto":
+                return role
+        return "human" if asked == "auto" and system is None else "system"
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if self.legality is not None:

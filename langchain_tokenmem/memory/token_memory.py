@@ -19,7 +19,11 @@ from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.request_options import (
+    CompactionOptions,
+    RequestOptions,
+    SummaryRole,
+)
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.events import CompactCallbacks
@@ -70,6 +74,8 @@ class TokenMemory(Closeable):
         summary_timeout_s: Seconds after which a summary in the background is given up.
         legality: What the model's provider asks of a list of messages: a profile, its name, or
             `auto` to go by the model where it is known and by the common ground elsewhere.
+        summary_role: Message in which the summary stands: `system`, the first `human` one, or
+            `auto` (see `SummaryRole`).
         now: Gives the time of a summary, in UTC.
 
     Raises:
@@ -100,6 +106,7 @@ class TokenMemory(Closeable):
         max_wait_s: float = 30.0,
         summary_timeout_s: float = 120.0,
         legality: LegalityProfile | str = "auto",
+        summary_role: SummaryRole = "auto",
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
@@ -115,6 +122,7 @@ class TokenMemory(Closeable):
             pin_first=pin_first,
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),
+            summary_role=summary_role,
         )
         if recall is not None:
             line = "TokenMemory(recall=Recall(store))"
@@ -163,7 +171,7 @@ class TokenMemory(Closeable):
         Args:
             messages: The conversation, oldest first; system messages may stand in it.
             state: What was decided so far; None for nothing.
-            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
@@ -244,7 +252,7 @@ class TokenMemory(Closeable):
             messages: The conversation, oldest first; a human message stands last.
             state: What was decided so far; None for nothing.
             conversation: Where recall looks, and which messages are the conversation's own.
-            options: Keywords `system`, `tools`, `overhead_tokens`, `budget`: see `RequestOptions`.
+            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.

@@ -26,6 +26,13 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
     return next((found for part in parts if (found := bound_kwarg(part, name))), None)
 
 
+def is_model(runnable: Runnable[Any, Any]) -> bool:
+    """Return whether a runnable is a model and nothing else, but for keywords bound to it."""
+    while isinstance(runnable, RunnableBindingBase):
+        runnable = runnable.bound
+    return isinstance(runnable, BaseLanguageModel)
+
+
 def replace_prompts(
     runnable: Runnable[Any, Any],
     replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],

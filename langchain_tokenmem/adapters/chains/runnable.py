@@ -18,7 +18,7 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.composition import bound_kwarg, replace_prompts
+from langchain_tokenmem.adapters.chains.composition import bound_kwarg, is_model, replace_prompts
 from langchain_tokenmem.adapters.chains.message_io import (
     MessageKeys,
     add_chunks,
@@ -90,15 +90,18 @@ def with_token_memory(
     store = TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
     counter = memory.counter_of(memory.budget)
     response_format = bound_kwarg(runnable, "response_format")
+    options: RequestOptions = {
+        "tools": bound_kwarg(runnable, "tools"),
+        "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
+    }
+    if not is_model(runnable):
+        options["summary_role"] = "auto"  # an agent inside may have a prompt of its own
     turns = _ChainTurns(
         runnable,
         memory,
         store,
         MessageKeys(input_messages_key, history_messages_key, output_messages_key),
-        {
-            "tools": bound_kwarg(runnable, "tools"),
-            "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
-        },
+        options,
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
     return TokenMemoryRunnable(bound=steps, chain=runnable)

@@ -19,6 +19,7 @@ from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
@@ -231,9 +232,13 @@ def memory_input(
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
         return list(view)
-    fresh = memory.view(
-        messages, held, system=system, tools=tools, overhead_tokens=overhead_tokens
-    ).messages
+    options: RequestOptions = {
+        "system": system,
+        "tools": tools,
+        "overhead_tokens": overhead_tokens,
+        "summary_role": "auto",  # as in the memory's node
+    }
+    fresh = memory.view(messages, held, **options).messages
     if not fresh:
         raise ConfigurationError(
             f"The graph's state holds no message under {keys.messages!r}: a model cannot be "
