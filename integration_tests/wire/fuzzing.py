@@ -18,6 +18,7 @@ from wire_rules import FAULTS
 from langchain_tokenmem import TokenBudget, TokenMemory, View
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.tokens.encodings import find_encoding
+from tests.fakes import ListSummarizer
 
 WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)
 PROFILES = ("anthropic", "bedrock", "common", "gemini", "mistral", "openai", "strict")
@@ -49,6 +50,7 @@ def views(seed: int) -> Iterator[Seen]:
         legality=profile,
         summary_role=dice.choice(["system", "human"]),
         dangling=dice.choice(["answer", "answer", "drop"]),
+        summarizer=ListSummarizer() if dice.random() < 0.9 else None,  # noqa: PLR2004
         pin_first=dice.random() < 0.8,  # noqa: PLR2004
     )
     state = None
@@ -72,7 +74,7 @@ def looked_at(view: View, seed: int, profile: str, window: int) -> Seen:
     if not any(message.type != "system" for message in messages):
         return Seen(seed, profile, window)  # there is nothing yet to answer
     wires = wires_of(profile, messages)
-    faults: list[str] = [] if wires else message_faults(messages, profile)
+    faults = [] if wires else message_faults(messages, "common" if profile in FAULTS else profile)
     most = 0
     for wire in wires:
         try:
@@ -98,7 +100,8 @@ def wires_of(profile: str, messages: Sequence[BaseMessage]) -> list[str]:
         if isinstance(block, dict)
     }
     by_responses = any(part in kind for kind in kinds for part in RESPONSES_ONLY)
-    legacy = any("function_call" in message.additional_kwargs for message in messages)
+    by_chat = "input_audio" in kinds
+    legacy = by_chat or any("function_call" in message.additional_kwargs for message in messages)
     return ["openai"] * (not by_responses) + ["responses"] * (not legacy)
 
 

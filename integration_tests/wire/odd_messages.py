@@ -38,8 +38,9 @@ Dice = random.Random
 
 def text(dice: Dice, *, most: int = 20_000) -> str:
     """Return a text of any length, mostly short; now and then blank."""
-    length = dice.choice([0, 1, 3, 10, 10, 40, 40, 200, 1_000, 6_000, most])
-    return (dice.choice(WORDS) * length)[: min(most, 40 * length)]
+    length = dice.choice([0, 1, 5, 20, 20, 100, 100, 400, 400, 2_000, dice.choice([2_000, most])])
+    word = dice.choice(WORDS)
+    return (word * (length // len(word) + 1))[: min(most, length)]
 
 
 def image(dice: Dice) -> dict[str, Any]:

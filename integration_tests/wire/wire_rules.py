@@ -297,7 +297,7 @@ def gemini_faults(body: Mapping[str, Any]) -> list[str]:
             "unable to submit request because it has an empty text parameter"
             for part in parts
             if not {*part} - {"thought", "thought_signature"}
-            or ("text" in part and not part["text"])
+            or ("text" in part and not part["text"] and "thought_signature" not in part)
         ]
         called = [p["function_call"] for p in parts if "function_call" in p]
         answers = [p["function_response"] for p in parts if "function_response" in p]

@@ -20,7 +20,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
-from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups
+from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.state import Cut
@@ -89,8 +89,16 @@ class ParsedMessages:
 
 
 def _fit_group(group: RepairedGroup, profile: LegalityProfile, notes: list[str]) -> RepairedGroup:
-    messages = tuple(fit_message(message, profile, notes) for message in group.messages)
-    return group if all(map(is_, messages, group.messages)) else replace(group, messages=messages)
+    messages = tuple(
+        fitted
+        for message in group.messages
+        if not says_nothing(fitted := fit_message(message, profile, notes))
+    )
+    return group if _same(messages, group.messages) else replace(group, messages=messages)
+
+
+def _same(one: Sequence[BaseMessage], other: Sequence[BaseMessage]) -> bool:
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 @dataclass(frozen=True, slots=True)

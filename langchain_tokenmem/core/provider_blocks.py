@@ -71,6 +71,8 @@ def fit_blocks(
     content = message.content
     if isinstance(content, str):
         return message, []
+    if is_own and message.response_metadata.get("output_version") == "v1":
+        return message, []  # in LangChain's own names, which the integration turns back
     role = role_of(message)
     taken = {"human": types.human, "ai": types.ai, "tool": types.tool}.get(role, frozenset(TEXT))
     whole = _whole_server_calls(content)
@@ -79,7 +81,7 @@ def fit_blocks(
     for block in content:
         kind = block.get("type") if isinstance(block, dict) else "text"
         is_open = kind in _SERVER_PAIRS and _pair_key(block) not in whole
-        is_others = is_own is False and kind in SERVER_BLOCKS
+        is_others = is_own is False and role == "ai" and kind in SERVER_BLOCKS | MEDIA
         if kind in CALL_BLOCKS and kind not in taken:
             continue
         if isinstance(block, str):
@@ -89,7 +91,7 @@ def fit_blocks(
         elif is_own and role == "ai" and kind not in _KNOWN_BLOCKS:
             fitted.append(block)
         else:
-            form = _adapted(block, taken) if kind in MEDIA else None
+            form = _adapted(block, taken) if kind in MEDIA and not is_others else None
             told += [] if form or kind in TEXT or kind is None else [str(kind)]
             fitted.append(form or {"type": "text", "text": block_as_text(block)})
     if content and fitted == content:
@@ -126,20 +128,35 @@ def _whole_server_calls(content: Iterable[Any]) -> set[Any]:
     return answered
 
 
-def _adapted(block: dict[str, Any], taken: frozenset[str]) -> dict[str, Any] | None:
-    """Return a picture or file in another form that the provider takes; None if there is none."""
-    standard = next(iter(HumanMessage([block]).content_blocks), None)
-    if standard is None:
+def _adapted(block: Mapping[str, Any], taken: frozenset[str]) -> dict[str, Any] | None:
+    """Return a picture, sound or file in another form that the provider takes; None for none."""
+    source = block.get("source")
+    if isinstance(source, Mapping) and source.get("type") == "text":
+        return {"type": "text", "text": str(source.get("data") or "")}
+    url = _inline_url(block)
+    if url is None:
         return None
-    form: dict[str, Any] = dict(standard)
-    if form["type"] == "text-plain" and form.get("text"):
-        return form if "text-plain" in taken else {"type": "text", "text": form["text"]}
-    if form["type"] == "image" and "image" not in taken and "image_url" in taken:
-        data = form.get("base64")
-        url = f"data:{form.get('mime_type', 'image/png')};base64,{data}" if data else form.get("url")
-        form = {"type": "image_url", "image_url": {"url": url}} if url else form
-    is_known = {"base64", "url", "file_id", "image_url"} & {*form}
-    return form if form["type"] in taken and is_known else None
+    mime, _, data = url.removeprefix("data:").partition(";base64,")
+    kind = mime.partition("/")[0]
+    kind = kind if kind in {"image", "audio", "video"} else "file"
+    if kind == "image" and kind not in taken and "image_url" in taken:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": kind, "base64": data, "mime_type": mime} if kind in taken else None
+
+
+def _inline_url(block: Mapping[str, Any]) -> str | None:
+    """Return the data of a block as a `data:` URL, in whatever form it holds them."""
+    for place in (block, *(part for part in block.values() if isinstance(part, Mapping))):
+        for value in place.values():
+            if isinstance(value, str) and value.startswith("data:") and ";base64," in value:
+                return value
+        data = place.get("base64") or place.get("data")
+        mime = place.get("mime_type") or place.get("media_type")
+        if mime is None and "format" in place:
+            mime = f"audio/{place['format']}"
+        if isinstance(data, str) and isinstance(mime, str):
+            return f"data:{mime};base64,{data}"
+    return None
 
 
 def as_plain_message(message: BaseMessage) -> BaseMessage:

@@ -219,6 +219,11 @@ def has_no_content(message: BaseMessage) -> bool:
     )
 
 
+def says_nothing(message: BaseMessage) -> bool:
+    """Return whether an assistant message has neither content nor calls."""
+    return isinstance(message, AIMessage) and not _has_calls(message) and has_no_content(message)
+
+
 def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     names = {call["id"]: call["name"] for call in message.tool_calls}
     return ToolMessage(

@@ -48,7 +48,12 @@ def with_calls(
     keys = {call["id"] for call in (*calls, *invalid)}
     content: Any = message.content
     if isinstance(content, list):
-        content = [block for block in content if call_key(block) in {None, *keys}]
+        last = {call_key(block): place for place, block in enumerate(content)}
+        content = [
+            block
+            for place, block in enumerate(content)
+            if (key := call_key(block)) is None or (key in keys and last[key] == place)
+        ]
     extras = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
     return message.model_copy(
         update={

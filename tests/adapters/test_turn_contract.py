@@ -86,6 +86,7 @@ def play(
         summarizer=summarizer,
         background=background,
         max_wait_s=MAX_WAIT_S if isinstance(summarizer, Endless) else FOR_EVER_S,
+        summary_role="system",  # by default a history, which knows no prompt, has it elsewhere
     )
     played = Played()
     with TranscriptStore("sqlite://") as store, logged(played.warnings):

@@ -57,7 +57,8 @@ def test_every_read_is_legal_and_begins_with_the_summary(store):
     for number in range(30):
         history.add_messages(turn(number, 10))
     shown = history.messages
-    assert isinstance(shown[0], SystemMessage)
+    assert isinstance(shown[0], HumanMessage)
+    assert shown[0].content.startswith("<conversation_summary>")
     assert "question 0" in shown[0].content
     assert problems(shown) == []
     assert shown[-1].content == turn(29, 10)[1].content
@@ -281,7 +282,7 @@ def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provide
         {"type": "redacted_thinking", "data": "b3BhcXVl"},
         {"type": "text", "text": "I look.", "extras": {"signature": "Q2lw"}},
         {"type": "tool_use", "id": "c", "name": "f", "input": {"z": 1, "a": [None, 0.1]}},
-    ]
+    ][: None if provider == "anthropic" else 3]
     signed = AIMessage(
         blocks,
         tool_calls=[{"name": "f", "args": {"z": 1, "a": [None, 0.1]}, "id": "c"}],

@@ -68,7 +68,8 @@ def test_a_resume_before_the_model_makes_the_view_anew():
     lost, view = held[0]
     assert lost is None
     state = graph.get_state(config()).values
-    assert view == memory.view(conversation(12), state["memory"]).messages
+    shown = memory.view(conversation(12), state["memory"], summary_role="auto")
+    assert view == shown.messages
 
 
 def test_a_model_that_raises_finds_its_view_again_after_the_resume():

@@ -82,7 +82,7 @@ def test_a_node_writes_state_and_view_and_removes_nothing():
     update = MemoryNode(memory).invoke({"messages": messages})
     assert "messages" not in update
     assert update["memory"]["summary"]
-    view = memory.view(messages, update["memory"])
+    view = memory.view(messages, update["memory"], summary_role="auto")
     assert update["llm_input_messages"] == view.messages
     assert view.usage.input_tokens <= memory.budget.limit
 
