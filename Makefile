@@ -41,9 +41,9 @@ integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, data
 		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
 	else echo "no integration tests yet"; fi
 
-nightly: $(TESTS_ENV) ## Run the suites of LangGraph and LangChain whole, with our parts in them
-	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers --numprocesses auto \
-		--dist worksteal -rAs $(ARGS)
+nightly: $(TESTS_ENV) ## Run the suites of LangGraph and LangChain whole, and 20,000 odd requests
+	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers integration_tests/wire \
+		--numprocesses auto --dist worksteal -rAs $(ARGS)
 
 lint: $(TESTS_ENV) ## Check style and formatting
 	$(BIN)/ruff check .

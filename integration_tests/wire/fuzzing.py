@@ -34,7 +34,7 @@ class Seen:
     seed: int
     profile: str
     window: int
-    refused: bool = False
+    has_no_room: bool = False
     faults: tuple[str, ...] = ()
     over: int = 0
     tokens: int = 0
@@ -63,7 +63,7 @@ def views(seed: int) -> Iterator[Seen]:
             else:
                 view = memory.view(shown, state)
         except BudgetExceededError:
-            yield Seen(seed, profile, window, refused=True)
+            yield Seen(seed, profile, window, has_no_room=True)
             continue
         yield looked_at(view, seed, profile, window)
 

@@ -1,0 +1,72 @@
+"""Odd conversations by the thousand: no view that a provider refuses, none over its limit.
+
+Each view is formatted by LangChain's own integrations, and the body that would leave is checked by
+`wire_rules.py` and counted with o200k. `make nightly` looks at 20,000 views; otherwise at as many
+as two minutes allow, and at least at a few hundred.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+
+import pytest
+from formatters import REASON, body_of
+from fuzzing import PROFILES, WINDOWS, Seen, tokens_of, views
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from wire_rules import FAULTS
+
+for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
+    pytest.importorskip(module, reason=REASON)
+
+IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
+PARTS = 4
+VIEWS = (20_000 if IS_WHOLE else 1_200) // PARTS
+LEAST = VIEWS if IS_WHOLE else 75
+SECONDS = 4 * 3_600.0 if IS_WHOLE else 30.0
+SHOWN = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_view_of_an_odd_conversation_is_refused_or_over_its_limit(part: int) -> None:
+    logging.disable(logging.WARNING)
+    seen: list[Seen] = []
+    seed, end = part, time.monotonic() + SECONDS
+    try:
+        while len(seen) < VIEWS and (len(seen) < LEAST or time.monotonic() < end):
+            seen += views(seed)
+            seed += PARTS
+    finally:
+        logging.disable(logging.NOTSET)
+    told = [f"seed {one.seed}, {one.profile}, {one.window}" for one in seen]
+    refused = [f"{where}: {one.faults}" for one, where in zip(seen, told, strict=True) if one.faults]
+    over = [f"{where}: {one.over} over" for one, where in zip(seen, told, strict=True) if one.over]
+    print(f"{len(seen)} views; no room for {sum(one.has_no_room for one in seen)}")
+    assert not refused, "\n".join([f"{len(refused)} of {len(seen)} views", *refused[:SHOWN]])
+    assert not over, "\n".join([f"{len(over)} of {len(seen)} views", *over[:SHOWN]])
+    assert Counter(one.profile for one in seen).keys() == {*PROFILES}
+    assert sum(one.has_no_room for one in seen) < 0.01 * len(seen)
+    if IS_WHOLE:
+        assert Counter(one.window for one in seen).keys() == {*WINDOWS}
+
+
+CALL = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c1"}], id="a")
+RESULT = ToolMessage("done", tool_call_id="c1", id="t")
+GO = HumanMessage("Go.", id="h")
+
+
+@pytest.mark.parametrize("wire", sorted(FAULTS))
+def test_the_rules_accept_a_plain_request_and_refuse_a_call_without_its_result(wire: str) -> None:
+    assert FAULTS[wire](body_of(wire, [GO, CALL, RESULT])) == []
+    assert FAULTS[wire](body_of(wire, [GO, CALL, GO])) != []
+    assert FAULTS[wire](body_of(wire, [GO, CALL])) != []
+
+
+def test_tokens_from_outside_hold_texts_names_and_arguments_and_no_media() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
+    plain = tokens_of(body_of("openai", [GO, CALL, RESULT]))
+    assert plain < tokens_of(body_of("openai", [HumanMessage("Go. " * 50), CALL, RESULT])) - 50
+    with_picture = [HumanMessage([{"type": "text", "text": "Go."}, picture]), CALL, RESULT]
+    assert tokens_of(body_of("openai", with_picture)) < plain + 10
