@@ -278,3 +278,31 @@ def test_the_answers_of_the_tools(snapshot_of):
         "tool_answers",
         "\n\n".join([*answers, shown(ordered.update["messages"])]),
     )
+
+
+def test_the_summary_in_the_first_human_message(snapshot_of):
+    memory = memory_of(summarizer=notes, summary_role="human")
+    said = [SystemMessage("You sell tea.", id="s"), *talk(14)]
+    view = memory.view(said, memory.compact(said, force=True))
+    assert view.messages[0].text == "You sell tea."
+    snapshot_of("summary_in_human_message", of_view(view))
+
+
+def test_blocks_of_another_provider_as_text(snapshot_of):
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"query": "tea"}}
+    said = [
+        HumanMessage("Search.", id="h1"),
+        AIMessage([search, {"type": "text", "text": "Found."}], id="a1"),
+        HumanMessage([{"type": "audio", "base64": "UklG", "mime_type": "audio/wav"}], id="h2"),
+    ]
+    snapshot_of("blocks_as_text", of_view(memory_of(legality="anthropic").view(said)))
+
+
+def test_calls_that_no_provider_takes_as_they_are(snapshot_of):
+    broken = {"name": None, "args": '{"path": ', "id": "", "error": "", "type": "invalid_tool_call"}
+    said = [
+        HumanMessage("Read.", id="h1"),
+        AIMessage("", invalid_tool_calls=[broken], id="a1"),
+        HumanMessage("And now?", id="h2"),
+    ]
+    snapshot_of("call_that_is_no_json", of_view(memory_of(legality="anthropic").view(said)))

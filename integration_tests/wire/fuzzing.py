@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from formatters import body_of
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from message_rules import message_faults
 from odd_messages import conversation
 from wire_rules import FAULTS
@@ -42,7 +41,7 @@ class Seen:
 
 def views(seed: int) -> Iterator[Seen]:
     """Play one conversation, its memory state with it, and look at each view on the way."""
-    dice = random.Random(seed)  # noqa: S311
+    dice = random.Random(seed)
     window, profile = dice.choice(WINDOWS), PROFILES[seed % len(PROFILES)]
     messages = conversation(dice, dice.choice([1, 2, 4, 8, 20]))
     memory = TokenMemory(
@@ -50,15 +49,15 @@ def views(seed: int) -> Iterator[Seen]:
         legality=profile,
         summary_role=dice.choice(["system", "human"]),
         dangling=dice.choice(["answer", "answer", "drop"]),
-        summarizer=ListSummarizer() if dice.random() < 0.9 else None,  # noqa: PLR2004
-        pin_first=dice.random() < 0.8,  # noqa: PLR2004
+        summarizer=ListSummarizer() if dice.random() < 0.9 else None,
+        pin_first=dice.random() < 0.8,
     )
     state = None
     steps = dice.randint(1, 6)
     for step in range(steps):
         shown = messages[: max(1, len(messages) * (step + 1) // steps)]
         try:
-            if dice.random() < 0.7:  # noqa: PLR2004
+            if dice.random() < 0.7:
                 state, view = memory.compact_and_view(shown, state)
             else:
                 view = memory.view(shown, state)

@@ -22,7 +22,8 @@ from langchain_core.messages import (
 )
 
 PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
+    "DwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 WORDS = (
     *("word ", "данные ", "数据", "مرحبا ", "🙂 ", "{'a': 1}\n", 'He said "yes".\n', "Error: x\n"),

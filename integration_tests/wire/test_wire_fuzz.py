@@ -41,7 +41,9 @@ def test_no_view_of_an_odd_conversation_is_refused_or_over_its_limit(part: int) 
     finally:
         logging.disable(logging.NOTSET)
     told = [f"seed {one.seed}, {one.profile}, {one.window}" for one in seen]
-    refused = [f"{where}: {one.faults}" for one, where in zip(seen, told, strict=True) if one.faults]
+    refused = [
+        f"{where}: {one.faults}" for one, where in zip(seen, told, strict=True) if one.faults
+    ]
     over = [f"{where}: {one.over} over" for one, where in zip(seen, told, strict=True) if one.over]
     print(f"{len(seen)} views; no room for {sum(one.has_no_room for one in seen)}")
     assert not refused, "\n".join([f"{len(refused)} of {len(seen)} views", *refused[:SHOWN]])

@@ -48,7 +48,7 @@ def blank(value: Any) -> bool:
     return not isinstance(value, str) or not value.strip()
 
 
-def anthropic_faults(body: Mapping[str, Any]) -> list[str]:
+def anthropic_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901, PLR0912
     """docs.anthropic.com/en/api/messages."""
     faults: list[str] = []
     system = body.get("system")
@@ -102,7 +102,7 @@ def _joined(messages: list[Any]) -> list[dict[str, Any]]:
     return joined
 
 
-def _anthropic_block(block: Mapping[str, Any], role: str) -> list[str]:
+def _anthropic_block(block: Mapping[str, Any], role: str) -> list[str]:  # noqa: PLR0911
     kind = block.get("type")
     if kind not in ANTHROPIC_BLOCKS[role]:
         return [f"{role}: input tag {kind!r} does not match any of the expected tags"]
@@ -118,7 +118,10 @@ def _anthropic_block(block: Mapping[str, Any], role: str) -> list[str]:
         return [
             *(["tool_use.id"] * (not ANTHROPIC_ID.fullmatch(str(block.get("id") or "")))),
             *(["tool_use.name"] * (not NAME.fullmatch(str(block.get("name") or "")))),
-            *(["tool_use.input: should be a valid dictionary"] * (type(block["input"]) is not dict)),
+            *(
+                ["tool_use.input: should be a valid dictionary"]
+                * (type(block["input"]) is not dict)
+            ),
         ]
     if kind == "tool_result" and isinstance(block.get("content"), list):
         wrong = [b for b in block["content"] if b.get("type") not in {"text", "image", "document"}]
@@ -136,13 +139,14 @@ def _anthropic_server_calls(content: list[Any]) -> list[str]:
     for block in content:
         if block["type"] == "server_tool_use":
             waiting[block["id"]] = ANTHROPIC_RESULTS.get(block.get("name"), "?")
-        elif block["type"] in ANTHROPIC_RESULTS.values():
-            if waiting.pop(block.get("tool_use_id"), None) != block["type"]:
-                faults.append(f"unexpected tool_use_id in {block['type']}")
+            continue
+        is_result = block["type"] in ANTHROPIC_RESULTS.values()
+        if is_result and waiting.pop(block.get("tool_use_id"), None) != block["type"]:
+            faults.append(f"unexpected tool_use_id in {block['type']}")
     return faults + [f"server_tool_use {key} without its result" for key in waiting]
 
 
-def openai_faults(body: Mapping[str, Any]) -> list[str]:
+def openai_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901, PLR0912
     """platform.openai.com/docs/api-reference/chat."""
     faults: list[str] = []
     waiting: list[str] = []
@@ -237,7 +241,7 @@ _RESPONSE_PARTS = {
 _ITEM_IDS = {"reasoning": "rs_", "function_call": "fc_", "web_search_call": "ws_"}
 
 
-def responses_faults(body: Mapping[str, Any]) -> list[str]:
+def responses_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901
     """platform.openai.com/docs/api-reference/responses."""
     items = body["input"]
     faults: list[str] = ["input is empty"] * (not items)
@@ -255,8 +259,7 @@ def responses_faults(body: Mapping[str, Any]) -> list[str]:
             wrong = [
                 part
                 for part in item["content"]
-                if part.get("type") not in _RESPONSE_PARTS[item["role"]]
-                or "cache_control" in part
+                if part.get("type") not in _RESPONSE_PARTS[item["role"]] or "cache_control" in part
             ]
             faults += [f"input[{number}].content: {str(part)[:80]}" for part in wrong]
             faults += [f"input[{number}].content is empty"] * (not item["content"])
@@ -278,7 +281,7 @@ def responses_faults(body: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def gemini_faults(body: Mapping[str, Any]) -> list[str]:
+def gemini_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901
     """ai.google.dev/api/generate-content."""
     contents = body["contents"]
     if not contents:
@@ -302,9 +305,7 @@ def gemini_faults(body: Mapping[str, Any]) -> list[str]:
         called = [p["function_call"] for p in parts if "function_call" in p]
         answers = [p["function_response"] for p in parts if "function_response" in p]
         open_calls = [
-            p["function_call"]
-            for p in (before or {}).get("parts") or []
-            if "function_call" in p
+            p["function_call"] for p in (before or {}).get("parts") or [] if "function_call" in p
         ]
         if called and (before is None or before["role"] != "user"):
             faults.append("function call turn must come after a user or function response turn")

@@ -20,7 +20,13 @@ from langchain_tokenmem.core.inserted_text import (
 from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
-from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE, fit_list, fit_message, limit_cache_marks
+from langchain_tokenmem.core.provider_format import (
+    BRIDGE_TEXT,
+    CONTINUE_MESSAGE,
+    fit_list,
+    fit_message,
+    limit_cache_marks,
+)
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
@@ -154,7 +160,9 @@ class ContextParts:
         return self.counter.message(with_text(self.system, text)) - own
 
     def _human_memory_tokens(self, text: str) -> int:
-        first = next(chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail))), None)
+        first = next(
+            chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail))), None
+        )
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
         first = self._with_block(first)

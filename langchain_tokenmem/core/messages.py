@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -218,9 +218,8 @@ def result_ids(message: BaseMessage) -> list[str]:
         return [message.tool_call_id]
     if not isinstance(message.content, list) or role_of(message) != "human":
         return []
-    return [
-        str(block.get("tool_use_id") or "") for block in message.content if is_result_block(block)
-    ]
+    blocks = (block for block in message.content if isinstance(block, dict))
+    return [str(block.get("tool_use_id") or "") for block in blocks if is_result_block(block)]
 
 
 def is_result_block(block: Any) -> bool:

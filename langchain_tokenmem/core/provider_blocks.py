@@ -89,7 +89,7 @@ def fit_blocks(
         elif _form_of(block) in taken and not is_open and not is_others:
             fitted.append(block)
         elif is_own and role == "ai" and kind not in _KNOWN_BLOCKS:
-            fitted.append(block)
+            fitted.append(block)  # a kind that is newer than this list
         else:
             form = _adapted(block, taken) if kind in MEDIA and not is_others else None
             told += [] if form or kind in TEXT or kind is None else [str(kind)]

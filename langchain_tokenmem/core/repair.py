@@ -5,7 +5,7 @@ The transcript stays as it is; only the view is repaired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,9 +135,7 @@ class _Repair:
             if key is None:
                 continue
             if key in results:
-                self.notes.append(
-                    f"Tool call {key} has a second result, {message.id}; left out."
-                )
+                self.notes.append(f"Tool call {key} has a second result, {message.id}; left out.")
                 continue
             results[key] = message
         return results

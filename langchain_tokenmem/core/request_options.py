@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.planning import Steps
 
-
 SummaryRole = Literal["auto", "system", "human"]
 """Message in which the running summary stands: the system message, or the first human one.
 

@@ -149,7 +149,9 @@ def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
     keys = call_ids(message)
     if not keys:
         return message
-    valid = [_named(call, key, profile) for call, key in zip(message.tool_calls, keys, strict=False)]
+    valid = [
+        _named(call, key, profile) for call, key in zip(message.tool_calls, keys, strict=False)
+    ]
     rest = keys[len(valid) :]
     invalid: list[Any] = [
         _named(call, key, profile)
@@ -197,9 +199,7 @@ def _valid_call(call: Any) -> ToolCall:
     return ToolCall(name=call["name"], args=args, id=call["id"], type="tool_call")
 
 
-def _without_function_call(
-    message: AIMessage, legacy: Any, profile: LegalityProfile
-) -> AIMessage:
+def _without_function_call(message: AIMessage, legacy: Any, profile: LegalityProfile) -> AIMessage:
     call = {"name": legacy.get("name"), "args": legacy.get("arguments"), "id": None}
     extras = {k: v for k, v in message.additional_kwargs.items() if k != "function_call"}
     made = _valid_call(_named(call, blank_call_id(message, 0), profile))
@@ -221,7 +221,7 @@ def _separate_results(
     results: dict[str, Any] = {}
     rest: list[Any] = []
     for block in message.content:
-        if not is_result_block(block):
+        if not isinstance(block, dict) or not is_result_block(block):
             rest.append(block)
             continue
         key = block.get("tool_use_id") or (blank.pop(0) if blank else "")

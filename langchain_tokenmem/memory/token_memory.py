@@ -19,11 +19,7 @@ from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import (
-    CompactionOptions,
-    RequestOptions,
-    SummaryRole,
-)
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.events import CompactCallbacks
@@ -60,11 +56,9 @@ class TokenMemory(Closeable):
             the extractive one, which needs no model.
         counter: Counts tokens; default: the one that fits `budget.model`.
         trigger: When a summary is due; None turns automatic summaries off.
-        max_tail_messages: Most messages after the summary, beside the budget; the tail then moves
-            by ten at a time.
+        max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
         pin_first: Keep the first human message in every view.
-        dangling: What becomes of a tool call without a result: `answer` (as interrupted) or
-            `drop`.
+        dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
         recall: Brings old messages back that match the newest question; None for none.
         recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
         callbacks: Are told of every compaction and summary.
@@ -72,10 +66,8 @@ class TokenMemory(Closeable):
             hard limit. Needs a session, or a graph with a thread.
         max_wait_s: Seconds that a call waits at most.
         summary_timeout_s: Seconds after which a summary in the background is given up.
-        legality: What the model's provider asks of a list of messages: a profile, its name, or
-            `auto` to go by the model where it is known and by the common ground elsewhere.
-        summary_role: Message in which the summary stands: `system`, the first `human` one, or
-            `auto` (see `SummaryRole`).
+        legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
+        summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
         now: Gives the time of a summary, in UTC.
 
     Raises:

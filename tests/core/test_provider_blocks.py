@@ -95,7 +95,9 @@ def test_pictures_are_adapted_to_the_form_that_the_provider_takes():
 
 def test_a_text_document_is_text_where_there_are_no_documents():
     source = {"type": "text", "media_type": "text/plain", "data": "Chapter 4711"}
-    [shown] = view_of([HumanMessage([{"type": "document", "source": source}], id="d")], "openai").messages
+    [shown] = view_of(
+        [HumanMessage([{"type": "document", "source": source}], id="d")], "openai"
+    ).messages
     assert shown.content == [{"type": "text", "text": "Chapter 4711"}]
 
 

@@ -1,4 +1,4 @@
-"""Tool calls in every form that histories hold: invalid, without an id, cut, legacy, Anthropic's."""
+"""Tool calls in every form that histories hold: invalid, without an id, cut, legacy."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ def test_a_legacy_function_call_becomes_a_tool_call_where_there_is_none(profile)
 
 
 def test_a_function_result_without_a_function_call_is_left_out():
-    view = memory_of().view([GO, AIMessage("Hello.", id="a"), FunctionMessage("x", name="f", id="f")])
+    view = memory_of().view(
+        [GO, AIMessage("Hello.", id="a"), FunctionMessage("x", name="f", id="f")]
+    )
     assert [m.type for m in view.messages] == ["human", "ai"]
     assert view.warnings == ("Function result f has no call; left out of the view.",)
 
@@ -156,9 +158,7 @@ def test_a_tool_result_block_without_its_call_stays_as_text():
 def test_names_and_ids_of_calls_are_those_that_a_provider_takes(profile):
     call = {"name": "functions.read file", "args": {}, "id": "functions.read:0" * 9}
     asked = AIMessage("", tool_calls=[call], id="a")
-    view = shown(
-        [GO, asked, ToolMessage("ok", tool_call_id=call["id"], id="t")], legality=profile
-    )
+    view = shown([GO, asked, ToolMessage("ok", tool_call_id=call["id"], id="t")], legality=profile)
     made = view[1].tool_calls[0]
     assert view[2].tool_call_id == made["id"]
     if profile in {"anthropic", "bedrock", "mistral"}:

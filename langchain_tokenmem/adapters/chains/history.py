@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
@@ -156,10 +157,17 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def _view(self) -> View:
         if self._frozen is None:
-            self._frozen = take_turn(self._session, self._request).view
+            self._frozen = _before_input(take_turn(self._session, self._request).view)
         return self._frozen
 
     async def _aview(self) -> View:
         if self._frozen is None:
-            self._frozen = (await atake_turn(self._session, self._request)).view
+            self._frozen = _before_input((await atake_turn(self._session, self._request)).view)
         return self._frozen
+
+
+def _before_input(view: View) -> View:
+    """Return the view without a closing message: the next input comes behind the history."""
+    if not view.messages or view.messages[-1] is not CONTINUE_MESSAGE:
+        return view
+    return replace(view, messages=view.messages[:-1])
