@@ -121,7 +121,7 @@ class ContextParts:
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
         else:
-            added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
+            added = 0 if self.starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
             "system": own + self.counter.overhead + REPLY_TOKENS,
             "tools": self.counter.tools,
@@ -131,7 +131,7 @@ class ContextParts:
             "tail": tail + added,
         }
 
-    def _starts_with_human(self) -> bool:
+    def starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""
         shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
@@ -202,7 +202,7 @@ def split_context(
     summary = state["summary"]
     start = _index_after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile)
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
