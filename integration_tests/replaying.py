@@ -41,6 +41,7 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.tokens.resolve import counter_for
 from tests.providers import CHECKS, RefusedError, StrictModel
 
 DATA = Path(os.environ.get("TOKENMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -58,7 +59,9 @@ def conversations() -> list[RecordedConversation]:
 
 
 def memory_of(window: int, legality: str = "auto") -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=window), legality=legality)
+    # The same counter for every way in: those that know the nameless model would estimate.
+    budget = TokenBudget(context_window=window)
+    return TokenMemory(budget, legality=legality, counter=counter_for(None))
 
 
 def moments(messages: Messages) -> list[int]:

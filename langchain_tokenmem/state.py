@@ -96,6 +96,23 @@ class Block(TypedDict):
     question: NotRequired[str]
 
 
+class Anchor(TypedDict):
+    """Corrections of estimated token counts by what the provider has reported.
+
+    Attributes:
+        model: Name of the model that reported; empty where only the budget names one.
+        since: Id of the last message when the state came into force: replies behind it were made
+            from requests as they are made now. None for the beginning.
+        factors: Factors found before, by kind of content; empty for none.
+        skip: Whether the first reply behind it was still made under an older state.
+    """
+
+    model: str
+    since: str | None
+    factors: dict[str, float]
+    skip: NotRequired[bool]
+
+
 class MemoryState(TypedDict):
     """Decisions of the memory so far for one conversation.
 
@@ -111,6 +128,7 @@ class MemoryState(TypedDict):
             as ranges from the first to the last one.
         owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
+        anchor: Corrections of estimated token counts; absent where counts are exact.
     """
 
     version: int
@@ -122,6 +140,7 @@ class MemoryState(TypedDict):
     pruned: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
     owner: NotRequired[str]
     totals: Totals
+    anchor: NotRequired[Anchor]
 
 
 def new_state() -> MemoryState:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_tokenmem.core.chat_models import model_name, profile_of
+from langchain_tokenmem.core.chat_models import model_name, profile_of, window_of
+from langchain_tokenmem.core.model_windows import window_of_name
 from langchain_tokenmem.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -136,17 +137,27 @@ class TokenBudget:
         """Return the budget of a chat model, read from its own `profile` (LangChain v1).
 
         Args:
-            model: A chat model, or a runnable around one.
+            model: A chat model, a runnable around one (of fallbacks the smallest window counts),
+                or a model's name as LangChain, LiteLLM, OpenRouter and the clouds spell it.
             fields: Any field of `TokenBudget`; it beats what the profile says.
 
         Returns:
-            A budget; of an unknown model one of `DEFAULT_CONTEXT_WINDOW` tokens, with one warning
-            in the log that says how to give the real window.
+            A budget; of a chat model without a profile one of `DEFAULT_CONTEXT_WINDOW` tokens, with
+            one warning in the log that says how to give the real window.
+
+        Raises:
+            ConfigurationError: When the window of a name is not known and not given.
+
+        Example:
+            >>> TokenBudget.for_model("my-deployment", context_window=32_000).context_window
+            32000
         """
         profile = profile_of(model)
         name = model_name(model)
-        window = fields.pop("context_window", None) or profile.get("max_input_tokens")
-        if not isinstance(window, int) or window < MIN_CONTEXT_WINDOW:
+        window = fields.pop("context_window", None)
+        if window is None:
+            window = _window_of_name(model) if isinstance(model, str) else window_of(model)
+        if window is None or (isinstance(window, int) and 0 <= window < MIN_CONTEXT_WINDOW):
             logger.warning(
                 "The model %s does not tell its context window; %s tokens are assumed. Pass "
                 "TokenBudget(context_window=...) or give the model a profile.",
@@ -158,6 +169,26 @@ class TokenBudget:
         if isinstance(most, int) and most > 0:
             fields.setdefault("reserve_output", min(most, 8_192, window // 10))
         return cls(window, model=fields.pop("model", name), **fields)
+
+    def within(self, window: int | None) -> TokenBudget:
+        """Return this budget in a window, if that is smaller than its own; itself else.
+
+        A default reserve and length of old results follow the window, given ones are kept up to a
+        quarter of it. None stands for a window that is not known.
+        """
+        if window is None or window >= self.context_window or window < MIN_CONTEXT_WINDOW:
+            return self
+        default = replace(self, reserve_output=-1, result_tokens=-1)
+
+        def follow(own: int, default: int) -> int:
+            return -1 if own == default else min(own, window // 4)
+
+        return replace(
+            self,
+            context_window=window,
+            reserve_output=follow(self.reserve_output, default.reserve_output),
+            result_tokens=follow(self.result_tokens, default.result_tokens),
+        )
 
     def for_counts(self, *, exact: bool) -> TokenBudget:
         """Return this budget with the margin that the way of counting asks for."""
@@ -210,6 +241,17 @@ class TokenBudget:
     def recall_tokens(self) -> int:
         """`recall_share` in tokens."""
         return int(self.recall_share * self.limit)
+
+
+def _window_of_name(name: str) -> int:
+    window = window_of_name(name)
+    if window is None:
+        raise ConfigurationError(
+            f"The context window of a model named {name!r} is not known. Give it, "
+            f"TokenBudget.for_model({name!r}, context_window=...), in tokens; or pass the chat "
+            f"model itself, whose profile tells it."
+        )
+    return window
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from langchain_core.runnables import RunnableWithFallbacks
+
+from langchain_tokenmem.core.model_windows import window_of_name
+
+_DEEPEST = 16
+
+
+def _inner(model: Any) -> Any:
+    """Return what a binding, a retry, a fallback or a sequence holds; None of a model itself."""
+    inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
+    steps = getattr(model, "steps", None)
+    if inner is None and isinstance(steps, list) and steps:
+        # A parser may follow the model, a prompt comes before it.
+        named = [step for step in steps if profile_of(step) or model_name(step)]
+        inner = named[-1] if named else steps[-1]
+    return inner
+
 
 def unwrap_model(model: Any) -> Any:
     """Return the chat model inside bindings, retries, fallbacks and sequences."""
-    for _ in range(16):
-        inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
-        steps = getattr(model, "steps", None)
-        if inner is None and isinstance(steps, list) and steps:
-            # A parser may follow the model, a prompt comes before it.
-            named = [step for step in steps if profile_of(step) or model_name(step)]
-            inner = named[-1] if named else steps[-1]
+    for _ in range(_DEEPEST):
+        inner = _inner(model)
         if inner is None or getattr(model, "profile", None):
             return model
         model = inner
     return model
 
 
+def models_of(model: Any) -> list[Any]:
+    """Return every chat model that a call may reach: the model, and those it falls back to."""
+    for _ in range(_DEEPEST):
+        if isinstance(model, RunnableWithFallbacks):
+            return [one for part in model.runnables for one in models_of(part)]
+        inner = _inner(model)
+        if inner is None:
+            return [model]
+        model = inner
+    return [model]
+
+
 def profile_of(model: Any) -> Mapping[str, Any]:
     """Return the profile of a chat model (`max_input_tokens`, ...); empty where it has none."""
     profile = getattr(unwrap_model(model), "profile", None)
     return profile if isinstance(profile, Mapping) else {}
+
+
+def window_of(model: Any) -> int | None:
+    """Return the smallest window of the models that a call may reach; None where none tells."""
+    if isinstance(model, str):
+        return window_of_name(model)
+    told = (profile_of(one).get("max_input_tokens") for one in models_of(model))
+    return min((window for window in told if isinstance(window, int) and window > 0), default=None)
 
 
 def model_name(model: Any) -> str | None:

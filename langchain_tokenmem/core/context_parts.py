@@ -139,7 +139,7 @@ class ContextParts:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
             added -= summary if self.summary_role == "human" else 0
         else:
-            added = 0 if self._starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
+            added = 0 if self.starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
         return {
             "system": own + self.counter.overhead + REPLY_TOKENS,
             "tools": self.counter.tools,
@@ -168,7 +168,7 @@ class ContextParts:
         first = self._with_block(first)
         return self.counter.message(with_block(first, text)) - self.counter.message(first)
 
-    def _starts_with_human(self) -> bool:
+    def starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""
         shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
@@ -239,7 +239,7 @@ def split_context(
     summary = state["summary"]
     start = _index_after(unique, summary["covers_to"]) if summary else 0
     ids = set(state["kept"])
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile)
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]

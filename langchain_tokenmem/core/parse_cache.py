@@ -21,7 +21,7 @@ from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
-from langchain_tokenmem.core.request_counter import GroupSizes, group_sizes
+from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.state import Cut
 
@@ -35,12 +35,14 @@ class ParseRules:
         count: Tokens of a message.
         dangling: Treatment of a tool call without a result.
         profile: Requirements of the provider.
+        kinds: Tokens of a message by kind; None where they are not asked for.
     """
 
     cuts: Mapping[str, Cut]
     count: CountMessage
     dangling: Dangling
     profile: LegalityProfile
+    kinds: CountKinds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class ParsedMessages:
             humans=(humans[0], humans[-1]) if humans else (),
             groups=(*self.groups, *repaired),
             notes=(*self.notes, *notes),
-            sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count),
+            sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
         )
 
 

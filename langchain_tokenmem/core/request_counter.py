@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.anchoring import Factors, TokensByKind
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.state import Cut
+
+CountKinds = Callable[[BaseMessage], TokensByKind]
+"""Counts the tokens of a message by kind of content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +27,15 @@ class GroupSizes:
         tokens: Tokens of each group as it is shown.
         largest: Tokens of the largest message that is not cut.
         message_count: How many messages of the transcript the groups hold.
+        kinds: Tokens of each shown message by kind, group by group; empty where nothing is
+            corrected.
     """
 
     shown: tuple[tuple[BaseMessage, ...], ...] = ()
     tokens: tuple[int, ...] = ()
     largest: int = 0
     message_count: int = 0
+    kinds: tuple[tuple[TokensByKind, ...], ...] = ()
 
     def __add__(self, other: GroupSizes) -> GroupSizes:
         return GroupSizes(
@@ -35,13 +43,28 @@ class GroupSizes:
             self.tokens + other.tokens,
             max(self.largest, other.largest),
             self.message_count + other.message_count,
+            self.kinds + other.kinds,
         )
+
+    def corrected(self, factors: Factors) -> GroupSizes:
+        """Return the sizes under the corrections of a provider's reports."""
+        prose, data, scripts, _, _ = factors
+        # As `Factors.tokens`; a call for each message would double the cost of a turn.
+        counts = [
+            [round(p * prose + d * data + s * scripts + other) for p, d, s, other in group]
+            for group in self.kinds
+        ]
+        largest = max(chain.from_iterable(counts), default=0)
+        return replace(self, tokens=tuple(map(sum, counts)), largest=largest)
 
 
 def group_sizes(
-    found: Sequence[RepairedGroup], cuts: Mapping[str, Cut], count: CountMessage
+    found: Sequence[RepairedGroup],
+    cuts: Mapping[str, Cut],
+    count: CountMessage,
+    kinds: CountKinds | None = None,
 ) -> GroupSizes:
-    """Return the sizes of groups under `cuts`."""
+    """Return the sizes of groups under `cuts`; by kind, too, where `kinds` counts them."""
     shown = tuple(apply_cuts(group.messages, cuts) for group in found)
     uncut = (m for group in found for m in group.messages if (m.id or "") not in cuts)
     return GroupSizes(
@@ -49,6 +72,7 @@ def group_sizes(
         tuple(sum(map(count, messages)) for messages in shown),
         max(map(count, uncut), default=0),
         sum(len(group.source.messages) for group in found),
+        tuple(tuple(map(kinds, messages)) for messages in shown) if kinds else (),
     )
 
 
@@ -60,6 +84,9 @@ class RequestCounter:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
+        kinds: Tokens of one message by kind; None where nothing is corrected.
+        estimated: The counter without corrections; None where nothing is corrected. What is decided
+            by it does not change with a new correction.
         known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
             them.
     """
@@ -67,6 +94,8 @@ class RequestCounter:
     message: CountMessage
     tools: int = 0
     overhead: int = 0
+    kinds: CountKinds | None = None
+    estimated: RequestCounter | None = None
     known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
     def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
 
@@ -38,20 +39,34 @@ def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
     return room
 
 
+def message_cap(context: ContextParts, budget: TokenBudget) -> tuple[int, RequestCounter]:
+    """Return the most tokens of a single message, and the counter that they are counted with.
+
+    Corrections of counts are left out: they change, and what is cut must not change with them.
+    """
+    room = available_tokens(context, budget)
+    counter = context.counter
+    if counter.estimated is not None:
+        counter = counter.estimated
+        parts = replace(context, counter=counter, summary=None, kept=(), tail=()).part_tokens()
+        room = max(room // 2, budget.limit - sum(parts.values()))
+    return int(budget.message_share * room), counter
+
+
 def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
     """Return the context with every single message cut to its share of the available tokens.
 
     Whether a message is cut depends only on itself and on the fixed parts, so it is cut before
     it is first sent, and never later.
     """
-    share = int(budget.message_share * available_tokens(context, budget))
+    share, counter = message_cap(context, budget)
     cuts = {
-        message.id or "": cut_to(message, share, context.counter.message)
+        message.id or "": cut_to(message, share, counter.message)
         for found in (context.kept, context.tail)
-        if context.counter.group_sizes(found, context.cuts).largest > share
+        if counter.group_sizes(found, context.cuts).largest > share
         for group in found
         for message in group.messages
-        if (message.id or "") not in context.cuts and context.counter.message(message) > share
+        if (message.id or "") not in context.cuts and counter.message(message) > share
     }
     return replace(context, cuts={**context.cuts, **cuts}) if cuts else context
 

@@ -8,7 +8,10 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage, usage_of
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, fit_to_limit
+from langchain_tokenmem.core.shortening import apply_cut
+from langchain_tokenmem.core.size_caps import message_cap
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,32 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     if context.left_out:
         omitted = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
+    warnings += _cut_warnings(context, budget)
     return View(
         messages=context.request_messages(),
         usage=usage_of(context.part_tokens(), budget, exact=exact),
         warnings=warnings,
         left_out=context.left_out,
+    )
+
+
+def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]:
+    """Return a warning for each message that is shown cut because it is too long.
+
+    An old tool result that is shortened is none: the model has seen it whole.
+    """
+    if not context.cuts:
+        return ()
+    share, counter = message_cap(context, budget)
+    found = [
+        (message, counter.message(message))
+        for group in (*context.kept, *context.tail)
+        for message in group.messages
+        if (message.id or "") in context.cuts
+    ]
+    return tuple(
+        f"Message {message.id!r} of {tokens:,} tokens is too long beside the rest: it is shown cut "
+        f"to {counter.message(apply_cut(message, context.cuts[message.id or ''])):,} tokens."
+        for message, tokens in found
+        if role_of(message) != "tool" or tokens > share
     )

@@ -13,13 +13,14 @@ from typing import Any, Literal, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.anchoring import Factors
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts, split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
-from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
 from langchain_tokenmem.core.request_options import (
@@ -31,10 +32,13 @@ from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
+from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
+from langchain_tokenmem.tokens.anchored import kind_counter
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
@@ -60,17 +64,22 @@ class PreparedCall:
         context: The parts of the request under the state.
         budget: The budget of the call, for counts as exact as these.
         state: What was decided so far.
-        exact: Whether the counts are exact.
+        counter: Counts tokens, corrected by what the provider has reported.
+        factors: The corrections; None where counts are exact.
     """
 
     context: ContextParts
     budget: TokenBudget
     state: MemoryState
-    exact: bool
+    counter: TokenCounter
+    factors: Factors | None = None
 
     def view(self) -> View:
         """Return the request for the call."""
-        return build_view(self.context, self.budget, exact=self.exact)
+        view = build_view(self.context, self.budget, exact=True)
+        # A counter of the application can fail while the view is made.
+        usage = replace(view.usage, is_estimate=self.counter.method != "exact")
+        return replace(view, usage=usage)
 
     def shown_ids(self) -> set[str]:
         """Return the ids of the messages that the request shows, recalled ones too."""
@@ -92,8 +101,9 @@ class Engine:
         counter: Counts tokens; None for the one that fits the budget's model.
         pin_first: Whether the first human message stays in every view.
         dangling: What becomes of a tool call without a result.
-        legality: What the provider asks of a list; None to go by the budget's model.
+        legality: What the provider asks of a list; None to go by the called model, or the budget's.
         summary_role: Message in which the running summary stands.
+        called: The model that is called; None where it is not known.
         parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
             conversations that share a key cost each other time and nothing else.
     """
@@ -109,6 +119,7 @@ class Engine:
     dangling: Dangling
     legality: LegalityProfile | None
     summary_role: SummaryRole = "auto"
+    called: CalledModel | None = None
     parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
 
     def __post_init__(self) -> None:
@@ -122,10 +133,14 @@ class Engine:
             )
 
     def for_model(self, model: Any) -> Engine:
-        """Return the engine with the rules of a chat model; itself where rules were given."""
-        if self.legality is not None:
-            return self
-        return replace(self, legality=profile_of_model(model))
+        """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
+        return replace(self, called=CalledModel.of(model, nameless=self.budget.model))
+
+    def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
+        """Return the budget of a call, or the engine's own, within the called model's window."""
+        return (as_budget(budget) or self.budget).within(
+            self.called.window if self.called else None
+        )
 
     def gave_up(self) -> None:
         """Tell the summarizer's breaker of a summary that did not come in time."""
@@ -135,11 +150,13 @@ class Engine:
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter that is used under a budget."""
-        return self.counter or counter_for(budget.model)
+        if self.counter is not None:
+            return self.counter
+        return self.called.counter if self.called else counter_for(budget.model)
 
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
-        budget = as_budget(options.get("budget")) or self.budget
+        budget = self.budget_for(options.get("budget"))
         return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
     def prepare(
@@ -155,12 +172,16 @@ class Engine:
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages = as_messages(messages)
-        budget = as_budget(budget) or self.budget
+        budget = self.budget_for(budget)
         tokens = self.counter_of(budget)
         profile = self._profile(budget)
         known = load_state(state)
+        kinds = None if tokens.method == "exact" or self._mixes() else kind_counter(tokens)
         counter = RequestCounter(
-            cached_count(tokens.message), tools=tokens.tools(tools), overhead=overhead_tokens
+            cached_count(tokens.message),
+            tools=tokens.tools(tools),
+            overhead=overhead_tokens,
+            kinds=kinds.message if kinds else None,
         )
         context = split_context(
             messages,
@@ -174,8 +195,22 @@ class Engine:
         )
         role = self._summary_role(summary_role, context.system)
         context = replace(context, summary_role=role)
-        exact = tokens.method == "exact"
-        return PreparedCall(context, budget.for_counts(exact=exact), known, exact=exact)
+        # Asked only now: a counter of the application may have failed.
+        budget = budget.for_counts(exact=tokens.method == "exact")
+        if kinds is None:
+            return PreparedCall(context, budget, known, tokens)
+        model = self._model_counted_for(budget)
+        call = anchored_call(context, known, kinds, model, limit=budget.limit)
+        return PreparedCall(call.context, budget, known, call.counter, call.factors)
+
+    def _mixes(self) -> bool:
+        """Return whether a call may reach models that count differently."""
+        return self.called is not None and self.called.mixes and self.counter is None
+
+    def _model_counted_for(self, budget: TokenBudget) -> CountedModel:
+        if self.called is not None:
+            return CountedModel(self.called.name, is_called=True)
+        return CountedModel(budget.model or "", is_called=False)
 
     def _summary_role(
         self, asked: SummaryRole | None, system: BaseMessage | None
@@ -189,6 +224,8 @@ class Engine:
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if self.legality is not None:
             return self.legality
+        if self.called is not None:
+            return self.called.legality
         return profile_for(None, budget.model) if budget.model else COMMON
 
     def plan(self, call: PreparedCall) -> Plan:
@@ -234,7 +271,10 @@ class Engine:
         call = self.prepare(messages, state, **options)
         asked = {"force": force, "instruction": instruction, "steps": steps}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
-        return call, (yield from work), options
+        new = yield from work
+        model, factors = self._model_counted_for(call.budget), call.factors
+        new = with_anchor(call.state, new, call.context, model=model, factors=factors)
+        return call, new, options
 
     def _compaction(self, call: PreparedCall, **asked: Any) -> Compaction:
         return Compaction(
@@ -242,7 +282,7 @@ class Engine:
             summarizer=self.summarizer,
             callbacks=self.callbacks,
             now=self.now,
-            count_text=self.counter_of(call.budget).text,
+            count_text=call.counter.text,
             warn=self.warn,
             **asked,
         )

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.state import MemoryState, new_state
 
@@ -66,9 +67,10 @@ class _FinishedSummary:
         cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
+        last = messages[-1].id if messages else None
         return {
             **now,
-            **self.state,
+            **with_late_anchor(self.state, last),
             "cuts": {**self.state["cuts"], **cuts},
             "blocks": {**self.state["blocks"], **blocks},
             "stored_to": now["stored_to"],

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Unpack
@@ -40,6 +41,7 @@ from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.guarded import guarded
 
 
 class TokenMemory(Closeable):
@@ -54,7 +56,7 @@ class TokenMemory(Closeable):
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
-        counter: Counts tokens; default: the one that fits `budget.model`.
+        counter: Counts tokens; default: by the called model, else `budget.model`.
         trigger: When a summary is due; None turns automatic summaries off.
         max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
         pin_first: Keep the first human message in every view.
@@ -102,7 +104,6 @@ class TokenMemory(Closeable):
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
-        """Log a warning; the same one is logged once."""
         self.engine = Engine(
             budget=budget or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
@@ -110,7 +111,7 @@ class TokenMemory(Closeable):
             callbacks=tuple(callbacks),
             warn=self.warn_once,
             now=now,
-            counter=counter,
+            counter=guarded(counter, self.warn_once),
             pin_first=pin_first,
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),
@@ -128,8 +129,8 @@ class TokenMemory(Closeable):
 
     @property
     def budget(self) -> TokenBudget:
-        """The window and its thresholds."""
-        return self.engine.budget
+        """The window and its thresholds, within the called model's own window."""
+        return self.engine.budget_for(None)
 
     @property
     def summarizer(self) -> Summarizer:
@@ -262,7 +263,7 @@ class TokenMemory(Closeable):
         )
         if found is None:
             return state
-        block = block_of(found, call.budget.recall_tokens, self.counter_of(call.budget).text)
+        block = block_of(found, call.budget.recall_tokens, call.counter.text)
         return add_memory_block(known, messages, question, block)
 
     def count(
@@ -291,15 +292,14 @@ class TokenMemory(Closeable):
         """
         return self.engine.explanation(self.engine.prepare(messages, state, **options))
 
-    def for_model(self, model: Any) -> TokenMemory:
-        """Return this memory with the provider's rules of a model; itself if `legality` was given.
+    def for_model(self, model: Any, *, budget: TokenBudget | None = None) -> TokenMemory:
+        """Return this memory for calls of a model; jobs, finished summaries and caches are shared.
 
-        Args:
-            model: A chat model, or a runnable around one.
+        The model, a runnable around one, or a model's name gives what was not given: the provider's
+        rules and the counter of the vocabulary. No budget, of a call or a session, goes beyond its
+        window, the smallest of all fallbacks. `budget` takes the place of this memory's own.
         """
-        engine = self.engine.for_model(model)
-        if engine is self.engine:
-            return self
         own = copy.copy(self)
-        own.engine = engine
+        engine = self.engine if budget is None else replace(self.engine, budget=budget)
+        own.engine = engine.for_model(model)
         return own

@@ -6,13 +6,8 @@ same things differently; these functions know the names, `content` knows the rul
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
-
-# A string longer than this of nothing but base64 characters is data, in a block of unknown type.
-_SHORTEST_DATA = 256
-_BASE64 = re.compile(r"[A-Za-z0-9+/_\-\r\n]{256}")
 
 # Never shown to the model as text: bookkeeping, signatures and ciphertext.
 UNSEEN = frozenset(
@@ -58,6 +53,7 @@ _UNTYPED = {
     "video": "video",
     "audio": "audio",
     "toolUse": "tool_use",
+    "toolResult": "tool_result",
     "reasoning_content": "reasoning",
     "reasoningContent": "reasoning",
     "inline_data": "file",
@@ -92,6 +88,20 @@ def inline_data(block: Mapping[str, Any]) -> str | bytes | None:
 
 _URLS = ("url", "image_url", "file_url", "audio_url", "video_url")
 _NESTS = ("source", "inline_data", "inlineData", "image_url", "input_audio", "audio_url", "file")
+_MEDIA_KEYS = (
+    *("data", "base64", "bytes", "file_data", "b64_json", *_URLS, "s3Location"),
+    *("file_uri", "fileUri", "uri", "video", "path"),
+)
+_MEDIA_NAMES = ("id", "file_id", "fileId")
+# Files and sound may come as their words, which then are what is counted.
+_WORDS = ("text", "content", "transcript")
+IMAGES = ("image", "image_url", "input_image", "computer_screenshot")
+PICTURES = (*IMAGES, "video", "video_url", "input_video")
+OTHER_MEDIA = (
+    *("audio", "input_audio", "audio_url"),
+    *("file", "document", "input_file", "file_url"),
+)
+_HOLDERS = ("_result", "_output")
 _MORE_NESTS = ("image", "document", "video", "video_url", "audio", "file_url")
 
 
@@ -105,11 +115,19 @@ def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return places
 
 
-def is_data(value: Any) -> bool:
-    """Return whether a value is bytes, or a string of encoded data rather than text."""
-    if not isinstance(value, str):
-        return isinstance(value, bytes | bytearray)
-    return value[:5] == "data:" or (len(value) > _SHORTEST_DATA and bool(_BASE64.match(value)))
+def has_media(block: Mapping[str, Any]) -> bool:
+    """Return whether a block of media holds any, or names its place."""
+    kind = block.get("type")
+    keys = _MEDIA_KEYS if kind is None else (*_MEDIA_KEYS, *_MEDIA_NAMES)
+    if kind_of(block) not in PICTURES:
+        keys = (*keys, *_WORDS)
+    return any(place.get(key) for place in _places(block) for key in keys)
+
+
+def may_hold_media(block: Mapping[str, Any]) -> bool:
+    """Return whether a provider takes media inside a block: a tool's result, or LangChain's own."""
+    kind = block.get("type")
+    return isinstance(kind, str) and (kind.endswith(_HOLDERS) or kind == "non_standard")
 
 
 def first_of(block: Mapping[str, Any], *keys: str) -> Any:

@@ -97,6 +97,7 @@ _COUNTED_EXTRAS = [
     "function_call",
     "reasoning_content",
     "reasoning",
+    "reasoning_details",
     "refusal",
     "audio",
 ]

@@ -11,11 +11,14 @@
 
 Ids are counted on purpose: some providers render them, and the promise is never to be over. What
 stands twice in a message (tool calls in `tool_calls`, in the content and in `additional_kwargs`)
-is counted once. Signatures, encrypted reasoning and inline data are never counted as text.
+is counted once. Signatures, encrypted reasoning and media are never counted as text. Media is only
+what a provider takes as such, by the type of its block and the place of the block: everything else
+is text for the model, however it begins.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -88,7 +91,10 @@ class _MessageCounter:
         function = filter(None, [extra.get("function_call")])
         tokens += sum(map(self._call, self._calls or as_list(extra.get("tool_calls")) or function))
         thoughts = (extra.get("reasoning_content"), extra.get("reasoning"))
-        tokens += sum(self._reasoning(thought, 0) for thought in thoughts if thought)
+        reasoning = sum(self._reasoning(thought, 0) for thought in thoughts if thought)
+        # OpenRouter's form of the same, which is sent back in its place.
+        details = as_list(extra.get("reasoning_details"))
+        tokens += max(reasoning, sum(self._reasoning(detail, 0) for detail in details))
         tokens += self._block(extra.get("refusal"), 0)
         if isinstance(audio := extra.get("audio"), Mapping):
             tokens += self._audio(audio, 0)
@@ -113,7 +119,8 @@ class _MessageCounter:
             return sum(self._block(part, depth + 1) for part in block)
         kind = blocks.kind_of(block) if isinstance(block, Mapping) else None
         rule: Callable[..., int] = self._RULES.get(kind, _MessageCounter._unknown)
-        return rule(self, block, depth)
+        is_empty = kind in self._MEDIA and not blocks.has_media(block)
+        return self._unknown(block, depth) if is_empty else rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
         text = first_of(block, "text", "data")
@@ -126,6 +133,7 @@ class _MessageCounter:
 
     def _result(self, block: Mapping[str, Any], depth: int) -> int:
         # What a tool answered is text for the model even where it looks like data.
+        block = as_mapping(block.get("toolResult")) or block
         identity = first_of(block, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
         answer = first_of(block, "content", "output")
         return self._text(str(identity or "")) + self._block(answer, depth + 1)
@@ -198,27 +206,36 @@ class _MessageCounter:
         )
         return any(as_mapping(known).get(key) in same for known in self._calls)
 
-    def _unknown(self, value: Any, depth: int) -> int:
-        """Count the short strings and numbers of a block that no rule knows."""
+    def _generated_image(self, block: Mapping[str, Any], depth: int) -> int:
+        size = media.image_size(inline_data({"data": block.get("result")}) or b"")
+        rest = {key: value for key, value in block.items() if key != "result"}
+        return media.image_tokens(size, self._image_rule) + self._unknown(rest, depth)
+
+    def _unknown(self, value: Any, depth: int, *, has_media: bool = False) -> int:
+        """Count what no rule knows as text, with its keys; media only inside a tool's result."""
         if depth > _DEEPEST or value is None:
             return 0
-        if blocks.is_data(value):
-            return media.UNKNOWN_DATA_TOKENS
+        if isinstance(value, bytes | bytearray):
+            return self._text(base64.b64encode(value).decode())
         if isinstance(value, list | tuple | set | frozenset):
-            return sum(self._nested(part, depth + 1) for part in value)
+            return sum(self._nested(part, depth + 1, has_media=has_media) for part in value)
         if isinstance(value, Mapping):
+            has_media = has_media or blocks.may_hold_media(value)
             return sum(
-                1 + self._nested(part, depth + 1)
+                max(1, self._text(str(key))) + self._nested(part, depth + 1, has_media=has_media)
                 for key, part in value.items()
                 if key not in blocks.UNSEEN
             )
         return self._text(str(value))
 
-    def _nested(self, value: Any, depth: int) -> int:
+    def _nested(self, value: Any, depth: int, *, has_media: bool) -> int:
         # Tool results hold blocks that have rules of their own.
-        known = isinstance(value, Mapping) and blocks.kind_of(value) is not None
-        return self._block(value, depth) if known else self._unknown(value, depth)
+        kind = blocks.kind_of(value) if isinstance(value, Mapping) else None
+        if kind is None or (kind in self._MEDIA and not has_media):
+            return self._unknown(value, depth, has_media=has_media)
+        return self._block(value, depth)
 
+    _MEDIA: ClassVar = frozenset([*blocks.PICTURES, *blocks.OTHER_MEDIA])
     _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
         **dict.fromkeys(["text", "input_text", "output_text", "text-plain"], _plain),
         **dict.fromkeys(["summary_text", "reasoning_text"], _plain),
@@ -229,7 +246,9 @@ class _MessageCounter:
         **dict.fromkeys(["function_call", "custom_tool_call"], _call_block),
         **dict.fromkeys(["tool_result", "server_tool_result"], _result),
         **dict.fromkeys(["function_call_output", "custom_tool_call_output"], _result),
-        **dict.fromkeys(["image", "image_url", "input_image"], _image),
+        **dict.fromkeys(["computer_call_output"], _result),
+        **dict.fromkeys(blocks.IMAGES, _image),
+        "image_generation_call": _generated_image,
         **dict.fromkeys(["audio", "input_audio", "audio_url"], _audio),
         **dict.fromkeys(["video", "video_url", "input_video"], _video),
         **dict.fromkeys(["file", "document", "input_file", "file_url"], _file),

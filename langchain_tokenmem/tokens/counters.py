@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 # How much of a message that cannot be read is looked at for a guess.
 _GUESS_CHARACTERS = 100_000
 # Changes whenever a rule of content.py, media.py or schemas.py changes a count.
-_RULES = "r1"
+_RULES = "r2"
 
 
 class CounterOptions(TypedDict, total=False):
@@ -190,16 +190,21 @@ def _tool_key(tool: Any) -> Hashable:
     return id(tool)
 
 
-def _never_raise(compute: Callable[[], Any], guess: Callable[[], Any]) -> Any:
-    """Return a count, or a guess: the one place that keeps "counting never raises".
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error is meant for the caller: KeyboardInterrupt, SystemExit, cancellation.
 
     tiktoken's Rust core panics with `pyo3_runtime.PanicException`, a BaseException that cannot be
-    imported; KeyboardInterrupt, SystemExit and cancellation pass.
+    imported.
     """
+    return not isinstance(error, Exception) and type(error).__name__ != "PanicException"
+
+
+def _never_raise(compute: Callable[[], Any], guess: Callable[[], Any]) -> Any:
+    """Return a count, or a guess: the one place that keeps "counting never raises"."""
     try:
         return compute()
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if is_interruption(error):
             raise
         _report_guess(f"{type(error).__name__}: {error}"[:200])
     try:

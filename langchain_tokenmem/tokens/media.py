@@ -44,8 +44,6 @@ FILE_BYTES_PER_PAGE = 100_000
 UNKNOWN_FILE_PAGES = 3
 # Text files sent as data: three bytes a token is on the safe side of prose, code and Chinese.
 TEXT_BYTES_PER_TOKEN = 3
-# A long encoded string in a block of unknown type counts as an image of unknown size.
-UNKNOWN_DATA_TOKENS = 765
 
 _HEADER_BYTES = 64
 # EXIF data may stand before a JPEG's size: 64 kB is the largest such segment.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.core.chat_models import model_name
+from langchain_tokenmem.core.chat_models import model_name, models_of
+from langchain_tokenmem.core.model_windows import NAME_START
 from langchain_tokenmem.tokens.counters import CounterOptions, EstimateCounter, TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 
@@ -61,27 +62,30 @@ _FAMILIES = (
 )
 _DEFAULT = _Family("")
 _UNKNOWN = _Family("", accuracy=0.25)
-# Names come as openai:gpt-4o, models/gemini-2.5-pro, us.anthropic.claude-..., ft:gpt-4o-mini:acme.
-_NAME_START = r"(?:^|[/:.])"
 
 
 def counter_for(
     model: BaseLanguageModel[Any] | Runnable[Any, Any] | str | None = None,
     *,
     allow_download: bool = False,
+    nameless: str | None = None,
 ) -> TokenCounter:
     """Return the counter that fits a model.
 
     OpenAI's models are counted exactly with their own vocabulary. Models of other vendors are
-    counted with o200k_base times a factor on the safe side, method `estimate`; a name that nobody
-    knows with plain o200k_base and one warning. Without a vocabulary on this machine every count
-    is an estimate. The first call reads the vocabulary (about half a second, blocking); later calls
-    are cheap, and equal names share one counter and its cache.
+    counted with o200k_base times a factor on the safe side, method `estimate`; a model without a
+    name, or with one that nobody knows, with plain o200k_base, also an estimate. Where a call may
+    reach models of several vocabularies (`with_fallbacks`) the dearest is taken, as an estimate.
+    Without a vocabulary on this machine every count is an estimate. The first call reads the
+    vocabulary (about half a second, blocking); later calls are cheap, and equal names share one
+    counter and its cache.
 
     Args:
         model: A chat model, also inside bindings, fallbacks or a sequence, or a model's name; None
             for exact counts of o200k_base.
         allow_download: Let tiktoken fetch the vocabulary where no file has it.
+        nameless: Name of the model whose vocabulary stands in, as an estimate, for that of a chat
+            model without a name.
 
     Returns:
         The counter.
@@ -92,14 +96,30 @@ def counter_for(
     """
     if model is None:
         return _counter(_DEFAULT, allow_download)
-    name = model if isinstance(model, str) else model_name(model)
-    return _counter(_family_of(name or ""), allow_download)
+    if isinstance(model, str):
+        return _counter(_family_of(model), allow_download)
+    families = {_family_of_model(one, nameless) for one in models_of(model)}
+    family = max(families, key=lambda one: (one.scale, one.encoding == "cl100k_base", one.accuracy))
+    if len({(one.encoding, one.scale, bool(one.accuracy)) for one in families}) > 1:
+        family = _as_estimate(family)
+    return _counter(family, allow_download)
+
+
+def _family_of_model(model: Any, nameless: str | None) -> _Family:
+    name = model_name(model)
+    if name:
+        return _family_of(name)
+    return _as_estimate(_family_of(nameless)) if nameless else _UNKNOWN
+
+
+def _as_estimate(family: _Family) -> _Family:
+    return replace(family, accuracy=max(family.accuracy, _UNKNOWN.accuracy))
 
 
 @functools.lru_cache(maxsize=256)
 def _family_of(name: str) -> _Family:
     for family in _FAMILIES:
-        if re.search(f"{_NAME_START}(?:{family.names})", name.lower()):
+        if re.search(f"{NAME_START}(?:{family.names})", name.lower()):
             return family
     logger.warning(
         "The vocabulary of model %r is not known: its tokens are estimated from o200k_base. "

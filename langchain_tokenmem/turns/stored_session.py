@@ -17,6 +17,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.thread_names import check_characters
+from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -121,7 +122,7 @@ class StoredSession:
 
         After a `clear`, or another summary, it is dropped.
         """
-        now, state = begun, after
+        now, state = begun, _under_way(begun, after)
         for _ in range(ATTEMPTS):
             if self._save(state, now):
                 return
@@ -129,7 +130,7 @@ class StoredSession:
             carried = rebase_summary(now.messages, begun.state, after, now.state)
             if carried is None:
                 return
-            state = carried
+            state = _under_way(now, carried)
 
     def _save(self, state: MemoryState, snapshot: Snapshot) -> bool:
         return self.store.save_state(self.session_id, state, expected=snapshot.version)
@@ -147,7 +148,7 @@ class StoredSession:
 
     def _without_incoming(self, request: TurnRequest) -> TurnRequest:
         """Return the request in which the messages of this turn only weigh what they are shown."""
-        budget = request.options.get("budget") or self.memory.budget
+        budget = self.memory.engine.budget_for(request.options.get("budget"))
         count = self.memory.counter_of(budget).message
         # A giant input is shown cut, and must not weigh more than it is shown.
         most = int(budget.message_share * budget.limit)
@@ -156,6 +157,12 @@ class StoredSession:
         return replace(
             request, incoming=(), options={**request.options, "overhead_tokens": overhead}
         )
+
+
+def _under_way(now: Snapshot, state: MemoryState) -> MemoryState:
+    """Return a state that is committed beside a call, whose reply the state before has shaped."""
+    last = now.messages[-1].id if now.messages else None
+    return with_late_anchor(state, last, skip=True)
 
 
 def with_time(row: TranscriptRow) -> BaseMessage:

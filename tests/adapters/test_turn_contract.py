@@ -22,6 +22,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem.tokens.resolve import counter_for
 from tests.adapters.turn_integrations import INTEGRATIONS, SESSION, Integration
 from tests.adapters.turn_summarizers import FOR_EVER_S, SUMMARIZERS, Endless, Good
 
@@ -83,6 +84,7 @@ def play(
     """Play the script; summaries in the background end between two turns, but for the endless."""
     memory = TokenMemory(
         TokenBudget(context_window=WINDOW),
+        counter=counter_for(None),  # for every integration, whether it knows a model or not
         summarizer=summarizer,
         background=background,
         max_wait_s=MAX_WAIT_S if isinstance(summarizer, Endless) else FOR_EVER_S,

@@ -251,7 +251,8 @@ def test_without_knowledge_the_common_ground_holds():
     assert profile_of_model(FakeListChatModel(responses=["x"])) is PROFILES["common"]
     assert memory_of(4_000).explain([HumanMessage("hi")]).profile == "common"
     given_by_name = memory_of(4_000, "strict")
-    assert given_by_name.for_model(StrictModel(family="openai")) is given_by_name
+    for_openai = given_by_name.for_model(StrictModel(family="openai"))
+    assert for_openai.explain([HumanMessage("hi")]).profile == "strict"
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():

@@ -197,9 +197,83 @@ def test_documents_of_plain_text_count_as_text():
     assert part({"type": "file", "file_id": "file-1"}) == 3 * 3_000
 
 
-def test_unknown_blocks_are_never_counted_by_their_payload():
-    block = {"type": "hologram", "payload": encoded(bytes(range(256)) * 4_000), "caption": "a cat"}
-    assert part(block) < 1_000
-    assert part({"type": "hologram", "blob": MEGABYTE}) < 1_000
-    assert part({"type": "hologram", "url": data_url(MEGABYTE)}) < 1_000
-    assert part(block) > part({**block, "payload": ""})
+HEAD = "0123456789abcdef" * 20
+PROSE = "The quick brown fox jumps over the lazy dog. " * 2_000
+HIDDEN = HEAD + PROSE
+TEXT_PLACES = {
+    "unknown block": lambda s: {"type": "hologram", "payload": s},
+    "key of an unknown block": lambda s: {"type": "hologram", s: 1},
+    "bash": lambda s: {
+        "type": "bash_code_execution_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": {"type": "bash_code_execution_result", "stdout": s, "return_code": 0},
+    },
+    "mcp_call": lambda s: {"type": "mcp_call", "id": "mcp_1", "name": "read", "output": s},
+    "code_interpreter_call": lambda s: {
+        "type": "code_interpreter_call",
+        "code": "print(1)",
+        "outputs": [{"type": "logs", "logs": s}],
+    },
+    "server_tool_result": lambda s: {"type": "server_tool_result", "output": {"stdout": s}},
+    "tool_result": lambda s: {"type": "tool_result", "tool_use_id": "t", "content": s},
+    "refusal": lambda s: {"type": "refusal", "refusal": s},
+    "data URL": lambda s: {"type": "hologram", "payload": "data:text/plain;base64," + s},
+    "picture inside an unknown block": lambda s: {
+        "type": "hologram",
+        "x": {"type": "image", "data": s},
+    },
+    "picture without a picture": lambda s: {"type": "image", "caption": s},
+    "listing with MIME types": lambda s: {
+        "type": "tool_result",
+        "content": [{"mime_type": "image/png", "id": "7", "description": s}],
+    },
+    "non_standard": lambda s: {"type": "non_standard", "value": {"type": "mcp_call", "output": s}},
+}
+HEADS = {
+    "hex": HEAD,
+    "base64": encoded(bytes(range(256)) * 2),
+    "path": "/usr/lib/python3/site-packages/" * 12,
+    "letters": "A" * 300,
+}
+
+
+@pytest.mark.parametrize("place", TEXT_PLACES)
+@pytest.mark.parametrize("head", HEADS)
+def test_text_that_begins_like_data_counts_as_text(place, head):
+    text = HEADS[head] + PROSE
+    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
+
+
+@given(
+    place=st.sampled_from(sorted(TEXT_PLACES)),
+    head=st.text(alphabet="ABCabc0123+/=_-", min_size=256, max_size=400),
+    words=st.integers(1, 400),
+)
+def test_no_block_that_is_no_media_counts_a_constant(place, head, words):
+    text = head + " and then some more words" * words
+    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
+
+
+def test_only_media_in_its_place_counts_as_media():
+    picture = {"type": "image", "base64": encoded(MEGABYTE), "mime_type": "image/png"}
+    assert part(picture) < 2_000
+    assert part({"type": "tool_result", "tool_use_id": "t", "content": [picture]}) < 2_000
+    shot = {"type": "computer_screenshot", "image_url": data_url(MEGABYTE)}
+    assert part({"type": "computer_call_output", "call_id": "c", "output": shot}) < 2_000
+    drawn = {"type": "image_generation_call", "id": "ig_1", "result": encoded(MEGABYTE)}
+    assert part(drawn) < 2_000
+    assert part({"type": "hologram", "blob": b"ab" * 5_000}) > 1_000
+
+
+def test_reasoning_details_of_openrouter_count_as_what_they_hold():
+    text = counter_for("gpt-4o").text(PROSE)
+    details = [
+        {"type": "reasoning.text", "text": PROSE, "signature": HEAD, "format": "x", "index": 0},
+        {"type": "reasoning.encrypted", "data": HEAD * 10, "index": 1},
+    ]
+    bare = AIMessage("yes")
+    count = counter_for("gpt-4o").message
+    held = AIMessage("yes", additional_kwargs={"reasoning_details": details})
+    assert text < count(held) - count(bare) < text + 1_100
+    twice = {"reasoning_details": details, "reasoning": PROSE}
+    assert count(AIMessage("yes", additional_kwargs=twice)) == count(held)

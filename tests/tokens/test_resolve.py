@@ -114,7 +114,7 @@ class NamedModel(FakeListChatModel):
 
 def wrappings(model):
     plain = {"itself": model, "bind": model.bind(stop=["x"]), "retry": model.with_retry()}
-    fallback = model.with_fallbacks([FakeListChatModel(responses=["b"])])
+    fallback = model.with_fallbacks([NamedModel(responses=["b"])])
     chain = ChatPromptTemplate.from_messages([("user", "{q}")]) | model
     deep = chain.with_retry().with_config(tags=["x"])
     return {**plain, "fallbacks": fallback, "chain": chain, "deep": deep}

@@ -43,6 +43,9 @@ _RETRY_SHARE = 0.6
 """Share of a refused request that the second one may have: the provider counted otherwise than
 we did, and by how much is not known."""
 
+_MAX_MODELS = 64
+"""Models whose memories are kept, where the application gave none."""
+
 OVERFLOW_INSTRUCTION = (
     "The provider refused the request as too long: keep only what the next steps need."
 )
@@ -121,7 +124,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._automatic = automatic
         self._limit_output = limit_output
         self._shared_threads = shared_threads
-        self._own: tuple[BaseChatModel, TokenMemory] | None = None
+        self._own: TokenMemory | None = None
+        self._by_model: dict[int, tuple[BaseChatModel, TokenMemory]] = {}
         self.tools = [compact_conversation_tool(name), read_message_tool()] if agent_tools else []
 
     @property
@@ -189,7 +193,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
     def _call_of(self, request: ModelRequest[Any]) -> _Call:
         """Return the turn of a model call."""
-        memory = (self.memory or self._default_memory(request.model)).for_model(request.model)
+        memory = self._memory_for(request.model)
         counter = memory.counter_of(memory.budget)
         state: Any = request.state
         thread = graph_thread(
@@ -211,11 +215,23 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         steps: Steps | None = "all" if self._automatic else None
         return _Call(request, thread, TurnRequest(options, steps=steps, instruction=instruction))
 
-    def _default_memory(self, model: BaseChatModel) -> TokenMemory:
-        """Return the memory for an agent whose application gave none: by the agent's own model."""
-        if self._own is None or self._own[0] is not model:
-            self._own = (model, TokenMemory(TokenBudget.for_model(model), summarizer=model))
-        return self._own[1]
+    def _memory_for(self, model: BaseChatModel) -> TokenMemory:
+        """Return the memory for a call of a model.
+
+        Where none was given it is made once, with the first model; each has a budget of its own.
+        """
+        if self.memory is not None:
+            return self.memory.for_model(model)
+        if self._own is None:
+            self._own = TokenMemory(TokenBudget.for_model(model), summarizer=model)
+        known = self._by_model.get(id(model))
+        if known is None or known[0] is not model:
+            memory = self._own.for_model(model, budget=TokenBudget.for_model(model))
+            known = (model, memory)
+            if len(self._by_model) >= _MAX_MODELS:
+                self._by_model.clear()
+            self._by_model[id(model)] = known
+        return known[1]
 
     def _fitted(self, call: _Call, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""

@@ -11,8 +11,15 @@ from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.prompts.chat import BaseChatPromptTemplate
-from langchain_core.runnables import Runnable, RunnableSequence, RunnableSerializable
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableSequence,
+    RunnableSerializable,
+    RunnableWithFallbacks,
+)
 from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import DynamicRunnable
 
 
 def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
@@ -31,6 +38,35 @@ def is_model(runnable: Runnable[Any, Any]) -> bool:
     while isinstance(runnable, RunnableBindingBase):
         runnable = runnable.bound
     return isinstance(runnable, BaseLanguageModel)
+
+
+def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = None) -> Any:
+    """Return the chat model nearest to a chain's end, with its fallbacks; None where there is none.
+
+    Args:
+        runnable: The chain.
+        config: The call's config, which may choose the model (`configurable_alternatives`,
+            `configurable_fields`, `init_chat_model` without a model).
+    """
+    if isinstance(runnable, BaseLanguageModel):
+        return runnable
+    if isinstance(runnable, DynamicRunnable):
+        return bound_model(runnable.prepare(config)[0], config)
+    if type(runnable).__name__ == "_ConfigurableModel":
+        return _configured_name(runnable, config)
+    if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
+        return runnable
+    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
+    if isinstance(runnable, RunnableSequence):
+        parts.reverse()  # the model stands at the end
+    return next((found for part in parts if (found := bound_model(part, config))), None)
+
+
+def _configured_name(model: Any, config: RunnableConfig | None) -> str | None:
+    """Return the name that a call chooses of `init_chat_model`; making the model takes longer."""
+    chosen = {**model._default_config, **model._model_params(config)}  # noqa: SLF001
+    name, provider = chosen.get("model"), chosen.get("model_provider")
+    return f"{provider}:{name}" if name and provider else name
 
 
 def replace_prompts(

@@ -18,7 +18,12 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.composition import bound_kwarg, is_model, replace_prompts
+from langchain_tokenmem.adapters.chains.composition import (
+    bound_kwarg,
+    bound_model,
+    is_model,
+    replace_prompts,
+)
 from langchain_tokenmem.adapters.chains.message_io import (
     MessageKeys,
     add_chunks,
@@ -55,8 +60,9 @@ def with_token_memory(
 
     The session is named at each call by `config["configurable"]`: `session_id` (required),
     `user_id` and `token_budget` (a `TokenBudget` for this call, the number of its window or a dict
-    of its fields; it beats the session's, which beats the memory's). Input and output are stored
-    together when the call has ended well.
+    of its fields; it beats the session's, which beats the memory's). The model in the chain, also
+    one that the call chooses, gives the counter of its vocabulary, and its window where that is
+    smaller. Input and output are stored together when the call has ended well.
 
     Args:
         runnable: The chain; takes a dict, or messages.
@@ -88,7 +94,8 @@ def with_token_memory(
     checked(runnable, Runnable, "runnable", line)  # type: ignore[type-abstract]
     memory = TokenMemory() if memory is None else checked(memory, TokenMemory, "memory", line)
     store = TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
-    counter = memory.counter_of(memory.budget)
+    at_hand = memory_for(runnable, memory)
+    counter = at_hand.counter_of(at_hand.budget)
     response_format = bound_kwarg(runnable, "response_format")
     options: RequestOptions = {
         "tools": bound_kwarg(runnable, "tools"),
@@ -105,6 +112,14 @@ def with_token_memory(
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
     return TokenMemoryRunnable(bound=steps, chain=runnable)
+
+
+def memory_for(
+    runnable: Runnable[Any, Any], memory: TokenMemory, config: RunnableConfig | None = None
+) -> TokenMemory:
+    """Return the memory for calls of the model in a chain; the given one where it has none."""
+    model = bound_model(runnable, config)
+    return memory if model is None else memory.for_model(model)
 
 
 class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
@@ -164,7 +179,8 @@ class _ChainTurns:
                 "This chain has a memory: name the session, "
                 'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
             )
-        session = StoredSession(self.memory, self.store, session_id, configurable.get("user_id"))
+        memory = memory_for(self.chain, self.memory, config)
+        session = StoredSession(memory, self.store, session_id, configurable.get("user_id"))
         given = value.get(self.keys.of_input(value)) if isinstance(value, dict) else value
         messages = [ensure_id(message) for message in to_messages(given, HumanMessage)]
         if not messages:

@@ -59,8 +59,8 @@ def memory_nodes(
             of one; the views are the same.
         archive: Where `CompactNode` keeps what it removes, with `split`.
         prune: Let `CompactNode` remove covered messages, with `split`.
-        keywords: Those of `MemoryNode`: `system`, `tools`, `overhead_tokens`, `shared_threads`
-            and state keys.
+        keywords: Those of `MemoryNode`: `model`, `system`, `tools`, `overhead_tokens`,
+            `shared_threads` and state keys.
 
     Raises:
         ConfigurationError: When an archive is given without `split`.

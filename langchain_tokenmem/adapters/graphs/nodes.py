@@ -49,6 +49,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         memory: TokenMemory,
         *,
         name: str = DEFAULT_NAME,
+        model: Any = None,
         system: str | BaseMessage | None = None,
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
@@ -59,7 +60,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
     ) -> None:
         node = type(self).__name__
         checked(memory, TokenMemory, "memory", f"{node}(TokenMemory(TokenBudget(8_000)))")
-        self.memory = memory
+        self.memory = memory if model is None else memory.for_model(model)
         self._options: RequestOptions = {
             "system": system,
             "tools": tools,
@@ -189,6 +190,7 @@ class MemoryNode(_TurnNode):
     Args:
         memory: Decides what is shown, and has the summarizer.
         name: Tells several memories of one graph apart: its state keys are derived from it.
+        model: The chat model that is called; without it the memory's own settings hold.
         system: System text that the model node sends, if it does not stand in the messages.
         tools: Tool schemas that the model node sends.
         overhead_tokens: Tokens around the conversation that are in neither of these.

@@ -190,6 +190,7 @@ def memory_input(
     memory: TokenMemory,
     *,
     name: str = DEFAULT_NAME,
+    model: Any = None,
     system: str | BaseMessage | None = None,
     tools: Sequence[Any] | None = None,
     overhead_tokens: int = 0,
@@ -208,6 +209,7 @@ def memory_input(
         state: The graph's state.
         memory: The memory of the memory's node.
         name: Name of the memory, as given to the memory's node.
+        model: The chat model that is called, as given to the memory's node.
         system: System text, as given to the memory's node.
         tools: Tool schemas, as given to the memory's node.
         overhead_tokens: Tokens around the conversation, as given to the memory's node.
@@ -232,13 +234,14 @@ def memory_input(
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
         return list(view)
+    called = memory if model is None else memory.for_model(model)
     options: RequestOptions = {
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
         "summary_role": "auto",  # as in the memory's node
     }
-    fresh = memory.view(messages, held, **options).messages
+    fresh = called.view(messages, held, **options).messages
     if not fresh:
         raise ConfigurationError(
             f"The graph's state holds no message under {keys.messages!r}: a model cannot be "

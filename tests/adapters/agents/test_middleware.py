@@ -296,10 +296,10 @@ def test_without_arguments_the_agents_own_model_gives_the_budget():
     middleware = TokenMemoryMiddleware()
     agent = create_agent(model, [look], middleware=[middleware])
     agent.invoke({"messages": "Go."}, thread())
-    own = middleware._default_memory(model)
+    own = middleware._memory_for(model)
     assert own.budget.context_window == 3_000
     assert max(own.count(request).tokens for request in model.seen) <= own.budget.limit
-    assert middleware._default_memory(model) is own
+    assert middleware._memory_for(model) is own
     assert len(model.seen[-1]) < 30
 
 

@@ -1,0 +1,64 @@
+"""Counts anchored by what replies report, over the shared recordings of agents."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from integration_tests.replaying import DATA
+from integration_tests.reported_usage import TRUTHS, Request, quantile, requests
+from langchain_tokenmem.cli.conversations import load_conversations
+from langchain_tokenmem.core.budget import ESTIMATE_MARGIN
+
+FILES = ("transcripts_dev", "transcripts_other_dev", "transcripts_long_first_dev")
+RECORDINGS = 30
+WINDOWS = (8_000, 32_000)
+MOST_ERROR = 0.03
+
+pytestmark = pytest.mark.skipif(
+    not all((DATA / f"{name}.jsonl.gz").exists() for name in FILES),
+    reason=f"the shared recordings are not in {DATA}; TOKENMEM_DATA names their folder",
+)
+
+
+@cache
+def played(truth: str, window: int, *, reports: bool = True) -> tuple[Request, ...]:
+    found = [one for name in FILES for one in load_conversations(DATA / f"{name}.jsonl.gz")]
+    chosen = random.Random(16).sample(found, RECORDINGS)
+    return tuple(
+        request
+        for one in chosen
+        for request in requests(one, TRUTHS[truth], window, reports=reports)
+    )
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_no_request_is_under_the_truth_by_more_than_the_margin(truth, window):
+    found = played(truth, window)
+    assert len(found) == 386
+    assert max(one.true - one.counted for one in found) <= ESTIMATE_MARGIN * window
+    assert max(one.true for one in found) <= window - window // 10
+
+
+# Share of the requests after three replies whose error is at most 3 %, as it was measured: what
+# misses is a request whose larger part was new since the last reply, or is the summary's own.
+WITHIN = {
+    ("cl100k", 8_000): 0.99,
+    ("cl100k", 32_000): 0.99,
+    ("tools", 8_000): 0.94,
+    ("tools", 32_000): 0.97,
+    ("lines", 8_000): 0.97,
+    ("lines", 32_000): 0.98,
+}
+
+
+@pytest.mark.parametrize(("truth", "window"), WITHIN)
+def test_after_three_replies_the_next_request_is_met_within_three_per_cent(truth, window):
+    errors = [abs(one.error) for one in played(truth, window) if one.replies >= 3]
+    bare = [abs(one.error) for one in played(truth, window, reports=False)]
+    assert sum(error <= MOST_ERROR for error in errors) >= WITHIN[truth, window] * len(errors)
+    assert quantile(errors, 0.5) <= 0.005
+    assert quantile(errors, 0.5) < 0.5 * quantile(bare, 0.5)

@@ -1,0 +1,47 @@
+"""The model that is called: its counter, its window and its provider's rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_tokenmem.core.chat_models import model_name, models_of, unwrap_model, window_of
+from langchain_tokenmem.core.profiles import LegalityProfile, profile_of_model
+from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.resolve import counter_for
+
+
+@dataclass(frozen=True)
+class CalledModel:
+    """The model that is called, as far as a memory needs to know it.
+
+    Attributes:
+        name: Its name, or its class where it has none.
+        counter: Counts its tokens.
+        window: Its window, in tokens; the smallest of those it falls back to; None if unknown.
+        legality: What its provider asks of a list of messages.
+        mixes: Whether a call may reach models of several vocabularies.
+    """
+
+    name: str
+    counter: TokenCounter
+    window: int | None
+    legality: LegalityProfile
+    mixes: bool = False
+
+    @classmethod
+    def of(cls, model: Any, *, nameless: str | None = None) -> CalledModel:
+        """Return what there is to know of a chat model, or of a runnable around one.
+
+        Args:
+            model: The chat model.
+            nameless: Name of the model that stands in for one without a name, as an estimate.
+        """
+        counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
+        return cls(
+            name=model_name(model) or type(unwrap_model(model)).__name__,
+            counter=counter_for(model, nameless=nameless),
+            window=window_of(model),
+            legality=profile_of_model(model),
+            mixes=len(counters) > 1,
+        )

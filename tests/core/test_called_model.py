@@ -1,0 +1,302 @@
+"""Counts, window and corrections of the model that is called."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.tokens.resolve import counter_for
+from tests.fakes import CharCounter
+
+SENTENCE = "The parcel with the two lamps goes to Bonn and not to Cologne. "
+CODE = 'def send(parcel, *, to="Bonn"):\n    return {"id": parcel["id"], "to": to}\n'
+
+
+class Named(FakeListChatModel):
+    responses: list[str] = ["ok"]  # noqa: RUF012
+    model_name: str = ""
+
+
+def memory_of(window: int = 8_000, **keywords: Any) -> TokenMemory:
+    return TokenMemory(TokenBudget(context_window=window), **keywords)
+
+
+def usage(memory: TokenMemory):
+    return memory.view([HumanMessage(SENTENCE * 20)]).usage
+
+
+def test_the_counter_is_that_of_the_called_model():
+    memory = memory_of()
+    assert usage(memory).is_estimate is False
+    claude = memory.for_model(Named(model_name="claude-sonnet-4-5"))
+    assert usage(claude).is_estimate is True
+    assert usage(claude).input_tokens > 1.2 * usage(memory).input_tokens
+    assert usage(claude).max_tokens < usage(memory).max_tokens  # the margin of an estimate
+    gpt = memory.for_model(Named(model_name="gpt-4o"))
+    assert usage(gpt) == usage(memory)
+    old = claude.for_model(Named(model_name="gpt-4"))  # and not the one before
+    assert old.counter_of(old.budget) is counter_for("gpt-4")
+
+
+@pytest.mark.parametrize("name", ["", "somebodys-model-7"])
+def test_a_model_whose_vocabulary_is_not_known_is_never_counted_exactly(name):
+    assert usage(memory_of().for_model(Named(model_name=name))).is_estimate is True
+    named = TokenMemory(TokenBudget(8_000, model="gpt-4o")).for_model(Named(model_name=name))
+    assert usage(named).is_estimate is True
+    assert counter_for(Named(model_name=name)).count([]).accuracy > 0
+
+
+def test_a_given_counter_beats_the_called_models_own():
+    memory = memory_of(counter=counter_for("gpt-4o")).for_model(Named(model_name="claude-opus-4"))
+    assert usage(memory) == usage(memory_of())
+
+
+def test_models_of_several_vocabularies_are_counted_by_the_dearest():
+    cheap, dear = Named(model_name="gpt-4o"), Named(model_name="claude-sonnet-4-5")
+    for model in (cheap.with_fallbacks([dear]), dear.with_fallbacks([cheap])):
+        counter = counter_for(model)
+        assert counter.method == "estimate"
+        assert counter.text(SENTENCE) == counter_for(dear).text(SENTENCE)
+    same = cheap.with_fallbacks([Named(model_name="gpt-4o-mini")])
+    assert counter_for(same).method == "exact"
+
+
+def test_no_budget_goes_beyond_the_window_of_the_called_model():
+    small = Named(model_name="gpt-4o", profile={"max_input_tokens": 3_000})
+    memory = TokenMemory(TokenBudget(20_000)).for_model(small)
+    call = TokenBudget(16_000, reserve_output=2_000)
+    said = [HumanMessage(SENTENCE * 40) for _ in range(30)]
+    for options in ({}, {"budget": call}):
+        view = memory.view(said, **options)
+        assert memory.count(view.messages).tokens <= 3_000 - view.usage.parts["reserved_output"]
+    assert memory.budget.context_window == 3_000
+    large = Named(model_name="gpt-4o", profile={"max_input_tokens": 200_000})
+    assert memory.for_model(large).budget == TokenBudget(20_000)
+
+
+def test_of_a_model_with_fallbacks_the_smallest_window_counts():
+    first = Named(model_name="gpt-4o", profile={"max_input_tokens": 128_000})
+    second = Named(model_name="gpt-4o-mini", profile={"max_input_tokens": 3_000})
+    both = first.with_fallbacks([Named(model_name="gpt-4o"), second])
+    assert TokenMemory(TokenBudget(16_000)).for_model(both).budget.context_window == 3_000
+    assert TokenBudget.for_model(both).context_window == 3_000
+
+
+def test_a_smaller_window_keeps_a_given_reserve_up_to_a_quarter():
+    budget = TokenBudget(128_000, reserve_output=4_000)
+    assert budget.within(32_000).reserve_output == 4_000
+    assert budget.within(8_000).reserve_output == 2_000
+    assert TokenBudget(128_000).within(8_000) == TokenBudget(8_000)
+    assert budget.within(None) is budget is budget.within(200_000)
+
+
+# Corrections by what replies report.
+
+
+def cl100k_plus(message: BaseMessage) -> int:
+    """A provider's own count: 30 % more than ours."""
+    return round(1.3 * counter_for(None).message(message))
+
+
+def talk(
+    memory: TokenMemory, turns: int, state: Any = None, said: Any = (), true=cl100k_plus, **meta
+):
+    """Return messages, state, and the error of each request, where replies report the truth."""
+    messages, errors = list(said), []
+    for _ in range(turns):
+        number = len(messages)
+        messages.append(HumanMessage(f"{number}: " + SENTENCE * 10, id=f"h{number}"))
+        state, view = memory.compact_and_view(messages, state)
+        tokens = 3 + sum(map(true, view.messages))
+        errors.append((view.usage.input_tokens - tokens) / tokens)
+        reported = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
+        answer = f"{number}: " + CODE * 5
+        messages.append(
+            AIMessage(answer, id=f"a{number}", usage_metadata=reported, response_metadata=meta)
+        )
+    return messages, state, errors
+
+
+def test_after_three_replies_the_next_request_is_met_within_three_per_cent():
+    memory = memory_of().for_model(Named())
+    _, state, errors = talk(memory, 60)
+    assert state["totals"]["summaries"] > 3
+    assert errors[0] < -0.2
+    assert max(map(abs, errors[4:])) <= 0.03
+
+
+def test_no_request_is_under_the_truth_by_more_than_the_margin():
+    dear = lambda message: round(1.15 * counter_for(None).message(message))  # noqa: E731
+    memory = memory_of().for_model(Named())
+    messages, state = [], None
+    for turn in range(40):
+        messages.append(HumanMessage(f"{turn}: " + SENTENCE * (turn % 7) * 12, id=f"h{turn}"))
+        state, view = memory.compact_and_view(messages, state)
+        tokens = 3 + sum(map(dear, view.messages))
+        assert tokens - view.usage.input_tokens <= 0.1 * 8_000
+        assert tokens + view.usage.parts["reserved_output"] <= 8_000
+        reported = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
+        messages.append(AIMessage(CODE * 9, id=f"a{turn}", usage_metadata=reported))
+
+
+def test_corrections_survive_a_restart_and_a_fork():
+    messages, state, errors = talk(memory_of().for_model(Named()), 30)
+    stored = json.loads(json.dumps(state))
+    copied = [message.model_copy(deep=True) for message in messages]
+    other = memory_of().for_model(Named())
+    question = HumanMessage("And now?", id="q")
+    here = memory_of().for_model(Named()).view([*messages, question], state)
+    there = other.view([*copied, question], stored)
+    assert here.usage == there.usage
+    assert abs(errors[-1]) < 0.03
+
+
+def test_corrections_are_forgotten_when_the_model_changes():
+    dear = memory_of().for_model(Named(model_name="somebodys-a"))
+    messages, state, _ = talk(dear, 30)
+    question = [*messages, HumanMessage("And now?", id="q")]
+    plain = memory_of().for_model(Named(model_name="somebodys-b"))
+    new, view = plain.compact_and_view(question, state)
+    assert view.usage.input_tokens == plain.count(view.messages).tokens
+    assert new["anchor"]["model"] == "somebodys-b"
+    assert new["anchor"]["factors"] == {}
+    # and replies of the one before do not count for the new one later
+    cheap = lambda message: round(0.9 * counter_for(None).message(message))  # noqa: E731
+    _, _, errors = talk(plain, 8, new, question, true=cheap)
+    assert max(map(abs, errors[4:])) < 0.03
+
+
+def test_a_reply_that_names_another_model_does_not_count():
+    memory = memory_of(32_000).for_model(Named(model_name="claude-sonnet-4-5"))
+    true = counter_for(None).message
+    meta = {"model_name": "gpt-4o-2024-08-06"}
+    messages, state, _ = talk(memory, 6, true=true, **meta)
+    view = memory.view(messages[:-1], state)
+    assert view.usage.input_tokens == memory.count(view.messages).tokens
+    meta = {"model_name": "claude-sonnet-4-5-20250929"}
+    _, _, errors = talk(memory, 6, true=true, **meta)
+    assert abs(errors[-1]) < 0.03
+
+
+def test_exact_counts_are_not_corrected_and_leave_no_anchor():
+    memory = memory_of().for_model(Named(model_name="gpt-4o"))
+    _, state, errors = talk(memory, 30)
+    assert "anchor" not in state
+    assert errors[-1] < -0.2
+
+
+def test_a_new_correction_changes_no_byte_of_what_was_sent():
+    memory = memory_of(4_000).for_model(Named())
+    giant = ToolMessage(SENTENCE * 400, tool_call_id="c", id="t")
+    call = AIMessage("", id="c0", tool_calls=[{"name": "read", "args": {}, "id": "c"}])
+    begun = [HumanMessage("Read it.", id="h"), call, giant]
+    state, view = memory.compact_and_view(begun)
+    sent = list(view.messages)
+    for factor in (1.05, 1.1, 1.2):
+        true = round(factor * counter_for(None).count(sent).tokens)
+        reported = {"input_tokens": true, "output_tokens": 9, "total_tokens": true + 9}
+        begun.append(AIMessage("Yes.", id=f"a{factor}", usage_metadata=reported))
+        begun.append(HumanMessage("Go on.", id=f"h{factor}"))
+        state, view = memory.compact_and_view(begun, state)
+        assert view.messages[: len(sent)] == sent
+        sent = list(view.messages)
+    assert view.usage.input_tokens > 1.05 * memory.count(view.messages).tokens
+
+
+# A counter of the application that fails; a message that is cut; names.
+
+
+class Failing(CharCounter):
+    def __init__(self, where: str, error: BaseException) -> None:
+        self._where, self._error = where, error
+
+    def _fail(self, where: str) -> None:
+        if where == self._where:
+            raise self._error
+
+    def text(self, text: str) -> int:
+        self._fail("text")
+        return super().text(text)
+
+    def message(self, message: BaseMessage) -> int:
+        self._fail("message")
+        return super().message(message)
+
+    def tools(self, tools) -> int:
+        self._fail("tools")
+        return super().tools(tools)
+
+    def count(self, messages, *, tools=None):
+        self._fail("count")
+        return super().count(messages, tools=tools)
+
+
+TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize("where", ["text", "message", "tools", "count"])
+def test_a_counter_that_raises_falls_back_to_the_estimate_warned_once(where, caplog):
+    caplog.set_level(logging.WARNING)
+    memory = memory_of(counter=Failing(where, KeyError("gone")))
+    said = [HumanMessage(f"{n} " + SENTENCE * 20, id=f"h{n}") for n in range(60)]
+    assert memory.count(said, tools=[TOOL]).tokens > 0
+    for _ in range(3):
+        state, view = memory.compact_and_view(said, tools=[TOOL])
+    assert state["summary"]
+    assert view.usage.is_estimate is True
+    assert view.usage.input_tokens <= view.usage.max_tokens
+    assert sum("Failing failed, KeyError" in r.message for r in caplog.records) == 1
+
+
+def test_an_interruption_while_counting_is_passed_on():
+    with pytest.raises(KeyboardInterrupt):
+        memory_of(counter=Failing("message", KeyboardInterrupt())).view([HumanMessage("hi")])
+
+
+def test_a_message_that_was_cut_gives_a_warning_with_its_tokens():
+    memory = memory_of()
+    giant = HumanMessage("word " * 20_000, id="giant")
+    for view in (memory.view([giant]), memory.compact_and_view([giant])[1]):
+        (warning,) = [text for text in view.warnings if "giant" in text]
+        assert "of 20,00" in warning
+        shown = next(m for m in view.messages if m.id == "giant")
+        assert f"{memory.counter_of(memory.budget).message(shown):,} tokens" in warning
+    assert memory.view([HumanMessage("short")]).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("gpt-4o", 128_000),
+        ("openai:gpt-4o", 128_000),
+        ("azure/gpt-4o", 128_000),
+        ("azure_openai:gpt-4o-mini", 128_000),
+        ("gpt-35-turbo", 16_385),
+        ("vertex_ai/gemini-2.5-pro", 1_048_576),
+        ("google_genai:gemini-2.5-flash", 1_048_576),
+        ("anthropic:claude-sonnet-4-5", 200_000),
+        ("anthropic/claude-sonnet-4.5", 200_000),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
+        ("meta-llama/llama-3.3-70b-instruct:free", 131_072),
+        ("deepseek/deepseek-chat", 128_000),
+        ("mistralai:mistral-large-latest", 262_144),
+    ],
+)
+def test_names_work_where_models_do(name, window):
+    budget = TokenBudget.for_model(name)
+    assert (budget.context_window, budget.model) == (window, name)
+    assert TokenMemory(TokenBudget(10_000_000)).for_model(name).budget.context_window == window
+
+
+@pytest.mark.parametrize("name", ["", "openai:gpt-4oo", "gpt4o", "azure/my-deployment"])
+def test_a_wrong_name_is_refused_with_what_to_do(name):
+    with pytest.raises(ConfigurationError, match=r"Give it, TokenBudget.for_model\(.*context_win"):
+        TokenBudget.for_model(name)
+    assert TokenBudget.for_model(name, context_window=9_000).context_window == 9_000
