@@ -1,0 +1,229 @@
+"""Measurement of one recording in one system: price and knowledge of each request.
+
+Of the call i of a run: R(i) is its request, H(i) the recorded history before it, t(.) tokens
+(o200k_base, counted outside of every system), s(i) the tokens of the common beginning of R(i-1)
+and R(i). Sums go over the calls that are pooled; a crashed call is in none of the prices.
+
+- **price** = sum[0.1 s(i) + t(R(i)) - s(i) + summaries(i)]
+  / sum[0.1 t(H(i-1)) + t(H(i)) - t(H(i-1))]. A summary costs 1 for each token that its writer
+  reads (0.1 for the beginning that it shares with R(i-1), where it sends the same tools) and 5 for
+  each that it writes.
+- **1,024**: the same, but a common beginning of fewer tokens counts as 0, above and below.
+- **blocks**: the same, but s(i) counts whole content blocks only, and every other token of a
+  request is written to the cache at 1.25, above and below.
+- **coverage**: literals of the recorded answer that R(i) holds, as a share of those that H(i) holds
+  and the application's system text does not; the mean over the calls that have such literals. A
+  request over the window holds none.
+- **far**: the same of the literals that are not in the newest 0.3 x window tokens of H(i).
+- **bound**: as coverage, but a literal counts only in a message that stands whole as it was said,
+  or on a line that also holds its key, its command or a path from a line of its source.
+- **lift** = far - far without the texts of the summaries.
+- **whole fresh results**: calls whose new tool results all stand uncut in R(i), as a share of the
+  calls with new tool results.
+- **resent** = sum[t(R(i)) - s(i) - (t(H(i)) - t(H(i-1)))], each at least 0, as a share of
+  sum[t(H(i)) - t(H(i-1))]: tokens at full price that are not new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+
+from _price_citing import CitingModel, SummaryCall
+from _price_literals import is_bound, keys_in, literals_of_action
+from _price_systems import Ask, without_summary
+from _price_texts import MessageTexts
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem.cli.audit import duplicate_faults, order_faults, pairing_faults
+from langchain_tokenmem.cli.reference_counter import text_of
+
+CACHED, WRITTEN, BLOCK_WRITE = 0.1, 5.0, 1.25
+SMALLEST_CACHE = 1_024
+NEAR_SHARE = 0.3
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over calls: numbers that are added to those of other calls.
+
+    Attributes:
+        cost: Price of the requests and summaries, in tokens; `whole` is that of sending all.
+        covered: Coverage, added up over the calls that have literals, `covering` of them; `far`
+            and `lift` over `having_far` calls.
+        whole_results: Calls whose new results stand uncut, of `with_results`.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    whole: float = 0.0
+    cost_1024: float = 0.0
+    whole_1024: float = 0.0
+    cost_blocks: float = 0.0
+    whole_blocks: float = 0.0
+    new_tokens: int = 0
+    resent: int = 0
+    changes: int = 0
+    summaries: int = 0
+    covering: int = 0
+    covered: float = 0.0
+    bound: float = 0.0
+    having_far: int = 0
+    far: float = 0.0
+    lift: float = 0.0
+    with_results: int = 0
+    whole_results: int = 0
+    over: int = 0
+    illegal: int = 0
+    crashes: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+
+@dataclass
+class Run:
+    """One recording in one system, with what the call before left behind.
+
+    Attributes:
+        texts: Counts and words of the messages.
+        ask: The system.
+        model: Its summarizing model.
+        window: Tokens that a request may have.
+        reasons: Tokens that were sent again, by the reason that the system names.
+    """
+
+    texts: MessageTexts
+    ask: Ask
+    model: CitingModel
+    window: int
+    reasons: Counter[str] = field(default_factory=Counter)
+    _request: Sequence[BaseMessage] = ()
+    _history: Sequence[BaseMessage] = ()
+    _seen: int = 0
+
+    def play(self, messages: Sequence[BaseMessage]) -> Iterator[Tally]:
+        """Yield a tally for each recorded call."""
+        for place in moments(messages):
+            yield self.call(messages[:place], messages[place])
+
+    def call(self, history: Sequence[BaseMessage], action: BaseMessage) -> Tally:
+        """Ask the system for one request and measure it.
+
+        Args:
+            history: The messages so far.
+            action: What the model has answered in the recording.
+        """
+        tally = Tally(calls=1)
+        fresh = [m for m in history[self._seen :] if isinstance(m, ToolMessage)]
+        self._seen = len(history)
+        request: list[BaseMessage] = []
+        try:
+            request = self.ask(history)
+        except Exception:  # noqa: BLE001  # whatever it raises, the application has no request
+            self.model.take_calls()
+            tally.crashes = 1
+        else:
+            self._price(tally, history, request)
+            checks = (order_faults, pairing_faults, duplicate_faults)
+            tally.illegal = int(any(check(request) for check in checks))
+        self._know(tally, history, [] if tally.over else request, action)
+        if fresh:
+            shown = [text_of(message) for message in request if isinstance(message, ToolMessage)]
+            whole = all(any(text_of(m) in text for text in shown) for m in fresh)
+            tally.with_results, tally.whole_results = 1, int(whole)
+        return tally
+
+    def _price(
+        self, tally: Tally, history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+    ) -> None:
+        texts, calls = self.texts, self.model.take_calls()
+        tokens, whole = texts.tokens(request), texts.tokens(history)
+        before = texts.tokens(self._history)
+        shared, blocks, keeps = texts.shared(self._request, request)
+        writing = sum(map(self._price_of_summary, calls))
+        tally.tokens = tokens
+        tally.cost = _price(tokens, shared) + writing
+        tally.whole = _price(whole, before)
+        tally.cost_1024 = _price(tokens, _at_least(shared)) + writing
+        tally.whole_1024 = _price(whole, _at_least(before))
+        tally.cost_blocks = _price(tokens, blocks, write=BLOCK_WRITE) + writing
+        tally.whole_blocks = _price(whole, before, write=BLOCK_WRITE)
+        tally.over = int(tokens > self.window)
+        tally.changes = int(bool(self._request) and not keeps)
+        tally.summaries = len(calls)
+        tally.new_tokens = whole - before
+        tally.resent = max(0, tokens - shared - tally.new_tokens)
+        if tally.changes:
+            named = getattr(self.ask, "reasons", None)
+            if named is not None:
+                self.reasons[" + ".join(dict.fromkeys(named)) or "no reason"] += tally.resent
+        self._request, self._history = request, history
+
+    def _price_of_summary(self, call: SummaryCall) -> float:
+        shared = self.texts.shared(self._request, call.prompt)[0] if call.with_tools else 0
+        written = self.texts.counter.text(call.text)
+        return _price(self.texts.tokens(call.prompt), shared) + WRITTEN * written
+
+    def _know(
+        self,
+        tally: Tally,
+        history: Sequence[BaseMessage],
+        request: Sequence[BaseMessage],
+        action: BaseMessage,
+    ) -> None:
+        texts = self.texts
+        needed = self._needed(history, action)
+        near = texts.newest(history, int(NEAR_SHARE * self.window))
+        shown = [texts.sent(message).said for message in request]
+        own = [without_summary(message) for message in request]
+        held = [literal for literal in needed if texts.any_holds(shown, literal)]
+        far = [literal for literal in needed if not texts.any_holds(near, literal)]
+        far_held = [literal for literal in far if literal in held]
+        lifted = [literal for literal in far_held if not texts.any_holds(own, literal)]
+        if needed:
+            tally.covering, tally.covered = 1, len(held) / len(needed)
+            tally.bound = sum(self._is_bound(one, shown, history) for one in held) / len(needed)
+        if far:
+            tally.having_far, tally.far = 1, len(far_held) / len(far)
+            tally.lift = len(lifted) / len(far)
+
+    def _needed(self, history: Sequence[BaseMessage], action: BaseMessage) -> list[str]:
+        """Return the literals of the action that the history holds and the system text does not."""
+        system = [self.texts.sent(m).said for m in history if isinstance(m, SystemMessage)]
+        others = [self.texts.sent(m).said for m in history if not isinstance(m, SystemMessage)]
+        return [
+            literal
+            for literal in literals_of_action(action)
+            if self.texts.any_holds(reversed(others), literal)
+            and not self.texts.any_holds(system, literal)
+        ]
+
+    def _is_bound(self, literal: str, shown: list[str], history: Sequence[BaseMessage]) -> bool:
+        holding = [text for text in shown if self.texts.holds(text, literal)]
+        sources = [
+            text for m in history if self.texts.holds(text := self.texts.sent(m).said, literal)
+        ]
+        if not set(holding).isdisjoint(sources):
+            return True
+        keys = {key for text in sources for key in keys_in(text, literal)}
+        return any(is_bound(text, literal, keys) for text in holding)
+
+
+def _price(tokens: int, shared: int, *, write: float = 1.0) -> float:
+    """Return the price of so many tokens, of which some are shared with the request before."""
+    return CACHED * shared + write * (tokens - shared)
+
+
+def _at_least(shared: int) -> int:
+    return shared if shared >= SMALLEST_CACHE else 0
+
+
+def moments(messages: Sequence[BaseMessage]) -> list[int]:
+    """Return the lengths of the history at each recorded model call."""
+    first = next((n for n, m in enumerate(messages) if not isinstance(m, SystemMessage)), 0)
+    return [n for n, m in enumerate(messages) if n > first and isinstance(m, AIMessage)]

@@ -1,0 +1,197 @@
+"""Pure functions of `benchmarks/price.py`: literals, tokens, prices, coverage."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import _price_literals as literals
+from _price_citing import TOOLS, CitingModel, cite
+from _price_measure import Run, Tally
+from _price_recordings import Recording, joined, sampled
+from _price_systems import langchain, with_fields, without_summary
+from _price_texts import MessageTexts
+from price import Played, figures, rows_of
+
+from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+
+COUNTER = ReferenceCounter(lambda text: len(text.split()))
+WORDS = "one two three four five six seven eight nine ten"
+
+
+def call(name, key, **arguments):
+    return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": key}])
+
+
+HISTORY = [
+    SystemMessage("Use tool_x.", id="s"),
+    HumanMessage(f"Fix src/app.py {WORDS}", id="h"),
+    call("run", "c1", command="pytest tests/test_a.py"),
+    ToolMessage(f"user_id: ada_4711\n{WORDS}", id="r1", tool_call_id="c1"),
+    call("note", "c2", owner="ada_4711", file="src/app.py", with_="tool_x", fresh="bob_12345"),
+]
+
+
+def run_of(ask, window=1_000):
+    model = CitingModel(counter=COUNTER)
+    return Run(MessageTexts(COUNTER), ask, model, window)
+
+
+def played(ask, messages=HISTORY, window=1_000):
+    tally = Tally()
+    for one in run_of(ask, window).play(messages):
+        tally.add(one)
+    return tally
+
+
+def test_literals_of_an_action_are_copied_values_without_counts_and_dates():
+    action = call(
+        "book", "c", flight="EHGLP3", on="2024-05-20", bags=2, to="Ada Lovelace", cabin="eco"
+    )
+    assert literals.literals_of_action(action) == ["EHGLP3", "Ada Lovelace"]
+    assert literals.find_literals("see a/b.py, fooBar, x_y, v1.2.3 and 12 of 1,250") == [
+        *("a/b.py", "fooBar", "x_y", "v1.2.3", "1,250")
+    ]
+
+
+def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
+    assert literals.holds("in app.py:3", "app.py")
+    assert not literals.holds("in myapp.py", "app.py")
+    assert not literals.holds("in app.pyc", "app.py")
+    assert literals.holds(literals.plain('{\\"id\\": \\"x\\\\nEHGLP3\\"}'), "EHGLP3")
+
+
+def test_a_literal_is_bound_by_its_key_on_the_same_line():
+    keys = literals.keys_in("name: Ada\nuser_id: ada_4711", "ada_4711")
+    assert keys == {"user_id"}
+    assert literals.is_bound("- user_id ada_4711", "ada_4711", keys)
+    assert not literals.is_bound("- ada_4711\n- user_id", "ada_4711", keys)
+
+
+def test_sending_everything_costs_one_and_holds_every_literal():
+    found = figures(played(list))
+    wanted = ("price", "price_1024", "price_blocks", "coverage", "bound", "whole_results")
+    assert [found[name] for name in wanted] == [1.0] * 6
+    assert (found["calls_per_change"], found["resent"]) == (None, 0.0)
+
+
+def test_a_changed_prefix_is_paid_again():
+    calls = list(run_of(lambda history: [history[0], *history[-2:]]).play(HISTORY))
+    system, human, first, result = (MessageTexts(COUNTER).sent(m).tokens for m in HISTORY[:4])
+    assert [one.changes for one in calls] == [0, 1]
+    assert calls[1].cost == pytest.approx(0.1 * system + first + result)
+    assert calls[1].whole == pytest.approx(0.1 * (system + human) + first + result)
+    assert calls[1].cost_1024 == system + first + result
+
+
+def test_of_a_text_that_grows_only_whole_blocks_count_by_blocks():
+    texts = MessageTexts(COUNTER)
+    before = [HumanMessage(["one two", "three"])]
+    assert texts.shared(before, [HumanMessage(["one two", "three four"])]) == (3, 2, False)
+    assert texts.shared(before, [HumanMessage("other"[::-1])]) == (0, 0, False)
+
+
+def test_literals_of_the_system_text_and_unknown_ones_are_not_asked_for():
+    calls = list(run_of(lambda history: history[-1:]).play(HISTORY))
+    assert (calls[1].covering, calls[1].covered) == (1, 0.5)
+
+
+def test_far_literals_are_outside_of_the_newest_part_of_the_window():
+    newest_only = played(lambda history: history[-1:], window=40)
+    assert (newest_only.having_far, newest_only.far) == (1, 0.5)
+    assert played(list, window=1_000).having_far == 0
+
+
+def test_a_request_over_the_window_and_a_crash_hold_nothing():
+    assert (played(list, window=20).over, played(list, window=20).covered) == (2, 0.0)
+
+    def broken(_history):
+        raise ValueError
+
+    tally = played(broken)
+    assert (tally.crashes, tally.covered, tally.cost, tally.whole) == (2, 0.0, 0.0, 0.0)
+
+
+def test_lift_is_what_only_the_summary_holds():
+    def ask(history):
+        text = "<conversation_summary>\nsrc/app.py\n</conversation_summary>"
+        return [SystemMessage(text), *history[-1:]]
+
+    tally = played(ask, window=60)
+    assert (tally.far, tally.lift) == (1.0, 1.0)
+    assert (
+        without_summary(HumanMessage("x", additional_kwargs={"lc_source": "summarization"})) == ""
+    )
+
+
+def test_a_cut_result_is_not_whole():
+    cut = ToolMessage("user_id: [...]", id="r1", tool_call_id="c1")
+    tally = played(lambda history: [*history[:3], *([cut] if len(history) > 3 else [])])
+    assert (tally.with_results, tally.whole_results) == (1, 0)
+
+
+def test_the_writer_cites_the_lines_with_the_most_literals_within_what_is_asked():
+    texts = ["Hello.\nread a/b.py\nran x_y on a/b.py", "Write at most 6 words."]
+    assert cite(texts, COUNTER) == "## Done\n- ran x_y on a/b.py"
+
+
+def test_a_summary_is_read_at_the_cached_price_only_with_the_same_tools():
+    run = run_of(list)
+    prompt = [HumanMessage(WORDS)]
+    run.call(prompt, AIMessage("."))
+    for tools, price in ((TOOLS, 0.1 * 14), (None, 14)):
+        run.model.invoke(prompt, tools=tools)
+        [made] = run.model.take_calls()
+        assert run._price_of_summary(made) == pytest.approx(price + 5 * 2)
+
+
+def test_langchains_middleware_goes_on_from_its_own_summary():
+    model = CitingModel(counter=COUNTER, profile={"max_input_tokens": 2_000})
+    ask = langchain(2_000, model, keep=("fraction", 0.3))
+    long = HumanMessage(WORDS * 200, id="long")
+    request = ask([*HISTORY[:4], long, AIMessage("Done.", id="a"), HumanMessage("Go on.", id="g")])
+    assert request[0].text.startswith("Here is a summary")
+    assert long not in request
+    more = [AIMessage("Yes.", id="y"), HumanMessage("And now?", id="n")]
+    assert ask([*HISTORY[:4], long, *request[-2:], *more]) == [*request, *more]
+
+
+def test_settings_of_this_package_are_read_from_a_text():
+    name, system = with_fields("target=.3,model")
+    assert name == "ours (target=.3,model)"
+    assert system.keywords == {"target": 0.3, "writes": True}
+
+
+def test_a_sample_is_the_same_for_the_same_seed():
+    recordings = [Recording(str(number), "a", []) for number in range(20)]
+    assert sampled(recordings, 5, 1) == sampled(recordings, 5, 1) != sampled(recordings, 5, 2)
+    assert sampled(recordings, None, 1) == recordings
+
+
+def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": WORDS},
+    ]
+    given = [Recording(name, "a", messages) for name in "xyz"]
+    [found] = joined(given, 50, COUNTER)
+    assert [one["role"] for one in found.recorded] == [
+        *("system", "user", "assistant", "tool"),
+        *("user", "assistant", "tool"),
+    ]
+    assert [one.get("tool_call_id") for one in found.recorded if one["role"] == "tool"] == [
+        *("c-x", "c-y")
+    ]
+
+
+def test_a_report_gives_the_price_as_a_part_of_langchains():
+    runs = [
+        Played(8, name, "a", "r", Tally(calls=1, cost=cost, whole=2.0), {}, 0.0)
+        for name, cost in (("ours", 1.0), ("LangChain 80-30", 2.0))
+    ]
+    assert [row["of_baseline"] for row in rows_of(runs, ["ours", "LangChain 80-30"])] == [0.5, 1.0]
