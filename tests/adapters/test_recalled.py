@@ -88,7 +88,7 @@ def text_of(view: Any) -> str:
 
 
 def test_what_was_folded_comes_back_verbatim_in_the_newest_question(recall):
-    memory = memory_of(recall)
+    memory = memory_of(recall, summary_role="system")
     covered(memory, recall.store)
     history = TokenMemoryChatHistory("s", memory=memory, store=recall.store)
     assert "ZEBRA" not in "".join(str(m.content) for m in history.messages if m.type != "system")
