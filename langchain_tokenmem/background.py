@@ -17,6 +17,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 
@@ -147,6 +150,29 @@ class BackgroundRunner:
         """Return the jobs that run now."""
         with self._lock:
             return [job for job in self._jobs.values() if job.is_alive]
+
+
+def in_time(call: Callable[[], T], seconds: float, name: str) -> T:
+    """Return what a call returns, which has no time limit of its own that would hold.
+
+    Args:
+        call: Goes on in a thread of its own when the time is over.
+        seconds: How long it is waited for.
+        name: Name of the thread.
+
+    Raises:
+        TimeoutError: When it takes longer.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001  it is raised again by `result`
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return answer.result(seconds)
 
 
 def wait_for(future: Future[None], seconds: float) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import regex
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import Recall
@@ -211,6 +214,41 @@ def test_a_pattern_that_runs_away_is_stopped(store, recall):
     store.add("s", [HumanMessage("a" * 5_000 + "b", id="m")])
     with pytest.raises(RecallError, match="took too long"):
         recall.history_search(r"^(a|aa|a*)*(a|aa)*$", session_id="s", timeout_s=0.05)
+
+
+def test_the_limit_of_history_search_is_wall_clock_time_on_a_busy_machine(
+    store, recall, monkeypatch
+):
+    """`regex` counts CPU time: while others have the processor, its own limit does not come."""
+    store.add("s", [HumanMessage("1," * 2_000, id="m")])
+    ended = threading.Event()
+
+    class Starved:
+        def search(self, text, **_):
+            ended.wait(10)
+
+    monkeypatch.setattr(regex, "compile", lambda *_: Starved())
+    begun = time.monotonic()
+    with pytest.raises(RecallError, match="took too long"):
+        recall.history_search("x", session_id="s", timeout_s=0.1)
+    ended.set()
+    assert time.monotonic() - begun < 5
+
+
+def test_the_limit_of_history_search_is_for_all_messages_together(store, recall, monkeypatch):
+    store.add("s", [HumanMessage(f"ticket {n}", id=f"m{n}") for n in range(300)])
+    searched = []
+
+    class Slow:
+        def search(self, text, **_):
+            searched.append(text)
+            time.sleep(0.02)
+
+    monkeypatch.setattr(regex, "compile", lambda *_: Slow())
+    with pytest.raises(RecallError, match="took too long"):
+        recall.history_search("x", session_id="s", timeout_s=0.1)
+    time.sleep(0.2)
+    assert len(searched) <= 6
 
 
 # --- near-duplicates

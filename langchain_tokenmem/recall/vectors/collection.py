@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import numpy as np
 
+from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
@@ -115,27 +114,14 @@ def ask_chroma(about: str, call: Callable[[], T], timeout_s: float | None = None
         timeout_s: Seconds that it may take; None for no limit.
     """
     try:
-        return call() if timeout_s is None else _in_time(call, timeout_s)
+        # Chroma's HTTP client waits without end and has no setting.
+        return call() if timeout_s is None else in_time(call, timeout_s, "tokenmem-chroma")
     except TokenMemoryError:
         raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise _translated(error, about) from error
-
-
-def _in_time(call: Callable[[], T], seconds: float) -> T:
-    """Return what a call returns; Chroma's HTTP client waits without end and has no setting."""
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as error:  # noqa: BLE001  it is raised again by `result`
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="tokenmem-chroma", daemon=True).start()
-    return answer.result(seconds)
 
 
 def _translated(error: BaseException, about: str) -> RecallError:
