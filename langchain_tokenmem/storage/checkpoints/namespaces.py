@@ -19,8 +19,8 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     damaged_thread,
     make_thread_session,
 )
-from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.database.database import is_writer
+from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.tables import thread_sessions
-from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.database.database import is_writer
+from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
 
 

@@ -7,12 +7,9 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from langchain_tokenmem.errors import (
     ConfigurationError,
@@ -21,11 +18,19 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.schema import Schema, configure_sqlite, set_up
+from langchain_tokenmem.storage.database.engines import (
+    BUSY_SECONDS,
+    create_reading_engine,
+    create_writing_engine,
+)
+from langchain_tokenmem.storage.database.schema import Schema, is_empty, set_up
+from langchain_tokenmem.storage.database.sqlite_file import (
+    OpenFile,
+    cannot_write,
+    open_file,
+    read_only_error,
+)
 from langchain_tokenmem.storage.database.urls import parsed
-
-_BUSY_SECONDS = 30
-"""Seconds that a writer waits for another one before it gives up."""
 
 _WRITES = "tokenmem_writes"
 _WRITER = {_WRITES: True}
@@ -57,11 +62,12 @@ class Database:
         self._is_sqlite = self._url.get_backend_name() == "sqlite"
         self._is_file = self._is_sqlite and self._url.database not in {None, "", ":memory:"}
         # A database in memory is its one connection.
-        is_memory = self._is_sqlite and not self._is_file
-        self._pool_size = 1 if is_memory else pool_size + self._is_file
+        self._pool_size = pool_size + self._is_file if self._is_file or not self._is_sqlite else 1
         self._engine: Engine | None = None
         self._writer_connection: Connection | None = None
         self._inherited: list[object] = []
+        self._file: OpenFile | None = None
+        self._is_read_only = False
         self.closings = 0
         self._writer_lock = threading.Lock()
         self._open_lock = threading.Lock()
@@ -74,7 +80,7 @@ class Database:
         Args:
             about: Named in errors, such as "Session 's1'".
         """
-        with self._translated_errors(about), self._transaction(self._reader()) as connection:
+        with self._translated_errors(about), self._transaction(self._reader(about)) as connection:
             try:
                 yield connection
             except TokenMemoryError:
@@ -96,8 +102,9 @@ class Database:
         """
         with self._translated_errors(about), self._only_writer(about):
             try:
-                with self._transaction(self._writer()) as connection:
+                with self._transaction(self._writer(about)) as connection:
                     yield connection
+                self._check_file(about)  # never acknowledged into a file that is gone
             except BaseException:
                 self._drop_writer()  # whatever state it is in
                 raise
@@ -118,7 +125,7 @@ class Database:
 
     def forget_deleted(self) -> None:
         """Make sure that deleted text does not stay readable in SQLite's log."""
-        if self._is_file:
+        if self._is_file and not self._is_read_only:
             with self._translated_errors("Cleaning the log"), self._open().connect() as connection:
                 # Outside of a transaction, and harmless where a reader is in the way.
                 driver = sqlite_driver(connection)
@@ -154,9 +161,9 @@ class Database:
         if not self._is_sqlite:
             yield
             return
-        if not lock.acquire(timeout=_BUSY_SECONDS):
+        if not lock.acquire(timeout=BUSY_SECONDS):
             raise StoreError(
-                f"{about}: something in this process has been writing for {_BUSY_SECONDS} s, and "
+                f"{about}: something in this process has been writing for {BUSY_SECONDS} s, and "
                 f"nothing was done. Try again; if it was called inside of a transaction, such as "
                 f"from a callback, call it after that."
             )
@@ -169,39 +176,67 @@ class Database:
         with self._open_lock:
             self._reset_after_fork()
             if self._engine is None:
-                engine = self._create_engine()
+                self._is_read_only = False
                 try:
-                    with self._transaction(engine.execution_options(**_WRITER)) as connection:
-                        self._set_up(connection)
-                except BaseException:
-                    engine.dispose()
-                    raise
-                self._engine = engine
+                    self._engine = self._opened(create_writing_engine(self._url, self._pool_size))
+                except OperationalError as error:
+                    if not (self._is_file and cannot_write(error.orig)):
+                        raise
+                    self._is_read_only = True
+                    self._engine = self._opened(create_reading_engine(self._url, self._pool_size))
             return self._engine
 
+    def _opened(self, engine: Engine) -> Engine:
+        """Return an engine whose tables are set up, or checked where they can only be read."""
+        source = engine if self._is_read_only else engine.execution_options(**_WRITER)
+        try:
+            with self._transaction(source) as connection:
+                self._set_up(connection)
+                self._file = open_file(connection) if self._is_file else None
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
+
     def _set_up(self, connection: Connection) -> None:
-        version = set_up(connection, self._schema, self._url.database or "")
+        path = self._url.database or ""
+        if self._is_read_only and is_empty(connection):
+            raise StoreError(f"{path} is empty and read-only: there is nothing to read.")
+        version = set_up(connection, self._schema, path)
+        if version < self._schema.version and self._is_read_only:
+            raise StoreError(
+                f"{path} has schema version {version}, is read-only, and has to be upgraded before "
+                f"it is read. Copy it to where it can be written, and open the copy."
+            )
         if version < self._schema.version:
             # Alembic takes longer to import than the database to open.
             from langchain_tokenmem.storage.database.upgrade import upgrade  # noqa: PLC0415
 
             upgrade(connection, self._schema, version)
 
-    def _reader(self) -> Engine:
+    def _check_file(self, about: str) -> None:
+        if self._file:
+            self._file.check(about)
+
+    def _reader(self, about: str) -> Engine:
         engine = self._open()
+        self._check_file(about)
         if self._is_sqlite:
             return engine
         # By default each statement would see what others committed meanwhile: a session's row
         # and its messages would not belong together.
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
-    def _writer(self) -> Engine | Connection:
+    def _writer(self, about: str) -> Engine | Connection:
         """Return where a transaction that writes begins.
 
-        For a SQLite file that is a connection that is kept: in a transaction of a few statements,
-        to take one from the pool and put it back would be a good part of the work.
+        For a SQLite file that is a connection that is kept: to take one from the pool and put it
+        back would be a good part of a transaction of a few statements.
         """
         engine = self._open()
+        self._check_file(about)
+        if self._is_read_only:
+            raise read_only_error(about, self._url.database)
         if not self._is_file:
             return engine.execution_options(**_WRITER)
         if self._writer_connection is None:
@@ -227,20 +262,6 @@ class Database:
             self._engine, self._writer_connection = None, None
             self._writer_lock, self._process = threading.Lock(), os.getpid()
 
-    def _create_engine(self) -> Engine:
-        options: dict[str, Any] = {
-            "poolclass": QueuePool,
-            "pool_size": self._pool_size,
-            "max_overflow": 0,
-            "pool_use_lifo": True,  # the one used last has its pages and statements at hand
-        }
-        if not self._is_sqlite:
-            return create_engine(self._url, pool_pre_ping=True, **options)
-        arguments = {"check_same_thread": False, "timeout": _BUSY_SECONDS}
-        engine = create_engine(self._url, connect_args=arguments, **options)
-        event.listen(engine, "connect", configure_sqlite)
-        return engine
-
     @contextmanager
     def _translated_errors(self, about: str) -> Iterator[None]:
         """Raise errors of the database as those of this package."""
@@ -253,6 +274,8 @@ class Database:
                     f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
                     f"backup."
                 ) from error
+            if cannot_write(cause) and self._file is not None:  # it could be opened
+                raise read_only_error(about, self._url.database) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
 
 
@@ -275,11 +298,3 @@ def sqlite_driver(connection: Connection) -> sqlite3.Connection | None:
     """Return SQLite's own connection; None where the database is another one."""
     driver = connection.connection.dbapi_connection
     return driver if isinstance(driver, sqlite3.Connection) else None
-
-
-def insert_unless_there(connection: Connection, table: Any, row: dict[str, Any]) -> None:
-    """Insert a row unless its key is there; on PostgreSQL without a race."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())
-    else:
-        connection.execute(insert(table).values(row))

@@ -85,6 +85,11 @@ def set_up(connection: Connection, schema: Schema, path: str) -> int:
     return found
 
 
+def is_empty(connection: Connection) -> bool:
+    """Return whether a database has nothing in it yet."""
+    return _is_new(connection, set(inspect(connection).get_table_names()))
+
+
 def _is_new(connection: Connection, names: set[str]) -> bool:
     if connection.dialect.name != "sqlite":
         return facts.name not in names
@@ -132,7 +137,6 @@ def save_table_layout(connection: Connection) -> None:
 
 def configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     """Make a new connection safe; for SQLAlchemy's event `connect`."""
-    connection.isolation_level = None
     owner, pages = (
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "page_count")
@@ -140,6 +144,12 @@ def configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     if owner == APPLICATION_ID or pages == 0:
         # It stays with the file, and the file of another program is none of ours to change.
         connection.execute("PRAGMA journal_mode = WAL")
+    configure_reader(connection, _record)
+
+
+def configure_reader(connection: sqlite3.Connection, _record: object) -> None:
+    """Make a connection safe without a change of the file; for the event `connect`."""
+    connection.isolation_level = None
     for pragma in (
         # A power cut must not take back what was acknowledged; NORMAL would.
         "synchronous = FULL",

@@ -13,7 +13,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, UpdateBase
+from sqlalchemy import Connection, Select, UpdateBase, insert
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from langchain_tokenmem.storage.database.database import sqlite_driver
 
@@ -102,3 +103,11 @@ class Statement:
             text = compiled.construct_expanded_state(values).statement
             self._compiled[form] = _Sql(text, compiled.positiontup, compiled.params)
         return self._compiled[form]
+
+
+def insert_unless_there(connection: Connection, table: Any, row: dict[str, Any]) -> None:
+    """Insert a row unless its key is there; on PostgreSQL without a race."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(postgres_insert(table).values(row).on_conflict_do_nothing())
+    else:
+        connection.execute(insert(table).values(row))

@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from langchain_tokenmem.core.search_units import Scope, ScopePartitions
-from langchain_tokenmem.storage.database.database import insert_unless_there
-from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.search_index.outbox import VECTORS, enqueue
 from langchain_tokenmem.storage.search_index.tables import owners, partitions, terms
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of

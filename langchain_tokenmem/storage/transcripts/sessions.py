@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
-from langchain_tokenmem.storage.database.database import insert_unless_there, is_writer
-from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.database.database import is_writer
+from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
     escaped,

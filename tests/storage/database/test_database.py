@@ -79,7 +79,7 @@ def test_closing_waits_for_who_writes_and_cuts_nothing_off(path: Path):
 
 
 def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(1) as threads:
         with store.database.writing("here"):
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
@@ -126,7 +126,7 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kept.dialect, f"do_{moment}", fail)
-            patch.setattr(database, "_BUSY_SECONDS", 0.1)
+            patch.setattr(database, "BUSY_SECONDS", 0.1)
             with pytest.raises((KeyboardInterrupt, StoreError)):
                 store.add("s", turn(2))
         other.add("s", turn(3))
@@ -154,7 +154,7 @@ def test_a_writer_that_was_interrupted_as_it_began_can_write_again(
 
 
 def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     with TranscriptStore(f"sqlite:///{path}") as store:
         store.add("s", turn(1))
         with store.database.writing("here") as connection:
