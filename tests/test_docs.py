@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,9 +19,12 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
+    script = ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(
+        sys.modules, script.__name__, script
+    )  # as a script is: types are found in it
     for code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        exec(compile(code, page.name, "exec"), names)  # noqa: S102
+        exec(compile(code, page.name, "exec"), vars(script))  # noqa: S102
 
 
 def test_every_public_name_is_documented():

@@ -16,7 +16,6 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tokenmem.adapters.checkpoints.config import (
     address_of,
@@ -35,6 +34,7 @@ from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
 from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.retention import prune
+from langchain_tokenmem.storage.checkpoints.serializer import StateSerializer
 from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -57,13 +57,16 @@ class TokenMemorySaver(ThreadSaver):
             "raise" (`ThreadConflictError`; nothing is stored and the turn can be made again).
         key: Secret that seals every row, so that a forged one is refused before it is decoded.
             Without it rows have checksums, which show damage only.
-        serde: LangGraph's serializer, such as an `EncryptedSerializer`. Default: the strict one,
-            which loads no type but LangGraph's own safe ones and `allowed_types`.
+        serde: LangGraph's serializer, such as an `EncryptedSerializer`. Default: a strict one,
+            which loads the safe types of LangGraph and langchain-core, `allowed_types`, and
+            Pydantic models, dataclasses, enumerations and named tuples of modules that are
+            imported already (not those under `LANGGRAPH_STRICT_MSGPACK`, where LangGraph names the
+            types of a graph itself). Nothing that a row names is imported.
         allowed_types: Further types that the state may hold (default serializer only).
         metadata_keys: Further keys under `configurable` that go into the metadata; all others may
             be secrets and stay out of it.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
-        cache_size: Most decoded messages kept in memory.
+        cache_bytes: Most memory, about, that decoded messages take which the saver remembers.
         keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
         older_than: Age from which checkpoints go; None for never. The head always stays.
         prune_every: After how many checkpoints of a thread the two are applied.
@@ -93,7 +96,7 @@ class TokenMemorySaver(ThreadSaver):
         allowed_types: Collection[type] = (),
         metadata_keys: Collection[str] = (),
         transcript_channel: str | None = "messages",
-        cache_size: int = 50_000,
+        cache_bytes: int = 256_000_000,
         keep_last: int | None = None,
         older_than: timedelta | None = None,
         prune_every: int = 30,
@@ -105,11 +108,11 @@ class TokenMemorySaver(ThreadSaver):
                 "allowed_types belongs to the default serializer; give the types to your own one, "
                 "JsonPlusSerializer(allowed_msgpack_modules=[...])."
             )
-        if cache_size < 1:
-            raise ConfigurationError(f"cache_size is {cache_size}; one message is the least.")
-        super().__init__(
-            serde=serde or JsonPlusSerializer(allowed_msgpack_modules=list(allowed_types) or None)
-        )
+        if type(cache_bytes) is not int or cache_bytes < 1:
+            raise ConfigurationError(
+                f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
+            )
+        super().__init__(serde=serde or StateSerializer(allowed_types))
         self.store = store
         self._key = secret_of(key)
         self._metadata_keys = frozenset(metadata_keys)
@@ -118,7 +121,7 @@ class TokenMemorySaver(ThreadSaver):
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(codec, MessageCache(cache_size), store.index)
+        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index)
         self._checkpoints = CheckpointStore(
             store.database, codec, messages, transcript_channel, self._conflict
         )

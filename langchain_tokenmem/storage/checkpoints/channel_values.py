@@ -49,7 +49,7 @@ class LargeValue:
     packed: bytes
 
 
-def prepare_value(codec: Codec, value: Any) -> PreparedValue:
+def prepare_value(codec: Codec, channel: str, value: Any) -> PreparedValue:
     """Return the value of a channel with its messages taken out, packed unless it is small.
 
     Raises:
@@ -58,9 +58,10 @@ def prepare_value(codec: Codec, value: Any) -> PreparedValue:
     shape, messages = detach(value)
     if is_bare(shape, messages):  # as nearly always: not packed only to see how long it is
         return PreparedValue(shape, messages)
-    packed = codec.pack(shape)
+    what = f"Channel {channel!r}"
+    packed = codec.pack(shape, what)
     if not is_plain(shape):
-        return PreparedValue(shape, messages, codec.checked(packed))
+        return PreparedValue(shape, messages, codec.checked(packed, what))
     return PreparedValue(shape, messages, None if len(packed) <= _SMALL else packed)
 
 

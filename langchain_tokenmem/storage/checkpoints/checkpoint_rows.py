@@ -64,6 +64,14 @@ class CheckpointRow:
     large: dict[str, int] = field(default_factory=dict)
     write_count: int = 0
 
+    def take(self, channel: str, parent: CheckpointRow) -> bool:
+        """Take a channel's value as the parent has it, and return whether it has one."""
+        if channel in parent.inline:
+            self.inline[channel] = parent.inline[channel]
+        elif channel in parent.large:
+            self.large[channel] = parent.large[channel]
+        return channel in self.inline or channel in self.large
+
 
 def run_hash(run_id: Any) -> bytes | None:
     """Return 16 bytes by which the checkpoints of a run are found."""

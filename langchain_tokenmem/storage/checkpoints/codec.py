@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from sqlalchemy import Table
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.checkpoints.serializer import advice
 from langchain_tokenmem.storage.checkpoints.tables import SEALED
 from langchain_tokenmem.storage.database.json_values import to_json
 from langchain_tokenmem.storage.transcripts.encoded_message import as_bytes
@@ -27,6 +28,15 @@ _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
 
 _SMALLEST = 96
 """Bytes below which compression never pays."""
+
+_COMPRESSED = frozenset({b"Z", b"z"})
+"""First byte of what is compressed, with its length before it or, in older rows, without."""
+
+_LENGTH_BYTES = 8
+"""Bytes of that length."""
+
+_LONGEST_UNKNOWN = 1 << 28
+"""Bytes that a row without length may come to: 256 MB."""
 
 _SHORT = 4_096
 """Bytes that a window of 12 bits holds."""
@@ -105,8 +115,12 @@ class Codec:
         digest.update(b"references:" + text.encode())
         return digest.digest()
 
-    def pack(self, value: Any) -> bytes:
+    def pack(self, value: Any, what: str = "A value of the state") -> bytes:
         """Return a value as bytes, compressed when that pays.
+
+        Args:
+            value: The value.
+            what: Names it in errors, such as "Channel 'plan'".
 
         Raises:
             ConfigurationError: When the serializer cannot write it.
@@ -114,12 +128,12 @@ class Codec:
         try:
             kind, data = self.serde.dumps_typed(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise unstorable("A value", error) from error
+            raise unstorable(what, error) from error
         head = kind.encode() + b"\0"
         if len(data) >= _SMALLEST:
             small = _compressed(data)
             if len(small) < len(data) * 0.9:
-                return b"z" + head + small
+                return b"Z" + head + len(data).to_bytes(_LENGTH_BYTES, "big") + small
         return b"-" + head + data
 
     def unpack(self, packed: bytes) -> Any:
@@ -138,33 +152,77 @@ class Codec:
         ):
             raise CorruptStoreError(f"a row has the unknown form {name!r}")
         try:
-            if packed[:1] == b"z":
-                data = zlib.decompress(data)
+            if packed[:1] in _COMPRESSED:
+                data = _decompressed(data, has_length=packed[:1] == b"Z")
             with refused_types() as refused:
                 value = self.serde.loads_typed((name, data))
+        except CorruptStoreError:
+            raise
         except Exception as error:  # an application's own cipher may raise anything
             hint = "; give the cipher it was stored with" if name.partition("+")[1] else ""
             raise CorruptStoreError(f"a row cannot be decoded ({error!r:.200}){hint}") from error
         if refused:
-            types = ", ".join(sorted(refused)).replace(":", ".")
-            raise CorruptStoreError(f"the type {types} is not allowed to be loaded")
+            raise RefusedTypeError(refused)
         return value
 
-    def checked(self, packed: bytes) -> bytes:
+    def checked(self, packed: bytes, what: str = "A value of the state") -> bytes:
         """Return packed bytes that are sure to be read back.
+
+        Args:
+            packed: The bytes.
+            what: Names the value in errors.
 
         Raises:
             ConfigurationError: When they hold a type that is not allowed.
         """
         try:
             self.unpack(packed)
+        except RefusedTypeError as error:
+            raise ConfigurationError(
+                f"{what} could be stored and not be read again: the type {error.types} is not "
+                f"allowed to be loaded; {advice(error.refused)}."
+            ) from error
         except CorruptStoreError as error:
             raise ConfigurationError(
-                f"A value of the state could be stored and not be read again: {error}. Give its "
-                f"type to the saver, TokenMemorySaver(store, allowed_types=[...]), or keep plain "
-                f"data in the state."
+                f"{what} could be stored and not be read again: {error}. Keep plain data in the "
+                f"state."
             ) from error
         return packed
+
+
+class RefusedTypeError(CorruptStoreError):
+    """Stored data names types that are not allowed to be loaded.
+
+    Attributes:
+        refused: The types as `module:Class`.
+        types: The same as text.
+    """
+
+    def __init__(self, refused: Collection[str]) -> None:
+        self.refused = refused
+        self.types = ", ".join(sorted(refused)).replace(":", ".")
+        super().__init__(
+            f"the type {self.types} is not allowed to be loaded (one of your own is if its module "
+            f"is imported first, as building the graph does, or by allowed_types)"
+        )
+
+
+def _decompressed(data: bytes, *, has_length: bool) -> bytes:
+    """Return what was compressed; no more of it than its length says is ever made.
+
+    Raises:
+        CorruptStoreError: When it is longer, or shorter.
+    """
+    length = _LONGEST_UNKNOWN
+    if has_length:
+        length = int.from_bytes(data[:_LENGTH_BYTES], "big")
+        data = data[_LENGTH_BYTES:]
+    stream = zlib.decompressobj()
+    # One byte more shows that there is more.
+    plain = stream.decompress(data, length + 1)
+    if len(plain) > length or not stream.eof or (has_length and len(plain) != length):
+        raise CorruptStoreError("a compressed value is not as long as its row says")
+    return plain
 
 
 def _compressed(data: bytes) -> bytes:

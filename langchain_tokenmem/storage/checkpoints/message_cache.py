@@ -15,11 +15,18 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.storage.checkpoints.message_copies import CachedList, CachedMessage
+from langchain_tokenmem.storage.checkpoints.message_copies import (
+    LISTED,
+    CachedList,
+    CachedMessage,
+)
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 
 _LISTS = 8
 """Lists of one session that are remembered: graphs that run at the same time."""
+
+_SESSION = 1_500
+"""Bytes that a session takes beside its messages, as `tracemalloc` has it."""
 
 _WORTH = 16
 """Messages in a list that is worth remembering as one."""
@@ -46,6 +53,7 @@ class _KnownObjects(NamedTuple):
 
     is_main: bool
     entries: Mapping[int, tuple[BaseMessage, CachedMessage]]
+    bytes: int
 
 
 @dataclass
@@ -58,23 +66,40 @@ class _Session:
     # By their references as they are stored, the last ones at the end.
     lists: dict[str, CachedList] = field(default_factory=dict)
     objects: list[_KnownObjects] = field(default_factory=list)
+    message_bytes: int = 0
 
     @property
-    def size(self) -> int:
-        """The number of messages kept, by which the cache is bounded."""
-        held = sum(len(known.entries) for known in self.objects)
-        listed = sum(one.size for one in self.lists.values())
-        return len(self.by_reference) + held + listed
+    def bytes(self) -> int:
+        """Memory that it takes, about, by which the cache is bounded.
 
-    def shrink(self, size: int) -> None:
-        """Forget the oldest messages until half of `size` is left, if there are more."""
-        while self.size > size and self.lists:
+        What the lists hold is mostly what is held by reference as well.
+        """
+        held = sum(known.bytes for known in self.objects)
+        longest = max((one.bytes for one in self.lists.values()), default=0)
+        listed = sum(one.size for one in self.lists.values()) * LISTED
+        return _SESSION + max(self.message_bytes, longest) + listed + held
+
+    def add(self, entry: CachedMessage) -> None:
+        """Add a message."""
+        before = self.by_reference.get(entry.reference)
+        self.message_bytes += entry.size - (before.size if before else 0)
+        self.by_reference[entry.reference] = entry
+        if entry.message.id and isinstance(entry.message.id, str):
+            self.by_id[entry.message.id] = entry
+
+    def shrink(self, most: int) -> None:
+        """Forget the oldest messages until half of `most` bytes is left, if there are more."""
+        while self.bytes > most and self.lists:
             del self.lists[next(iter(self.lists))]
-        while self.size > size and len(self.objects) > 1:
+        while self.bytes > most and len(self.objects) > 1:
             del self.objects[0]
-        if self.size > size:
-            for reference in list(self.by_reference)[: self.size - size // 2]:
+        if self.bytes > most:
+            self.objects.clear()
+            for reference in [*self.by_reference]:
+                if self.message_bytes <= most // 2:
+                    break
                 entry = self.by_reference.pop(reference)
+                self.message_bytes -= entry.size
                 if self.by_id.get(str(entry.message.id)) is entry:
                     del self.by_id[str(entry.message.id)]
 
@@ -86,12 +111,15 @@ class MessageCache:
     copied into it, those that are read are copied out of it.
 
     Args:
-        size: Most messages that are kept.
+        most: Bytes of memory that the messages may take, about.
     """
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        # Of each session, as last counted, and of all: a put of one looks at no other.
+        self._bytes: dict[str, int] = {}
+        self._total = 0
         self._lock = threading.Lock()
         self._closings = 0
 
@@ -104,6 +132,8 @@ class MessageCache:
         with self._lock:
             if closings != self._closings:
                 self._sessions.clear()
+                self._bytes.clear()
+                self._total = 0
                 self._closings = closings
 
     def find(
@@ -155,10 +185,8 @@ class MessageCache:
         with self._lock:
             session = self._session(namespace)
             for entry in entries:
-                session.by_reference[entry.reference] = entry
-                if entry.message.id and isinstance(entry.message.id, str):
-                    session.by_id[entry.message.id] = entry
-            self._shrink(session)
+                session.add(entry)
+            self._shrink(namespace.session_id, session)
 
     def add_list(
         self,
@@ -196,18 +224,19 @@ class MessageCache:
             if not found.has_ids:
                 pairs += (p for p in zip(messages, found.entries, strict=True) if not p[0].id)
             held = {id(message): (message, entry) for message, entry in pairs}
+            size = sum(entry.size for _, entry in held.values())
             objects = [
                 one
                 for one in session.objects
                 if not (one.entries.keys() <= held.keys() and is_main >= one.is_main)
             ]
-            session.objects = [*objects, _KnownObjects(is_main, held)][-_LISTS:]
-            self._shrink(session)
+            session.objects = [*objects, _KnownObjects(is_main, held, size)][-_LISTS:]
+            self._shrink(namespace.session_id, session)
 
     def forget(self, session_id: str) -> None:
         """Forget a session."""
         with self._lock:
-            self._sessions.pop(session_id, None)
+            self._drop(session_id)
 
     def _session(self, namespace: Namespace) -> _Session:
         session = self._sessions.get(namespace.session_id)
@@ -217,8 +246,20 @@ class MessageCache:
         self._sessions.move_to_end(namespace.session_id)
         return session
 
-    def _shrink(self, session: _Session) -> None:
-        total = sum(one.size for one in self._sessions.values())
-        while total > self._size and len(self._sessions) > 1:
-            total -= self._sessions.popitem(last=False)[1].size
-        session.shrink(self._size)
+    def _shrink(self, session_id: str, session: _Session) -> None:
+        """Count a session anew, and forget others, used longest ago, and then what is in it."""
+        self._count(session_id, session)
+        while self._total > self._most and len(self._sessions) > 1:
+            self._drop(next(iter(self._sessions)))
+        if self._total > self._most:
+            session.shrink(self._most)
+            self._count(session_id, session)
+
+    def _count(self, session_id: str, session: _Session) -> None:
+        now = session.bytes
+        self._total += now - self._bytes.get(session_id, 0)
+        self._bytes[session_id] = now
+
+    def _drop(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
+        self._total -= self._bytes.pop(session_id, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +23,12 @@ _MANY = 500
 _IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes})
 _EMPTY: dict[type, Any] = {list: [], dict: {}}
 
+_OVERHEAD = 750
+"""Bytes that a cached message takes beside its fields, as `tracemalloc` has it."""
+
+LISTED = 64
+"""Bytes that a message takes in a list of them, beside the message."""
+
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 _set_fields, _set_names, _set_extra, _set_private = (
@@ -38,12 +45,14 @@ class CachedMessage(NamedTuple):
         is_final: Whether it stays there: the transcript has it, or never will.
         mutable: Those of its fields that could be changed in place, each with the type of an empty
             list or dict; None for any other value.
+        size: Bytes of memory that it takes, about.
     """
 
     message: BaseMessage
     reference: int
     is_final: bool
     mutable: tuple[tuple[str, type | None], ...]
+    size: int
 
 
 def cached(message: BaseMessage, reference: int, *, is_final: bool) -> CachedMessage:
@@ -56,7 +65,32 @@ def cached(message: BaseMessage, reference: int, *, is_final: bool) -> CachedMes
     )
     # One empty list for all stays in the processor's cache when thousands are compared.
     fields.update({name: _EMPTY[empty] for name, empty in mutable if empty is not None})
-    return CachedMessage(message, reference, is_final, mutable)
+    return CachedMessage(message, reference, is_final, mutable, size_of(message))
+
+
+def size_of(message: BaseMessage) -> int:
+    """Return about how many bytes of memory a cached message takes.
+
+    Keys of dicts are not counted: those of decoded JSON and of fields are shared.
+    """
+    size = _OVERHEAD + sys.getsizeof(message.__pydantic_fields_set__)
+    waiting: list[Any] = [vars(message), message.__pydantic_extra__, message.__pydantic_private__]
+    seen = {id(empty) for empty in _EMPTY.values()}
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind is str or kind is bytes:
+            size += sys.getsizeof(value)
+        elif kind not in _IMMUTABLE and id(value) not in seen:
+            seen.add(id(value))
+            size += sys.getsizeof(value)
+            if kind is dict:
+                waiting += value.values()
+            elif kind in {list, tuple, set, frozenset}:
+                waiting += value
+            else:
+                waiting.append(getattr(value, "__dict__", None))
+    return size
 
 
 def copy_message(message: BaseMessage) -> BaseMessage:
@@ -115,6 +149,7 @@ class CachedList:
 
     Attributes:
         size: How many they are.
+        bytes: Memory that the messages take, about.
         has_ids: Whether each has an id.
         ranges: Where each is stored, as ranges of references.
         beside: Those that are not in the transcript.
@@ -122,6 +157,7 @@ class CachedList:
 
     def __init__(self, entries: Iterable[CachedMessage]) -> None:
         self.size = 0
+        self.bytes = 0
         self.has_ids = True
         self.ranges = ""
         self.beside: tuple[CachedMessage, ...] = ()
@@ -158,6 +194,7 @@ class CachedList:
                     mask = self._empty.setdefault((name, empty), bytearray())
                     mask.extend(bytes(at - len(mask)) + b"\1")
         self.size += len(more)
+        self.bytes += sum(entry.size for entry in more)
         self.has_ids = self.has_ids and all(one.id for one in messages)
         self.ranges = to_ranges((entry.reference for entry in more), self.ranges)
         self.beside += tuple(entry for entry in more if entry.reference < 0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
-from langchain_tokenmem.storage.checkpoints.channel_values import read_values
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoints.channel_values import LargeValue, read_values
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
     CheckpointRow,
     InlineValue,
@@ -91,13 +93,13 @@ class CheckpointReader:
         Raises:
             CorruptStoreError: When something of it is damaged or missing.
         """
-        order = row.fields.get("channel_versions", {})
+        order = dict.fromkeys([*row.fields.get("channel_versions", {}), *row.inline, *row.large])
         wanted = [name for name in order if channels is None or name in channels]
         numbers = {name: row.large[name] for name in wanted if name in row.large}
         large = read_values(connection, self.codec, namespace.namespace_id, [*numbers.values()])
         values = {name: row.inline[name] for name in wanted if name in row.inline}
         for name, number in numbers.items():
-            values[name] = InlineValue(large[number].refs, self.codec.unpack(large[number].packed))
+            values[name] = InlineValue(large[number].refs, self._unpacked(name, large[number]))
         names = [name for name in wanted if name in values]
         written = read_writes(connection, self.codec, namespace.namespace_id, row)
         writes = [one for one in written if channels is None or one.channel in channels]
@@ -117,6 +119,12 @@ class CheckpointReader:
                 for one, value in zip(writes, found[len(names) :], strict=True)
             ],
         )
+
+    def _unpacked(self, channel: str, value: LargeValue) -> Any:
+        try:
+            return self.codec.unpack(value.packed)
+        except CorruptStoreError as error:
+            raise CorruptStoreError(f"channel {channel!r}: {error}") from error
 
     def check_parts(self, connection: Connection, namespace: Namespace, row: CheckpointRow) -> None:
         """Raise if pending writes or large values of a checkpoint are damaged or missing."""

@@ -60,12 +60,13 @@ class CheckpointStore(CheckpointReader):
         checkpoint, address = new.checkpoint, new.address
         self.messages.cache.clear_if_closed(self.database.closings)
         values = {
-            name: channel_values.prepare_value(self.codec, value)
+            name: channel_values.prepare_value(self.codec, name, value)
             for name, value in checkpoint["channel_values"].items()
-            if name in new.new_versions
+            # Without new versions, the values say themselves what they are, as with SqliteSaver.
+            if not new.new_versions or name in new.new_versions
         }
         if not is_plain(new.metadata):
-            self.codec.checked(self.codec.pack(new.metadata))
+            self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
         after_commit: AfterCommit = []
         self.index.make_ready()
         with self.database.writing(str(address)) as connection, errors_about(address):
@@ -119,19 +120,13 @@ class CheckpointStore(CheckpointReader):
         now = _time_of(new.checkpoint.get("ts"))
         given = new.checkpoint["channel_values"]
         before = parent.fields.get("channel_versions", {}) if parent else {}
-        for name, version in new.checkpoint.get("channel_versions", {}).items():
-            if name not in new.new_versions:
-                if parent and before.get(name) == version:
-                    if name in parent.inline:
-                        row.inline[name] = parent.inline[name]
-                        continue
-                    if name in parent.large:
-                        row.large[name] = parent.large[name]
-                        continue
-                if name in given:
-                    values[name] = channel_values.prepare_value(self.codec, given[name])
+        versions = new.checkpoint.get("channel_versions", {})
+        for name in [*versions, *(one for one in given if one not in versions)]:
             if name not in values:
-                continue
+                is_same = name in versions and before.get(name) == versions[name]
+                if (parent and is_same and row.take(name, parent)) or name not in given:
+                    continue
+                values[name] = channel_values.prepare_value(self.codec, name, given[name])
             value = values[name]
             refs = self.messages.store(
                 connection,
@@ -144,14 +139,32 @@ class CheckpointStore(CheckpointReader):
             )
             if value.packed is None:
                 row.inline[name] = checkpoint_rows.InlineValue(refs, value.shape)
-            else:
-                number = row.large[name] = namespace.last_value_number + 1
+                continue
+            large = channel_values.LargeValue(refs, value.packed)
+            before_it = parent.large.get(name) if parent and name not in new.new_versions else None
+            number = self._same_large(connection, namespace, before_it, large)
+            if number is None:
+                number = namespace.last_value_number + 1
                 namespace = replace(namespace, last_value_number=number)
-                large = channel_values.LargeValue(refs, value.packed)
                 channel_values.insert_value(
                     connection, self.codec, namespace.namespace_id, number, large
                 )
+            row.large[name] = number
         return namespace
+
+    def _same_large(
+        self,
+        connection: Connection,
+        namespace: Namespace,
+        number: int | None,
+        value: channel_values.LargeValue,
+    ) -> int | None:
+        """Return the number of the large value that a parent has, if it is the same."""
+        if number is None:
+            return None
+        own = namespace.namespace_id
+        found = channel_values.read_values(connection, self.codec, own, [number])
+        return number if found[number] == value else None
 
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -163,7 +176,8 @@ class CheckpointStore(CheckpointReader):
         key, task_key = key_of(str(address.checkpoint_id)), key_of(task_id)
         self.messages.cache.clear_if_closed(self.database.closings)
         values = [
-            (channel, channel_values.prepare_value(self.codec, value)) for channel, value in given
+            (channel, channel_values.prepare_value(self.codec, channel, value))
+            for channel, value in given
         ]
         now = datetime.now(UTC)
         after_commit: AfterCommit = []

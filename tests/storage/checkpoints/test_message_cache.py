@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
 
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.message_copies import (
     CachedList,
@@ -132,13 +138,86 @@ def test_copies_share_no_field_with_one_another_or_with_the_cache():
                 value.append("x") if isinstance(value, list) else value.update(x=1)
 
 
-def test_a_cache_keeps_no_more_than_its_size():
-    cache = MessageCache(100)
-    for thread in range(5):
+MOST = 100_000
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(1, 60), st.integers(0, 3_000), st.booleans()),
+        max_size=12,
+    )
+)
+def test_a_cache_never_takes_more_than_its_bytes(puts):
+    cache = MessageCache(MOST)
+    for number, (thread, count, length, has_ids) in enumerate(puts):
         namespace = Namespace(thread, f"t{thread}", "", thread)
-        said = [HumanMessage("Hello", id=f"m{number}") for number in range(60)]
-        entries = cached_list(said).entries
+        said = [
+            HumanMessage("x" * length, id=f"m{number}-{at}" if has_ids else None)
+            for at in range(count)
+        ]
+        entries = [
+            cached(copy_message(one), 1_000 * number + at + 1, is_final=True)
+            for at, one in enumerate(said)
+        ]
         cache.add(namespace, entries)
-        cache.add_list(namespace, "1:60", CachedList([]), entries, said, is_main=True)
-        assert sum(one.size for one in cache._sessions.values()) <= 100
-    assert len(cache.by_reference(namespace)) == 60
+        cache.add_list(namespace, f"{number}", CachedList([]), entries, said, is_main=True)
+        taken = {name: session.bytes for name, session in cache._sessions.items()}
+        assert cache._bytes == taken
+        assert cache._total == sum(taken.values()) <= MOST
+        for session in cache._sessions.values():
+            held = session.by_reference.values()
+            assert session.message_bytes == sum(entry.size for entry in held)
+            assert session.by_id.keys() <= {entry.message.id for entry in held}
+    cache.clear_if_closed(1)
+    assert (cache._total, cache._bytes) == (0, {})
+
+
+def test_the_threads_used_last_stay_and_what_is_forgotten_is_not_counted():
+    cache = MessageCache(MOST)
+    for thread in range(40):
+        namespace = Namespace(thread, f"t{thread}", "", thread)
+        said = [HumanMessage("x" * 1_000, id=f"m{number}") for number in range(5)]
+        cache.add(namespace, cached_list(said).entries)
+    assert [*cache._sessions][-1] == "t39"
+    assert 4 <= len(cache._sessions) <= 16
+    for name in [*cache._sessions]:
+        cache.forget(name)
+    assert cache._total == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("threads", "length"), [(400, 20), (60, 3_000), (3, 20)])
+def test_the_cache_of_a_saver_takes_no_more_memory_than_cache_bytes(tmp_path, threads, length):
+    """1,200 threads took 595 MB when messages were counted and not bytes."""
+    most = 2_000_000
+    store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
+    saver = TokenMemorySaver(store, cache_bytes=most)
+
+    def put(number: int) -> None:
+        config: Any = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": ""}}
+        said: list[BaseMessage] = []
+        for turn in range(3 if threads > 3 else 60):
+            said += [
+                message(10 * turn + at, additional_kwargs={"text": f"{at}" * length})
+                for at in range(10)
+            ]
+            checkpoint: Any = {
+                **empty_checkpoint(),
+                "id": f"{turn:08}",
+                "channel_values": {"messages": said},
+                "channel_versions": {"messages": turn},
+            }
+            config = saver.put(config, checkpoint, {}, {"messages": turn})
+
+    put(threads)  # what is made once: statements, connections, modules
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(threads):
+            put(number)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        store.close()
+    assert most * 0.2 < taken < most * 1.2

@@ -1,0 +1,152 @@
+"""LangGraph's serializer, which loads the types of a state that the process has imported.
+
+By default LangGraph's own savers import whatever module a row names and call what they find there.
+Here a row names nothing into being: a type is loaded if it was allowed, or if it is a kind of type
+that states are made of and its module was imported before, as building a graph does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from langchain_core.agents import AgentAction, AgentActionMessageLog, AgentFinish, AgentStep
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.documents.base import Blob, Document
+from langchain_core.outputs import (
+    ChatGeneration,
+    ChatGenerationChunk,
+    ChatResult,
+    Generation,
+    GenerationChunk,
+    LLMResult,
+    RunInfo,
+)
+from langchain_core.prompt_values import (
+    ChatPromptValue,
+    ChatPromptValueConcrete,
+    ImagePromptValue,
+    StringPromptValue,
+)
+from langgraph.checkpoint.serde import _msgpack
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer, _create_msgpack_ext_hook
+from pydantic import BaseModel
+
+from langchain_tokenmem.errors import ConfigurationError
+
+TypeName = tuple[str, ...]
+"""Module and name of a type."""
+
+_LANGCHAIN_CORE: tuple[type, ...] = (
+    *(AgentAction, AgentActionMessageLog, AgentFinish, AgentStep),
+    *(Blob, Document, InMemoryChatMessageHistory),
+    *(ChatPromptValue, ChatPromptValueConcrete, ImagePromptValue, StringPromptValue),
+    *(ChatGeneration, ChatGenerationChunk, ChatResult, Generation, GenerationChunk),
+    *(LLMResult, RunInfo),
+)
+"""Values that chains and agents put into a state; its messages LangGraph allows itself."""
+
+
+class StateSerializer(JsonPlusSerializer):
+    """LangGraph's serializer, strict but for the types that a state is made of.
+
+    It loads LangGraph's safe types, those of langchain-core, `allowed_types`, and, unless
+    `LANGGRAPH_STRICT_MSGPACK` is set, Pydantic models, dataclasses, enumerations and named tuples
+    that stand at the top level of a module that is imported already.
+
+    Args:
+        allowed_types: Further types, or their modules and names.
+
+    Raises:
+        ConfigurationError: When a type could not be found by its name.
+    """
+
+    def __init__(self, allowed_types: Iterable[type | TypeName] = ()) -> None:
+        allowed = list(allowed_types)
+        for one in allowed:
+            if isinstance(one, type) and "." in one.__qualname__:
+                raise ConfigurationError(f"allowed_types: {_hidden(one.__qualname__)}.")
+        super().__init__(allowed_msgpack_modules=[*_LANGCHAIN_CORE, *allowed])
+        if not _msgpack.STRICT_MSGPACK_ENABLED:
+            names = self._allowed_msgpack_modules
+            assert isinstance(names, set)  # noqa: S101  # for mypy: it was given a list
+            self._unpack_ext_hook = _create_msgpack_ext_hook(_AllowedNames(names))
+
+    def with_msgpack_allowlist(self, extra_allowlist: Iterable[TypeName | type]) -> StateSerializer:
+        """Return one that loads more types; LangGraph gives those of a graph in strict mode."""
+        names = self._allowed_msgpack_modules
+        assert isinstance(names, set)  # noqa: S101
+        return StateSerializer([*names, *extra_allowlist])
+
+
+class _AllowedNames(set[TypeName]):
+    """Names that were allowed, and those of the types of states that are imported."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (
+            isinstance(name, tuple) and is_state_type(imported(*name))
+        )
+
+
+def imported(module: object, name: object) -> Any:
+    """Return what stands at the top level of a module under a name, and was defined there.
+
+    None where the module is not imported: nothing is imported, and no code of the module runs.
+    """
+    if not (isinstance(module, str) and isinstance(name, str)) or module not in sys.modules:
+        return None
+    try:
+        names = object.__getattribute__(sys.modules[module], "__dict__")
+    except AttributeError:
+        return None
+    found = names.get(name)
+    is_its_own = isinstance(found, type) and (found.__module__, found.__qualname__) == (
+        module,
+        name,
+    )
+    return found if is_its_own else None
+
+
+def is_state_type(found: Any) -> bool:
+    """Return whether something is a type that states are made of: data with named fields."""
+    if not isinstance(found, type):
+        return False
+    is_named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
+    return (
+        is_named_tuple
+        or issubclass(found, (BaseModel, Enum, *_models_of_pydantic_1()))
+        or dataclasses.is_dataclass(found)
+    )
+
+
+def _models_of_pydantic_1() -> tuple[type, ...]:
+    old = imported("pydantic.v1.main", "BaseModel")
+    return () if old is None else (old,)
+
+
+def advice(refused: Collection[str]) -> str:
+    """Return what to do about the first of the types, as `module:Class`, that are refused."""
+    module, _, name = min(refused).partition(":")
+    found = imported(module, name)
+    if found is None:
+        return _hidden(name)
+    if issubclass(found, datetime):
+        return (
+            f"LangGraph's serializer reads no subclass of datetime; keep "
+            f"datetime.fromisoformat(value.isoformat()) in place of a {name}"
+        )
+    return (
+        f"give it to the saver, TokenMemorySaver(store, allowed_types=[{name}]), or keep plain "
+        f"data in the state"
+    )
+
+
+def _hidden(name: str) -> str:
+    return (
+        f"{name} stands inside of a function or another class, where no later process finds it by "
+        f"its name; define it at the top level of a module, or keep plain data in the state"
+    )
