@@ -17,14 +17,14 @@ from sdists import UnavailableError, unpacked_tests
 from suites import SUITES, Suite
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
-MOST_EXPECTED = 86
-"""Entries of the list when it was frozen; it may only get shorter."""
+MOST_EXPECTED = 30
+"""Entries of the list now, 86 when it was frozen; it may only get shorter."""
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> None:
     listed = read_list()
-    expected = listed.suites[suite.name]
+    expected = listed.suites.get(suite.name, Differences({}))
     frozen, installed = listed.versions[suite.distribution], version(suite.distribution)
     if installed != frozen and not IS_WHOLE:
         pytest.skip(f"the list is of {suite.distribution} {frozen}, installed is {installed}")

@@ -45,7 +45,8 @@ def listed(
         ns: The namespace; None for all.
         checkpoint_id: The only one that is meant.
         before: Id that those meant are smaller than.
-        metadata: What their metadata has to say, exactly.
+        metadata: What their metadata has to say, exactly; a key with dots that is none of its keys
+            is a path into it.
 
     Raises:
         CorruptStoreError: When something is damaged or missing.
@@ -91,9 +92,19 @@ def _page(
                 # It may have been removed since the list was made.
                 if row is None and key in checkpoint_rows.checkpoint_keys(connection, number):
                     raise CorruptStoreError("its row is there, and is not found by its key")
-                if row is not None and all(row.metadata.get(k) == v for k, v in metadata.items()):
+                if row is not None and all(_says(row.metadata, k, v) for k, v in metadata.items()):
                     found.append(reader.loaded(connection, namespace, row))
     return found
+
+
+def _says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
+    """Return whether metadata have a value under a key, or at the end of a path with dots."""
+    if key in metadata or "." not in key:
+        return bool(metadata.get(key) == wanted)
+    found: Any = metadata
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return bool(found == wanted)
 
 
 def delta_history(
@@ -121,9 +132,12 @@ def delta_history(
         name = address.checkpoint_id or (namespace.latest if namespace else None)
         if namespace is None or name is None:
             return found
-        remaining = set(channels)
+        remaining, visited = set(channels), {name}
         row = reader.row(connection, namespace, name)
         while row is not None and row.parent is not None and remaining:
+            if row.parent in visited:  # a checkpoint was put again below its own descendant
+                break
+            visited.add(row.parent)
             row = reader.row(connection, namespace, row.parent)
             if row is None:
                 break

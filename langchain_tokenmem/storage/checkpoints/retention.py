@@ -213,8 +213,12 @@ def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[s
     while waiting:
         one: checkpoint_rows.CheckpointRow | None = by_id[waiting.pop()]
         open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
+        visited = set[str]()
         while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
+            visited.add(one.id)
             one = by_id.get(one.parent) if one.parent else None
+            if one is not None and one.id in visited:  # parents can be a cycle
+                break
             if one is not None and one.id not in needed:
                 needed.add(one.id)
                 # What stays can be read, and so it needs all of its own channels.
