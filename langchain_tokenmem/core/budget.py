@@ -46,11 +46,13 @@ class TokenBudget:
         summarize_at: From here on the oldest groups are folded into the running summary.
         target: Low watermark that both steps go down to: one change of the prefix buys many
             turns of cache hits.
-        recent_share: Share of the limit at the end of the conversation that is left verbatim. It
-            gives way only where the fixed parts leave no other room.
+        recent_share: Share of the limit at the end of the conversation in which no tool result is
+            shortened, and that `compact` by hand leaves verbatim.
         summary_share: Share of the limit that the running summary may never grow past.
         message_share: Share of the room beside the fixed parts that a single message, and all
             messages that must be present together, may take.
+        pinned_share: Share of the limit that the first request keeps at least where it is cut: only
+            where `target` cannot be reached beside the whole of it.
         recall_share: Ceiling of recalled messages, of the limit.
         notes_share: Ceiling of notes, of the limit.
         result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
@@ -76,6 +78,7 @@ class TokenBudget:
     recent_share: float = field(default=0.30, kw_only=True)
     summary_share: float = field(default=0.20, kw_only=True)
     message_share: float = field(default=0.80, kw_only=True)
+    pinned_share: float = field(default=0.15, kw_only=True)
     recall_share: float = field(default=0.15, kw_only=True)
     notes_share: float = field(default=0.05, kw_only=True)
     result_tokens: int = field(default=-1, kw_only=True)
@@ -99,7 +102,14 @@ class TokenBudget:
     def _check_fractions(self) -> None:
         for name in (
             *("warn_at", "compact_at", "summarize_at", "target"),
-            *("recent_share", "summary_share", "message_share", "recall_share", "notes_share"),
+            *(
+                "recent_share",
+                "summary_share",
+                "message_share",
+                "pinned_share",
+                "recall_share",
+                "notes_share",
+            ),
         ):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 < value <= 1:
@@ -236,6 +246,11 @@ class TokenBudget:
     def summary_tokens(self) -> int:
         """`summary_share` in tokens."""
         return int(self.summary_share * self.limit)
+
+    @property
+    def pinned_tokens(self) -> int:
+        """`pinned_share` in tokens."""
+        return int(self.pinned_share * self.limit)
 
     @property
     def recall_tokens(self) -> int:

@@ -1,8 +1,10 @@
 """Planning of compaction: which tool results to shorten, which groups to summarize.
 
-One idea keeps prompt caches warm: a change of the prefix must pay for itself. It is made only if
-it frees at least half of what lies between `summarize_at` and `target`, or if the limit forces
-it. As only what was added can be freed, the number of changes is bounded by the tokens added.
+One idea keeps prompt caches warm: a change of the prefix must pay for itself. Each one brings the
+request down to `target`, or as near as the newest group allows, in this order: old tool results
+shortened, old groups folded, the summary kept short, the first request cut. It is made only if it
+frees enough (`_pays`), or if the limit forces it. As only what was added can be freed, the number
+of changes is bounded by the tokens added.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from langchain_tokenmem.core.size_caps import (
     available_tokens,
     cap_messages,
     fit_required,
-    renew_caps,
     request_tokens,
+    shrink_to_target,
 )
 from langchain_tokenmem.core.trigger import TAIL_BATCH, SummaryPolicy
 from langchain_tokenmem.errors import BudgetExceededError
@@ -115,8 +117,8 @@ def plan(
     recent = _recent_start(context, budget)
     shorter = _shorten_old_results(context, budget, recent)
     after = request_tokens(shorter)
-    pays = before - after >= _least_gain(budget)
-    enough = steps == "shorten" or after <= budget.summarize_tokens
+    pays = _pays(before, after, budget)
+    enough = steps == "shorten" or after <= budget.target_tokens
     may_suffice = steps != "all" or due is None or not (due.to_recent or due.messages)
     if pays and enough and may_suffice:
         return Plan("compact_at", shorter.cuts, 0, before, after)
@@ -125,9 +127,15 @@ def plan(
     return _plan_change(shorter, budget, idle, recent=recent, due=due)
 
 
-def _least_gain(budget: TokenBudget) -> int:
-    """Return the fewest tokens that an unforced change of the prefix has to free."""
-    return max(1, (budget.summarize_tokens - budget.target_tokens) // 2)
+def _pays(before: int, after: int, budget: TokenBudget) -> bool:
+    """Return whether a change of the prefix pays for itself: it frees what the thresholds ask for.
+
+    One that ends at the target has to free half of what lies between `summarize_at` and `target`;
+    one that cannot get there all of it, or it would be made again soon.
+    """
+    between = budget.summarize_tokens - budget.target_tokens
+    least = between // 2 if after <= budget.target_tokens else between
+    return before - after >= max(1, least)
 
 
 def _fold_reason(
@@ -155,10 +163,10 @@ def _plan_change(
     shorter: ContextParts, budget: TokenBudget, idle: Plan, *, recent: int, due: _FoldReason
 ) -> Plan:
     """Return the plan that folds groups, or the idle one if no change pays for itself."""
-    before, gain = idle.before, _least_gain(budget)
-    ceiling = min(before - gain, budget.summarize_tokens)
-    folded = _plan_fold(shorter, budget, recent=recent, ceiling=ceiling, due=due)
-    if folded.fold and (due.forced or before - folded.after >= gain):
+    before = idle.before
+    folded = _plan_fold(shorter, budget, recent=recent, due=due)
+    pays = _pays(before, folded.after, budget)
+    if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
     if due.reason == "limit" and folded.cuts != idle.cuts:
         return replace(folded, reason="compact_at", before=before)
@@ -175,7 +183,7 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     context = cap_messages(context, budget)
     if request_tokens(context) <= budget.limit:
         return context
-    whole = renew_caps(context.with_newest_block(), budget)
+    whole = context.with_newest_block()
     bare = replace(whole, blocks={})
     # What was recalled goes first, then the summary, before a message that must be present does.
     for candidate in (whole, bare, replace(bare, summary=None)):
@@ -233,34 +241,25 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
 
 
 def _plan_fold(
-    context: ContextParts,
-    budget: TokenBudget,
-    *,
-    recent: int,
-    ceiling: int,
-    due: _FoldReason,
+    context: ContextParts, budget: TokenBudget, *, recent: int, due: _FoldReason
 ) -> Plan:
-    """Return the plan that folds the fewest groups to reach the target.
+    """Return the plan that folds the fewest groups to reach the target, or all but the newest.
 
-    The recent share is left alone unless the ceiling cannot be reached beside it.
+    Where these are not enough, the summary has half of its share at most, and the first request is
+    cut, too; the newest human message only where the limit forces the change.
     """
-    context = renew_caps(context, budget)
-    room = available_tokens(context, budget)
-    spare = room - int(budget.message_share * room) - SUMMARY_FRAME
-    forecast = FoldForecast.of(
-        replace(context, summary=None),
-        prior_tokens=context.summary["tokens"] if context.summary else 0,
-        max_tokens=max(0, min(budget.summary_tokens, spare)),
-    )
+    forecast = _forecast(context, budget)
     newest = max(len(context.tail) - 1, 0)
-    fold = forecast.fewest(budget.target_tokens, within=recent)
-    if fold is None and forecast.after(recent) > ceiling:
-        fold = forecast.fewest(ceiling, within=newest)
-        fold = newest if fold is None else fold
-    fold = recent if fold is None or due.to_recent else fold
-    fold = max(fold, _groups_with(context, due.messages))
-    aside = forecast.summary(fold)
+    fold = forecast.fewest(budget.target_tokens, within=newest)
+    fold = newest if fold is None else fold
+    fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
     rest = replace(context.with_folded(fold), summary=None)
+    aside = forecast.summary(fold)
+    if fold:
+        room = budget.target_tokens - request_tokens(rest)
+        aside = min(aside, max(room, budget.summary_tokens // 2))
+    shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
+    rest = shrink_to_target(rest, budget, shrinking, aside=aside)
     rest = fit_required(rest, budget, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
@@ -269,6 +268,17 @@ def _plan_fold(
         fold=fold,
         before=0,
         after=request_tokens(rest) + aside,
-        summary_tokens=forecast.allowance(fold),
+        summary_tokens=max(0, aside - SUMMARY_FRAME),
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
+    )
+
+
+def _forecast(context: ContextParts, budget: TokenBudget) -> FoldForecast:
+    """Return the forecast for a new summary in the place of the running one."""
+    room = available_tokens(context, budget)
+    spare = room - int(budget.message_share * room) - SUMMARY_FRAME
+    return FoldForecast.of(
+        replace(context, summary=None),
+        prior_tokens=context.summary["tokens"] if context.summary else 0,
+        max_tokens=max(0, min(budget.summary_tokens, spare)),
     )

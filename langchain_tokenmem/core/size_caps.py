@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.messages import is_pinned
 from langchain_tokenmem.core.request_counter import RequestCounter
-from langchain_tokenmem.core.shortening import cut_group, cut_to
+from langchain_tokenmem.core.shortening import apply_cuts, cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
 
 FLOOR_SHARE = 0.125
@@ -71,20 +71,34 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
     return replace(context, cuts={**context.cuts, **cuts}) if cuts else context
 
 
-def renew_caps(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context with new cuts for pinned and human messages, as long as they may be.
+def shrink_to_target(
+    context: ContextParts, budget: TokenBudget, ids: Sequence[str | None], *, aside: int = 0
+) -> ContextParts:
+    """Return the context with covered messages cut by what the request is over the target.
 
-    It is called when the prefix changes anyway; the cuts of tool results stay.
+    At least `pinned_share` of the limit stays of each. A cut only shrinks, and what the application
+    has pinned itself stays whole.
+
+    Args:
+        context: A context in which everything else is folded already.
+        budget: Gives the target and `pinned_share`.
+        ids: Ids of the messages, the first one is cut first.
+        aside: Tokens kept free for a summary that is still to be written.
     """
-    loose = {
-        message.id
-        for group in (*context.kept, *context.tail)
-        if context.is_required(group)
-        for message in group.messages
-        if role_of(message) != "tool"
-    }
-    kept = {key: cut for key, cut in context.cuts.items() if key not in loose}
-    return cap_messages(replace(context, cuts=kept), budget)
+    count = context.counter.message
+    covered = {m.id: m for group in context.kept for m in group.messages if not is_pinned(m)}
+    for key in ids:
+        message = covered.get(key)
+        if key is None or message is None:
+            continue
+        (shown,) = apply_cuts((message,), context.cuts)
+        size = count(shown)
+        excess = request_tokens(context) + aside - budget.target_tokens
+        most = max(budget.pinned_tokens, size - excess)
+        if size > most:
+            cuts = {**context.cuts, key: cut_to(message, most, count)}
+            context = replace(context, cuts=cuts)
+    return context
 
 
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:

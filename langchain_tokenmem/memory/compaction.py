@@ -177,9 +177,15 @@ class Compaction:
 def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:
     """Return the messages that leave the tail, as the view has shown them.
 
-    A message that no view shows is returned as it was said.
+    A message that no view shows is returned as it was said, and so is a kept one that is cut now.
     """
-    return [
+    cut_now = [
+        message
+        for group in (context.kept if planned.fold else ())
+        for message in group.messages
+        if message.id in planned.cuts and message.id not in context.cuts
+    ]
+    return cut_now + [
         message
         for group in context.tail[: planned.fold]
         for message in context.shown_messages(group) or group.source.messages

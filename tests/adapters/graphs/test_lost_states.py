@@ -133,7 +133,9 @@ def test_a_summary_is_found_only_where_every_covered_word_is_the_same():
     state = MemoryNode(memory).invoke({"messages": said})["memory"]
     covered = state["summary"]["covered"]
     for place in range(covered):
-        other = said[place].model_copy(update={"content": "Another word."})
+        other = said[place].model_copy(
+            update={"content": said[place].content[::-1] or "Another word."}
+        )
         MemoryNode(memory).invoke({"messages": [*said[:place], other, *said[place + 1 :]]})
     assert len(memory.summarizer.requests) == 1 + covered
     MemoryNode(memory).invoke({"messages": said})

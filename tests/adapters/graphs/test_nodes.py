@@ -353,10 +353,16 @@ def test_recall_does_nothing_without_a_recall():
 
 
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
-    _, graph = graph_of(memory_of())
+    _, graph = graph_of(memory_of(window=4_000))
     events = []
-    for said in conversation(14):
-        events += graph.stream({"messages": [said]}, config(), stream_mode="custom")
+    # Where only results are long it is enough to shorten them.
+    results = [
+        said for said in conversation(12, words=90) if said.type != "human" or said.id == "h0"
+    ]
+    results = [m if m.type == "tool" else m.model_copy(update={"content": "So."}) for m in results]
+    for thread, talk in (("results", results), ("t", conversation(30))):
+        for said in talk:
+            events += graph.stream({"messages": [said]}, config(thread), stream_mode="custom")
     kinds = [event["event"] for event in events]
     assert {"compaction", "summary"} == set(kinds)
     state = graph.get_state(config()).values["memory"]

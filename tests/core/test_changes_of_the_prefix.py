@@ -1,0 +1,123 @@
+"""A change of the prefix goes down to the target: first requests shrink, cuts never grow back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.messages import marked
+from tests.fakes import CharCounter
+
+BUDGET = TokenBudget(context_window=2_000)
+
+
+def memory_of(**keywords):
+    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+
+
+def tool_round(number, tokens):
+    call = {"name": "read", "args": {"n": number}, "id": f"c{number}"}
+    return [
+        AIMessage("", tool_calls=[call], id=f"a{number}"),
+        ToolMessage(
+            f"{number} of the log. " * (tokens // 4), tool_call_id=f"c{number}", id=f"t{number}"
+        ),
+    ]
+
+
+def run_of(first_tokens, rounds, result_tokens=60):
+    said = [HumanMessage("Fix it. " * (first_tokens // 2), id="first")]
+    for number in range(rounds):
+        said += tool_round(number, result_tokens)
+    return said
+
+
+def calls_of(memory, said):
+    """Return plan, state and view of each model call of a run."""
+    found, state = [], None
+    for end in range(1, len(said) + 1):
+        if end < len(said) and said[end].type != "ai":
+            continue
+        planned = memory.plan(said[:end], state)
+        state, view = memory.compact_and_view(said[:end], state)
+        found.append((planned, state, view))
+    return found
+
+
+def shown(view, key):
+    return next(message for message in view.messages if message.id == key)
+
+
+def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
+    calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60))
+    changes = [planned for planned, _, _ in calls if planned.reason]
+    assert 2 <= len(changes) <= len(calls) / 5
+    assert all(planned.after <= BUDGET.target_tokens for planned in changes)
+    count = CharCounter().message
+    sizes = [count(shown(view, "first")) for _, _, view in calls]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1_000
+    assert BUDGET.pinned_tokens * 0.5 < sizes[-1] < 1_000
+
+
+def test_a_short_first_request_stays_whole():
+    said = run_of(first_tokens=100, rounds=60)
+    assert all(shown(view, "first") == said[0] for _, _, view in calls_of(memory_of(), said))
+
+
+def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
+    said = run_of(first_tokens=900, rounds=60)
+    said[0] = marked(said[0], pinned=True)
+    calls = calls_of(memory_of(), said)
+    assert any(planned.reason for planned, _, _ in calls)
+    assert all(shown(view, "first").content == said[0].content for _, _, view in calls)
+
+
+def test_what_is_cut_from_the_first_request_is_given_to_the_summarizer():
+    batches = []
+
+    def summarize(messages, _prior, _instruction, _max_tokens):
+        batches.append([message.id for message in messages])
+        return "Summary."
+
+    calls = calls_of(memory_of(summarizer=summarize, background=False), run_of(1_100, 60))
+    cut_in = next(number for number, (_, state, _) in enumerate(calls) if "first" in state["cuts"])
+    folds = [number for number, (planned, _, _) in enumerate(calls) if planned.fold]
+    assert "first" in batches[folds.index(cut_in)]
+
+
+def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change():
+    said = [*run_of(100, 4), HumanMessage("Now this. " * 400, id="newest")]
+    for number in range(4, 60):
+        said += tool_round(number, 60)
+    was_cut = False
+    for planned, state, _ in calls_of(memory_of(), said):
+        if "newest" in state["cuts"] and not was_cut:
+            was_cut = True
+            assert planned.reason == "limit"
+    assert was_cut
+
+
+@given(
+    first=st.integers(2, 1_400),
+    sizes=st.lists(st.integers(4, 1_200), min_size=5, max_size=25),
+    asks=st.sets(st.integers(0, 24), max_size=4),
+)
+def test_cuts_only_shrink(first, sizes, asks):
+    said = [HumanMessage("Fix it. " * (first // 2), id="first")]
+    for number, size in enumerate(sizes):
+        if number in asks:
+            said.append(HumanMessage("And now? " * (size // 3), id=f"h{number}"))
+        said += tool_round(number, size)
+    before = {}
+    for _, state, view in calls_of(memory_of(), said):
+        assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
+        for key, cut in state["cuts"].items():
+            old = before.get(key, cut)
+            assert cut["head"] <= old["head"]
+            assert cut["tail"] <= old["tail"]
+        kept = {*state["kept"]}
+        assert {key for key in before if key in kept} <= state["cuts"].keys()
+        before = state["cuts"]
