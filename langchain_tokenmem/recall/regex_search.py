@@ -23,6 +23,7 @@ def search_by_regex(
     limit: int,
     ignore_case: bool,
     timeout_s: float,
+    include_superseded: bool = False,
 ) -> list[Hit]:
     """Return the newest messages that match, in order; the options of `Recall.history_search`."""
     try:
@@ -33,10 +34,12 @@ def search_by_regex(
     found: list[IndexSource] = []
     before: int | None = None
     while len(found) < limit:
-        page = store.history(scope, before, _PAGE)
+        page = store.history(scope, before, _PAGE, include_superseded=include_superseded)
         if not page:
             break
         for source in reversed(page):
+            if source.is_hidden:
+                continue
             begun = time.monotonic()
             if _is_match(compiled, source.text, left):
                 found.append(source)

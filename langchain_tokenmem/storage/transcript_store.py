@@ -12,6 +12,7 @@ from sqlalchemy import delete
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -21,6 +22,12 @@ from langchain_tokenmem.storage.schema_versions import SCHEMA
 from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
+from langchain_tokenmem.storage.transcripts.edits import (
+    current_rows,
+    delete_edits,
+    rows_with_superseded,
+    visible_rows,
+)
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
 from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
@@ -100,6 +107,9 @@ class TranscriptStore(SessionStates, Closeable):
         longer batch. So a list that is sent in full at every turn is stored once, and a second
         "yes", or a second turn in the same words, is stored again.
 
+        Words that a message with a known id never had supersede those that it has, at its place.
+        Words that it had before are a resend.
+
         Args:
             session_id: Names the conversation.
             new: The messages, oldest first. Chunks are stored as whole messages.
@@ -125,21 +135,40 @@ class TranscriptStore(SessionStates, Closeable):
 
     aadd = in_thread(add)
 
-    def rows(self, session_id: str, *, user_id: str | None = None) -> list[TranscriptRow]:
+    def rows(
+        self, session_id: str, *, user_id: str | None = None, include_superseded: bool = False
+    ) -> list[TranscriptRow]:
         """Return every message of a session with number and time, in order.
+
+        Args:
+            session_id: Names the conversation.
+            user_id: Who asks; the session must be theirs.
+            include_superseded: Return words that an edit superseded, or that are hidden, as well:
+                in front of those that took their place, with the number of the version (0 for the
+                first words) in `response_metadata["tokenmem"]["superseded"]`.
 
         Raises:
             CorruptStoreError: When one of them is damaged or missing.
         """
         with self._database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, user_id)
-            return [] if session is None else read_from(connection, session, session.first_seq)
+            if session is None:
+                return []
+            found = read_from(connection, session, session.first_seq)
+            shown = rows_with_superseded if include_superseded else visible_rows
+            return shown(connection, session, found)
 
     arows = in_thread(rows)
 
-    def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return every message of a session, in order, as the application gave it."""
-        return [row.message for row in self.rows(session_id, user_id=user_id)]
+    def messages(
+        self, session_id: str, *, user_id: str | None = None, include_superseded: bool = False
+    ) -> list[BaseMessage]:
+        """Return every message of a session, in order, as the application gave it.
+
+        An edited message has the words of the thread's head; `include_superseded` as for `rows`.
+        """
+        rows = self.rows(session_id, user_id=user_id, include_superseded=include_superseded)
+        return [row.message for row in rows]
 
     amessages = in_thread(messages)
 
@@ -158,12 +187,16 @@ class TranscriptStore(SessionStates, Closeable):
             stored = stored_state(session)
             state = stored.state
             if state is None or state["summary"] is None:
-                return stored, read_from(connection, session, session.first_seq)
+                rows = read_from(connection, session, session.first_seq)
+                return stored, visible_rows(connection, session, rows)
             pointer = state["summary"]["covers_to"]
             kept = read_named(connection, session, [*state["kept"], pointer])
             start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
             tail = read_from(connection, session, start)
-            return stored, [*(row for row in kept if row.seq < start), *tail]
+            rows = [*(row for row in kept if row.seq < start), *tail]
+            # By the pointer's message it is known what is covered, hidden or not.
+            shown = current_rows(connection, session, rows)
+            return stored, [r for r in shown if not r.is_hidden or r.message.id == pointer]
 
     aconversation = in_thread(conversation)
 
@@ -173,27 +206,39 @@ class TranscriptStore(SessionStates, Closeable):
             session = find(connection, session_id, None)
             if session is None or n < 1:
                 return []
-            return [row.message for row in read_last(connection, session, n)]
+            rows = visible_rows(connection, session, read_last(connection, session, n))
+            return [row.message for row in rows]
 
     alast = in_thread(last)
 
-    def get(self, session_id: str, message_id: str) -> BaseMessage | None:
-        """Return one message in full; None when the session has no such id."""
-        found = self.named(session_id, [message_id])
-        return found[0].message if found else None
+    def get(
+        self, session_id: str, message_id: str, *, include_superseded: bool = False
+    ) -> BaseMessage | None:
+        """Return one message in full; None when the session has no such id, or hides it.
+
+        With `include_superseded` it is the message as it was first said, whatever was edited since.
+        """
+        found = self.named(session_id, [message_id], include_superseded=include_superseded)
+        first = min(found, key=_version_of) if found else None
+        return None if first is None else first.message
 
     aget = in_thread(get)
 
-    def named(self, session_id: str, ids: Sequence[str]) -> list[TranscriptRow]:
-        """Return the messages with these ids that there are, in order."""
+    def named(
+        self, session_id: str, ids: Sequence[str], *, include_superseded: bool = False
+    ) -> list[TranscriptRow]:
+        """Return the messages with these ids that there are, in order; options as for `rows`."""
         with self._database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
-            return [] if session is None else read_named(connection, session, ids)
+            if session is None:
+                return []
+            shown = rows_with_superseded if include_superseded else visible_rows
+            return shown(connection, session, read_named(connection, session, ids))
 
     anamed = in_thread(named)
 
     def count(self, session_id: str) -> int:
-        """Return how many messages a session has."""
+        """Return how many messages a session has, hidden ones included."""
         with self._database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             return 0 if session is None else session.count
@@ -222,8 +267,13 @@ class TranscriptStore(SessionStates, Closeable):
                 return 0
             refuse_checkpointed(connection, session)
             connection.execute(delete(messages).where(messages.c.session_key == session.key))
+            delete_edits(connection, session.key)
             emptied = replace(
-                session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
+                session,
+                first_seq=session.last_seq + 1,
+                version=session.version + 1,
+                state=None,
+                edit_count=0,
             )
             save(connection, emptied)
             changed = clear_messages(connection, session.key, session.last_seq)
@@ -258,3 +308,8 @@ class TranscriptStore(SessionStates, Closeable):
         return counts
 
     aerase = in_thread(erase)
+
+
+def _version_of(row: TranscriptRow) -> float:
+    """Return the version of a message's words; the current ones without a mark are the last."""
+    return float(marks_of(row.message).get("superseded", "inf"))

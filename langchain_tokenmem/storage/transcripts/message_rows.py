@@ -45,12 +45,14 @@ class TranscriptRow:
         message: The message as the application gave it.
         created_at: Its time, in UTC.
         was_named: Whether it brought its id.
+        is_hidden: Whether it was removed and hidden; its message is empty then.
     """
 
     seq: int
     message: BaseMessage
     created_at: datetime
     was_named: bool = True
+    is_hidden: bool = False
 
 
 def read_from(connection: Connection, session: SessionRow, start: int) -> list[TranscriptRow]:
@@ -178,6 +180,18 @@ def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> di
         row.seq: row.message_key
         for chunk in chunks(seqs)
         for row in connection.execute(query.where(messages.c.seq.in_(chunk)))
+    }
+
+
+def seqs_by_key(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the messages with these keys that there are, by key."""
+    query = select(messages.c.message_key, messages.c.seq).where(
+        messages.c.session_key == session_key
+    )
+    return {
+        row.message_key: row.seq
+        for chunk in chunks(keys)
+        for row in connection.execute(query.where(messages.c.message_key.in_(chunk)))
     }
 
 
