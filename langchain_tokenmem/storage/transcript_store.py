@@ -206,8 +206,7 @@ class TranscriptStore(SessionStates, Closeable):
             session = find(connection, session_id, None)
             if session is None or n < 1:
                 return []
-            rows = visible_rows(connection, session, read_last(connection, session, n))
-            return [row.message for row in rows]
+            return [row.message for row in read_last(connection, session, n, visible_rows)]
 
     alast = in_thread(last)
 

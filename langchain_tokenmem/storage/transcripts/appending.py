@@ -179,7 +179,8 @@ def _new_messages(
     """Return the messages whose id is new, each once, and those with other words by their key."""
     keys = [key_of(one.stored.id) if one.stored.id else "" for one in new]
     stored = hashes_by_key(connection, session.key, [*filter(None, keys)])
-    fresh, edited = [], {}
+    fresh: list[EncodedMessage] = []
+    edited: dict[str, EncodedMessage] = {}
     for key, message in zip(keys, new, strict=True):
         if key not in stored:
             fresh.append(message)

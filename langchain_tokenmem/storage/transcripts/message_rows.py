@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -97,13 +97,21 @@ def columns_between(
     return found
 
 
-def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
-    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+def read_last(
+    connection: Connection,
+    session: SessionRow,
+    n: int,
+    shown: Callable[[Connection, SessionRow, Sequence[TranscriptRow]], list[TranscriptRow]],
+) -> list[TranscriptRow]:
+    """Return the newest `n` messages, and more where they begin in the middle of a group.
+
+    `shown` gives rows the words that are shown, and leaves out those that are not.
+    """
     size = n + _LOOK_BACK
     while True:
         start = max(session.first_seq, session.last_seq - size + 1)
-        found = read_from(connection, session, start)
-        if start == session.first_seq or _shows_groups(found, n):
+        found = shown(connection, session, read_from(connection, session, start))
+        if start == session.first_seq or (len(found) >= n and _shows_groups(found, n)):
             break
         size *= 4
     wanted = 0
