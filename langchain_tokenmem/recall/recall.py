@@ -17,13 +17,12 @@ from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.maintenance import IndexMaintenance
 from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, Ranking, fused
 from langchain_tokenmem.recall.ranking.result_selection import (
-    LINE_TOKENS,
     ResultSelection,
     SearchOptions,
     best_parts,
 )
 from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.superseded_search import search_superseded
+from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_superseded
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -163,7 +162,7 @@ class Recall(IndexMaintenance, Closeable):
             )
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
-        return [*found, *_that_fit(more, found, options)]
+        return [*found, *hits_that_fit(more, found, options)]
 
     asearch = in_thread(search)
 
@@ -264,23 +263,6 @@ class Recall(IndexMaintenance, Closeable):
             self._dense.close()
 
     aclose = in_thread(close)
-
-
-def _that_fit(more: Sequence[Hit], found: Sequence[Hit], options: SearchOptions) -> list[Hit]:
-    """Return what of superseded words the options of a search leave room for."""
-    left = options.max_tokens
-    if left is not None:
-        left -= sum(options.count_tokens(hit.text) + LINE_TOKENS for hit in found)
-    kept: list[Hit] = []
-    for hit in more:
-        is_meant = options.among is None or hit.message_id in options.among
-        if hit.message_id in options.exclude or not is_meant or options.metadata:
-            continue
-        cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
-        if len(found) + len(kept) < options.k and (left is None or cost <= left):
-            left = None if left is None else left - cost
-            kept.append(hit)
-    return kept
 
 
 def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.recall.base.text_parts import indexable_text
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.ranking.result_selection import LINE_TOKENS, SearchOptions
 from langchain_tokenmem.storage.search_index.store import IndexStore
 
 _LEAST_SHARE = 0.2
@@ -28,3 +31,20 @@ def search_superseded(
     found = [(share, source) for share, source in shares if share >= _LEAST_SHARE]
     found.sort(key=lambda pair: (-pair[0], -pair[1].seq))
     return [Hit.of(source, score=share, lexical=share) for share, source in found]
+
+
+def hits_that_fit(more: Sequence[Hit], found: Sequence[Hit], options: SearchOptions) -> list[Hit]:
+    """Return what of superseded words the options of a search leave room for."""
+    left = options.max_tokens
+    if left is not None:
+        left -= sum(options.count_tokens(hit.text) + LINE_TOKENS for hit in found)
+    kept: list[Hit] = []
+    for hit in more:
+        is_meant = options.among is None or hit.message_id in options.among
+        if hit.message_id in options.exclude or not is_meant or options.metadata:
+            continue
+        cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
+        if len(found) + len(kept) < options.k and (left is None or cost <= left):
+            left = None if left is None else left - cost
+            kept.append(hit)
+    return kept

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
@@ -28,6 +28,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
 
@@ -220,6 +221,32 @@ def test_a_copied_and_a_migrated_thread_show_the_edited_words():
             assert search.search(RAW, session_id=name) == []
             assert search.search("customer", session_id=name)
         assert "ann" not in terms_of(store) | terms_of(other)
+
+
+def test_edits_from_before_version_5_are_shown_from_the_next_checkpoint_on(monkeypatch):
+    with TranscriptStore("sqlite://") as store, Recall(store) as recall:
+        with monkeypatch.context() as older:
+            older.setattr(CheckpointStore, "_follow_head", lambda *_given: None)
+            graph = chat(store)
+            graph.invoke({"messages": [HumanMessage(SAID, id="fact")]}, thread("t"))
+            edit = redacted([HumanMessage(SAID, id="fact")])
+            graph.update_state(thread("t"), {"messages": edit})
+        assert RAW in str(store.messages("t"))
+        later = chat(store)  # of a new process
+        later.invoke({"messages": [HumanMessage("Go on.", id="next")]}, thread("t"))
+        assert RAW not in str(store.messages("t"))
+        assert recall.search(RAW, session_id="t") == []
+
+
+def test_a_message_that_no_transcript_holds_exactly_is_no_edit_of_itself():
+    with TranscriptStore("sqlite://") as store:
+        graph = chat(store)
+        result = ToolMessage("found", tool_call_id="c", id="r", artifact=b"bytes")
+        call = {"name": "look", "args": {}, "id": "c"}
+        said = [AIMessage("", tool_calls=[call], id="a"), result]
+        graph.invoke({"messages": said}, thread("t"))
+        chat(store).invoke({"messages": [HumanMessage("Go on.", id="next")]}, thread("t"))
+        assert texts(store.messages("t", include_superseded=True))[:2] == ["", "found"]
 
 
 def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):

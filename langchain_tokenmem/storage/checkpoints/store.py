@@ -186,7 +186,9 @@ class CheckpointStore(CheckpointReader):
         if name is None or not self.codec.is_plain:
             return None
         refs = self._refs(connection, namespace, row, name)
-        known = self._refs(connection, namespace, before, name)
+        if refs is None:  # a delta channel between two snapshots
+            return None
+        known = self._refs(connection, namespace, before, name) or ""
         is_first = namespace.session_number not in self._followed
         self._followed[namespace.session_number] = None
         if len(self._followed) > _MOST_FOLLOWED:
@@ -212,14 +214,14 @@ class CheckpointStore(CheckpointReader):
         namespace: Namespace,
         row: checkpoint_rows.CheckpointRow | None,
         name: str,
-    ) -> str:
-        """Return the references of the messages that a checkpoint has in a channel."""
+    ) -> str | None:
+        """Return the references of the messages that a checkpoint has in a channel, if any."""
         if row is None:
-            return ""
+            return None
         if name in row.inline:
             return row.inline[name].refs
         if name not in row.large:
-            return ""
+            return None
         number = row.large[name]
         found = channel_values.read_values(connection, self.codec, namespace.namespace_id, [number])
         return found[number].refs

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -20,23 +18,19 @@ from langchain_tokenmem.core.search_units import (
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import documents, outbox, postings, vectors
+from langchain_tokenmem.storage.search_index import documents, outbox, postings
+from langchain_tokenmem.storage.search_index.edit_indexing import index_edits
 from langchain_tokenmem.storage.search_index.index_sources import (
-    Edits,
-    edits_of_partition,
-    existing_units,
     source_of,
     sources_from,
     superseded_sources,
 )
+from langchain_tokenmem.storage.search_index.index_vectors import IndexVectors
 from langchain_tokenmem.storage.search_index.lexical_indexing import index_batch, start_over
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
-    Partition,
     find_or_make_partition,
-    find_partition,
     keys_in_scope,
-    lock_partition,
     move_to_user,
     owner_key,
     partitions_in_scope,
@@ -57,7 +51,7 @@ _BATCH = 50
 _ABOUT = "The index of recall"
 
 
-class IndexStore:
+class IndexStore(IndexVectors):
     """The search index of a database; `TranscriptStore.index` is one.
 
     Args:
@@ -65,7 +59,7 @@ class IndexStore:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -118,36 +112,7 @@ class IndexStore:
         after: Sequence[TranscriptRow],
     ) -> Change:
         """Replace what the index has of messages, in the transaction that edits them."""
-        first = min(row.seq for row in after)
-        outbox.enqueue(connection, [VECTORS], session.key, first)
-        partition = find_partition(connection, session.key, lock=True)
-        if partition is None:
-            return Change("added")
-        for old, new in zip(before, after, strict=True):
-            vectors.delete_vectors(connection, partition.number, new.seq)
-            if new.seq <= partition.indexed_to and not self._replace_entries(
-                connection, partition, source_of(old, session), source_of(new, session)
-            ):
-                postings.delete_entries_from(connection, partition, new.seq)
-                outbox.enqueue(connection, [LEXICAL], session.key, new.seq)
-                partition = replace(partition, indexed_to=new.seq - 1)
-        return Change("cleared", [partition.number])
-
-    def _replace_entries(
-        self, connection: Connection, partition: Partition, old: IndexSource, new: IndexSource
-    ) -> bool:
-        """Replace the lexical entries of a message; return False where that has to wait."""
-        if self._analyser is None:
-            return False
-        try:
-            known, entries = self._analyser.entries(old), self._analyser.entries(new)
-        except Exception:  # an index never fails a turn; the outbox keeps what is missing
-            logger.exception("A message could not be analysed; it is not found yet.")
-            return False
-        if not postings.delete_known_entries(connection, partition, old.seq, known):
-            postings.delete_entries(connection, partition, old.seq)
-        postings.add_entries(connection, partition, {new.seq: entries}, partition.indexed_to)
-        return True
+        return index_edits(connection, self._analyser, session, before, after)
 
     def _add_entries(
         self, connection: Connection, session: SessionRow, rows: Sequence[TranscriptRow]
@@ -311,80 +276,3 @@ class IndexStore:
         with self._database.writing(_ABOUT) as connection:
             start_over(connection)
         return self.index_lexical()
-
-    # --- the vectors
-
-    def partition(self, partition_key: str) -> Partition | None:
-        """Return a partition; make it for a session that has none."""
-        with self._database.writing(_ABOUT) as connection:
-            return lock_partition(connection, partition_key)
-
-    def edits(self, partition_key: str) -> Edits:
-        """Return what tells whether a partition was edited since."""
-        with self._database.reading(_ABOUT) as connection:
-            return edits_of_partition(connection, partition_key)
-
-    def put_vectors(
-        self,
-        fingerprint: str,
-        given: Mapping[int, bytes],
-        *,
-        unless_edited: tuple[str, Edits] | None = None,
-    ) -> None:
-        """Store vectors by unit: float32, little-endian.
-
-        What was erased while its text was being embedded does not come back, nor do words that were
-        edited meanwhile: a partition is named with what `edits` said of it.
-        """
-        with self._database.writing(_ABOUT) as connection:
-            if (
-                unless_edited
-                and edits_of_partition(connection, unless_edited[0]) != unless_edited[1]
-            ):
-                return
-            there = existing_units(connection, given)
-            kept = {unit: vector for unit, vector in given.items() if unit in there}
-            vectors.put_vectors(connection, fingerprint, kept)
-
-    def acknowledge_vectors(
-        self, partition_key: str, done_to: int, *, start: int = 0, edits: Edits | None = None
-    ) -> int:
-        """Note that a partition's vectors are indexed up to a number.
-
-        Args:
-            partition_key: The partition.
-            done_to: The last number that is indexed.
-            start: The first one; an entry of the outbox that asks for earlier ones stays.
-            edits: What `edits` said when the texts were read; where that has changed nothing is
-                noted.
-
-        Returns:
-            The number from which on to go on.
-        """
-        with self._database.writing(_ABOUT) as connection:
-            _, last = sources_from(connection, partition_key, done_to + 1, 1)
-            entries = outbox.pending(connection, VECTORS, among=[partition_key])
-            begin = min([start, *(entry.from_seq for entry in entries)])
-            is_edited = edits is not None and edits_of_partition(connection, partition_key) != edits
-            if begin < start or is_edited:
-                return begin
-            outbox.acknowledge(connection, VECTORS, partition_key, done_to, last)
-            return done_to + 1
-
-    def delete_vectors(self, *, keep: str) -> None:
-        """Delete the vectors of every model but one."""
-        with self._database.writing(_ABOUT) as connection:
-            vectors.delete_vectors_but(connection, keep)
-
-    @contextmanager
-    def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
-        """Give a consistent picture of all vectors, and of the properties."""
-        with self._database.reading(_ABOUT) as connection:
-            yield vectors.VectorsReader(connection)
-
-    def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, everything is enqueued for the vectors."""
-        with self._database.writing(_ABOUT) as connection:
-            outbox.set_property(connection, name, value)
-            if enqueue_vectors:
-                outbox.enqueue_everything(connection, VECTORS)
