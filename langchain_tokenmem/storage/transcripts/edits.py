@@ -109,14 +109,8 @@ def read_edits(
 
 
 def _checked(row: Mapping[Any, Any], session: SessionRow) -> MessageEdit:
-    edit = MessageEdit(
-        row["session_key"],
-        row["seq"],
-        row["version"],
-        bool(row["is_current"]),
-        row["created_at"],
-        row["message"],
-    )
+    columns = {name: row[name] for name in row if name not in {"message", "checksum"}}
+    edit = MessageEdit(**columns, text=row["message"])
     if edit.values() != {**row}:
         raise _damaged(session)
     return edit
