@@ -27,6 +27,7 @@ STATE: MemoryState = {
         "prompt_version": "1",
         "reason": "limit",
         "created_at": "2026-11-21T12:00:00+00:00",
+        "failures": [],
     },
     "kept": ["a-0-0", "a-3-1"],
     "cuts": {"a-12-2": {"head": 100, "tail": 50}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import model_name, profile_of, window_of
@@ -101,15 +101,7 @@ class TokenBudget:
 
     def _check_fractions(self) -> None:
         for name in (
-            *("warn_at", "compact_at", "summarize_at", "target"),
-            *(
-                "recent_share",
-                "summary_share",
-                "message_share",
-                "pinned_share",
-                "recall_share",
-                "notes_share",
-            ),
+            one.name for one in fields(self) if one.name.endswith(("_at", "_share", "target"))
         ):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 < value <= 1:

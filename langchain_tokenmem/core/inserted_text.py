@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.messages import marked, text_of
+from langchain_tokenmem.core.messages import marked, marks_of, text_of
 from langchain_tokenmem.state import RunningSummary
 
 SYSTEM_ID = "tm-system"
@@ -67,6 +67,11 @@ def with_block(message: BaseMessage, text: str) -> BaseMessage:
     if not isinstance(message.content, str):
         content = [{"type": "text", "text": text}, *message.content]
     return message.model_copy(update={"content": content})
+
+
+def is_view_of_another(message: BaseMessage) -> bool:
+    """Return whether a message is what a view made of another one: cut, or with a memory block."""
+    return bool(marks_of(message).get("cut")) or bool(_FENCES.search(text_of(message)))
 
 
 def _blocks(content: str | list[Any]) -> list[Any]:

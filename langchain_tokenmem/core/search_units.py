@@ -92,6 +92,7 @@ class IndexSource:
         user_id: Whose it is, if the session has an owner.
         metadata: Of a document.
         is_added: Whether the memory itself inserted it: it is never indexed.
+        is_hidden: Whether the message was removed and hidden: its text is empty then.
     """
 
     seq: int
@@ -105,6 +106,7 @@ class IndexSource:
     user_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     is_added: bool = False
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ def search_for_question(
     scope: RecallScope,
     shown: Collection[str],
     warn: Callable[[str], None],
+    stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
 ) -> Sequence[Hit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
@@ -102,7 +103,8 @@ def search_for_question(
         ScopeError: When other sessions are asked for and the user is not known.
     """
     try:
-        return _search(recall, question, conversation, scope, shown)
+        found = _search(recall, question, conversation, scope, shown)
+        return [hit for hit in found if _is_in_scope(hit, conversation, stored_form)]
     except ScopeError:
         raise
     except Exception as error:  # noqa: BLE001  # an application's own recall may raise
@@ -134,7 +136,7 @@ def _search(
         exclude=frozenset({*shown, question.id or ""}),
     )
     # A document is left out here: a search brings it back whatever it is told to exclude.
-    return [hit for hit in found if hit.message_id not in shown and _is_in_scope(hit, conversation)]
+    return [hit for hit in found if hit.message_id not in shown]
 
 
 def _query_of(question: BaseMessage) -> str:
@@ -145,7 +147,11 @@ def _query_of(question: BaseMessage) -> str:
     return "\n".join(texts)[:_MAX_QUERY_CHARS].strip()
 
 
-def _is_in_scope(hit: Hit, conversation: ConversationScope) -> bool:
+def _is_in_scope(
+    hit: Hit,
+    conversation: ConversationScope,
+    stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
+) -> bool:
     if hit.session_id != conversation.session_id:
         # What a sub-agent has said is nobody else's memory.
         return hit.session_id is None or not is_subgraph_session(hit.session_id)
@@ -154,7 +160,7 @@ def _is_in_scope(hit: Hit, conversation: ConversationScope) -> bool:
     held = conversation.branch.get(hit.message_id)
     if held is not None:
         # What was edited since is not brought back in its old words.
-        return hit.text.strip() in text_of(held)
+        return hit.text.strip() in text_of(stored_form([held])[0])
     return any(first <= hit.seq <= last for first, last in conversation.pruned)
 
 

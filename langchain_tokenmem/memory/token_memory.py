@@ -14,6 +14,7 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
+from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.memory_block import block_of
@@ -70,6 +71,8 @@ class TokenMemory(Closeable):
         summary_timeout_s: Seconds after which a summary in the background is given up.
         legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
         summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
+        before_store: Changes messages before they are stored in a transcript, such as redacts them:
+            takes and returns a list, the same number of messages under the same ids.
         now: Gives the time of a summary, in UTC.
 
     Raises:
@@ -101,6 +104,7 @@ class TokenMemory(Closeable):
         summary_timeout_s: float = 120.0,
         legality: LegalityProfile | str = "auto",
         summary_role: SummaryRole = "auto",
+        before_store: BeforeStore | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
@@ -120,6 +124,7 @@ class TokenMemory(Closeable):
         if recall is not None:
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
+        self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
         self.background = background and not self.summarizer.is_quick
@@ -259,12 +264,26 @@ class TokenMemory(Closeable):
         call = self.engine.prepare(messages, known, **options)
         shown = call.shown_ids()
         found = search_for_question(
-            self.recall, question, conversation, self.recall_scope, shown, self.warn_once
+            self.recall,
+            question,
+            conversation,
+            self.recall_scope,
+            shown,
+            self.warn_once,
+            self.stored_form,
         )
         if found is None:
             return state
         block = block_of(found, call.budget.recall_tokens, call.counter.text)
         return add_memory_block(known, messages, question, block)
+
+    def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return messages as they are stored: changed by `before_store`, if there is one.
+
+        Raises:
+            ConfigurationError: When `before_store` gives other messages back.
+        """
+        return as_kept(self.before_store, messages)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

@@ -22,6 +22,7 @@ from langchain_tokenmem.recall.ranking.result_selection import (
     best_parts,
 )
 from langchain_tokenmem.recall.regex_search import search_by_regex
+from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_superseded
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -116,6 +117,7 @@ class Recall(IndexMaintenance, Closeable):
         among: Collection[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
         count_tokens: Callable[[str], int] | None = None,
+        include_superseded: bool = False,
     ) -> list[Hit]:
         """Return what matches a question, best first; nothing when nothing is near enough.
 
@@ -130,6 +132,8 @@ class Recall(IndexMaintenance, Closeable):
             among: Ids of the messages that may be found; default: all in scope.
             filter: What a document's metadata must hold; a message has `role` and `name`.
             count_tokens: Counts instead of the one given to the recall.
+            include_superseded: Return words that an edit superseded, or that are hidden, too:
+                behind the others, with the number of the version in `metadata["superseded"]`.
 
         Raises:
             ScopeError: Without a session id, or a user id for the user's scope, and when the
@@ -150,9 +154,15 @@ class Recall(IndexMaintenance, Closeable):
             return []
         try:
             self._lexical_backlog.index_scope(where)
-            return self._search(query, where, options)
+            found = self._search(query, where, options)
+            more = (
+                search_superseded(self._store.index, self._analyser, query, where)
+                if include_superseded
+                else []
+            )
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
+        return [*found, *hits_that_fit(more, found, options)]
 
     asearch = in_thread(search)
 
@@ -212,6 +222,7 @@ class Recall(IndexMaintenance, Closeable):
         limit: int = 20,
         ignore_case: bool = True,
         timeout_s: float = 2.0,
+        include_superseded: bool = False,
     ) -> list[Hit]:
         """Return the newest messages of a session that match a regular expression, in order.
 
@@ -222,6 +233,7 @@ class Recall(IndexMaintenance, Closeable):
             limit: Most messages.
             ignore_case: Whether capitals matter not.
             timeout_s: Seconds for matching; a pattern that runs away is stopped.
+            include_superseded: Look in words that an edit superseded, or that are hidden, too.
 
         Raises:
             ScopeError: Without a session id, or when the session belongs to another user.
@@ -236,6 +248,7 @@ class Recall(IndexMaintenance, Closeable):
             limit=limit,
             ignore_case=ignore_case,
             timeout_s=timeout_s,
+            include_superseded=include_superseded,
         )
 
     ahistory_search = in_thread(history_search)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ def search_by_regex(
     limit: int,
     ignore_case: bool,
     timeout_s: float,
+    include_superseded: bool = False,
 ) -> list[Hit]:
     """Return the newest messages that match, in order; the options of `Recall.history_search`."""
     deadline = time.monotonic() + timeout_s
@@ -33,7 +35,8 @@ def search_by_regex(
     except regex.error as error:
         raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     try:
-        search = partial(_search, store, scope, compiled, limit, deadline)
+        read = partial(store.history, scope, include_superseded=include_superseded)
+        search = partial(_search, read, compiled, limit, deadline)
         # The limit of `regex` counts CPU time: on a busy machine 2 s of it took 7.
         found = in_time(search, max(0.0, deadline - time.monotonic()), "tokenmem-regex")
     except TimeoutError:
@@ -45,16 +48,21 @@ def search_by_regex(
 
 
 def _search(
-    store: IndexStore, scope: Scope, compiled: Any, limit: int, deadline: float
+    read: Callable[[int | None, int], Sequence[IndexSource]],
+    compiled: Any,
+    limit: int,
+    deadline: float,
 ) -> list[IndexSource]:
     """Return the newest messages that match, newest first; the deadline holds for all of them."""
     found: list[IndexSource] = []
     before: int | None = None
     while len(found) < limit:
-        page = store.history(scope, before, _PAGE)
+        page = read(before, _PAGE)
         if not page:
             break
         for source in reversed(page):
+            if source.is_hidden:
+                continue
             left = deadline - time.monotonic()
             if left <= 0:  # for `regex`, a limit of 0 would be none at all
                 raise TimeoutError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Text, inspect
+from sqlalchemy import BigInteger, Column, MetaData, Table, Text, inspect, select
 
 import langchain_tokenmem.storage.checkpoints.tables
 import langchain_tokenmem.storage.search_index.tables
@@ -12,12 +12,16 @@ import langchain_tokenmem.storage.transcripts.tables  # noqa: F401  # each decla
 from langchain_tokenmem.storage.database.schema import Schema
 from langchain_tokenmem.storage.database.tables import metadata
 from langchain_tokenmem.storage.rows_before_3 import rewrite_rows
+from langchain_tokenmem.storage.transcripts.encoded_message import checksum
 
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
 _VERSION_3 = 3
 """Since this version namespaces are found by the order of their hashes."""
+
+_VERSION_4 = 4
+"""Since this version tables and columns have the names that they have now."""
 
 _RENAMED_COLUMNS = (
     ("tokenmem_sessions", "fingerprint", "session_id_hash"),
@@ -85,7 +89,7 @@ _RENAMED_TABLES = {
 
 
 def _upgrade(operations: Operations, version: int) -> None:
-    """Bring the tables of an older version to version 4.
+    """Bring the tables of an older version to version 5.
 
     Version 1 grew with the package, so a database of it may lack tables and an index that came
     later: they are created like new ones.
@@ -97,6 +101,12 @@ def _upgrade(operations: Operations, version: int) -> None:
         namespaces = "tokenmem_checkpoint_spaces"
         if connection.dialect.name == "postgresql" and namespaces in there:
             operations.alter_column(namespaces, "fingerprint", type_=Text(collation="C"))
+    if version < _VERSION_4:
+        _rename(operations, there)
+    _add_edit_counts(operations)
+
+
+def _rename(operations: Operations, there: set[str]) -> None:
     if "tokenmem_shelves" in there:
         operations.drop_index("tokenmem_shelves_owner")  # created under its new name
     for table, column, name in _RENAMED_COLUMNS:
@@ -107,4 +117,23 @@ def _upgrade(operations: Operations, version: int) -> None:
             operations.rename_table(table, name)
 
 
-SCHEMA = Schema(version=4, metadata=metadata, upgrade=_upgrade)
+def _add_edit_counts(operations: Operations) -> None:
+    """Add the column of version 5 to the sessions, and make their checksums anew.
+
+    A row with a wrong checksum keeps it: whoever reads it notices.
+    """
+    name = "tokenmem_sessions"
+    count = Column("edit_count", BigInteger, nullable=False, server_default="0")
+    connection = operations.get_bind()
+    table = Table(name, MetaData(), autoload_with=connection)
+    before = connection.execute(select(table)).mappings().all()
+    operations.add_column(name, count)
+    for row in before:
+        columns = [value for column, value in row.items() if column != "checksum"]
+        if checksum(columns) == row["checksum"]:
+            own = table.c.session_key == row["session_key"]
+            anew = checksum([*columns, 0])
+            connection.execute(table.update().where(own).values(checksum=anew))
+
+
+SCHEMA = Schema(version=5, metadata=metadata, upgrade=_upgrade)

@@ -21,25 +21,21 @@ from langchain_tokenmem.storage.schema_versions import SCHEMA
 from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
-from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
-from langchain_tokenmem.storage.transcripts.message_rows import (
-    TranscriptRow,
-    read_from,
-    read_last,
-    read_named,
+from langchain_tokenmem.storage.transcripts.edits import (
+    delete_edits,
 )
+from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
+from langchain_tokenmem.storage.transcripts.reader import TranscriptReader
 from langchain_tokenmem.storage.transcripts.sessions import (
     checked_id,
     find,
     find_or_make,
-    list_sessions,
     save,
 )
-from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
 from langchain_tokenmem.storage.transcripts.tables import messages
 
 
-class TranscriptStore(SessionStates, Closeable):
+class TranscriptStore(TranscriptReader, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
@@ -100,6 +96,9 @@ class TranscriptStore(SessionStates, Closeable):
         longer batch. So a list that is sent in full at every turn is stored once, and a second
         "yes", or a second turn in the same words, is stored again.
 
+        Words that a message with a known id never had supersede those that it has, at its place.
+        Words that it had before are a resend.
+
         Args:
             session_id: Names the conversation.
             new: The messages, oldest first. Chunks are stored as whole messages.
@@ -125,88 +124,6 @@ class TranscriptStore(SessionStates, Closeable):
 
     aadd = in_thread(add)
 
-    def rows(self, session_id: str, *, user_id: str | None = None) -> list[TranscriptRow]:
-        """Return every message of a session with number and time, in order.
-
-        Raises:
-            CorruptStoreError: When one of them is damaged or missing.
-        """
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, user_id)
-            return [] if session is None else read_from(connection, session, session.first_seq)
-
-    arows = in_thread(rows)
-
-    def messages(self, session_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return every message of a session, in order, as the application gave it."""
-        return [row.message for row in self.rows(session_id, user_id=user_id)]
-
-    amessages = in_thread(messages)
-
-    def conversation(
-        self, session_id: str, *, user_id: str | None = None
-    ) -> tuple[StoredState, list[TranscriptRow]]:
-        """Return the state, and the messages that a view under it needs, as of one moment.
-
-        These are the kept messages, the one that the summary's pointer names, and all after it;
-        no other row is read.
-        """
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, user_id)
-            if session is None:
-                return StoredState(None, 0, None), []
-            stored = stored_state(session)
-            state = stored.state
-            if state is None or state["summary"] is None:
-                return stored, read_from(connection, session, session.first_seq)
-            pointer = state["summary"]["covers_to"]
-            kept = read_named(connection, session, [*state["kept"], pointer])
-            start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
-            tail = read_from(connection, session, start)
-            return stored, [*(row for row in kept if row.seq < start), *tail]
-
-    aconversation = in_thread(conversation)
-
-    def last(self, session_id: str, n: int) -> list[BaseMessage]:
-        """Return the newest `n` messages in order, and more where they begin inside a group."""
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            if session is None or n < 1:
-                return []
-            return [row.message for row in read_last(connection, session, n)]
-
-    alast = in_thread(last)
-
-    def get(self, session_id: str, message_id: str) -> BaseMessage | None:
-        """Return one message in full; None when the session has no such id."""
-        found = self.named(session_id, [message_id])
-        return found[0].message if found else None
-
-    aget = in_thread(get)
-
-    def named(self, session_id: str, ids: Sequence[str]) -> list[TranscriptRow]:
-        """Return the messages with these ids that there are, in order."""
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            return [] if session is None else read_named(connection, session, ids)
-
-    anamed = in_thread(named)
-
-    def count(self, session_id: str) -> int:
-        """Return how many messages a session has."""
-        with self._database.reading(f"Session {session_id!r}") as connection:
-            session = find(connection, session_id, None)
-            return 0 if session is None else session.count
-
-    acount = in_thread(count)
-
-    def sessions(self, *, user_id: str | None = None) -> list[str]:
-        """Return the ids of all sessions, or of one user's, in alphabetical order."""
-        with self._database.reading("The list of sessions") as connection:
-            return list_sessions(connection, user_id)
-
-    asessions = in_thread(sessions)
-
     def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
 
@@ -222,8 +139,13 @@ class TranscriptStore(SessionStates, Closeable):
                 return 0
             refuse_checkpointed(connection, session)
             connection.execute(delete(messages).where(messages.c.session_key == session.key))
+            delete_edits(connection, session.key)
             emptied = replace(
-                session, first_seq=session.last_seq + 1, version=session.version + 1, state=None
+                session,
+                first_seq=session.last_seq + 1,
+                version=session.version + 1,
+                state=None,
+                edit_count=0,
             )
             save(connection, emptied)
             changed = clear_messages(connection, session.key, session.last_seq)

@@ -145,5 +145,5 @@ class GraphThread:
         kept = [message for message in new if role_of(message) not in {"system", "remove"}]
         if not kept:
             return state
-        store.add(scope.session_id, kept, user_id=scope.user_id)
+        store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)
         return {**state, "stored_to": ids[-1]}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.memory.anchoring import with_late_anchor
@@ -68,6 +69,11 @@ class StoredSession:
     def key(self) -> Hashable:
         """Key of its background summary."""
         return (id(self.store), self.session_id)
+
+    def add(self, messages: Sequence[BaseMessage]) -> None:
+        """Append messages to the transcript, as `before_store` of the memory gives them."""
+        stored = self.memory.stored_form(as_messages(messages))
+        self.store.add(self.session_id, stored, user_id=self.user_id)
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Read the state, the messages that a view needs, and the session's own budget."""

@@ -74,5 +74,11 @@ def agent(model: BaseChatModel, store: TranscriptStore) -> None:
 def saver(store: TranscriptStore) -> BaseCheckpointSaver[Any]:
     """Make a checkpointer."""
     return TokenMemorySaver(
-        store, on_conflict="raise", keep_last=10, older_than=timedelta(days=30), key="secret"
+        store,
+        on_conflict="raise",
+        keep_last=10,
+        older_than=timedelta(days=30),
+        key="secret",
+        on_remove="hide",
+        before_store=lambda messages: [m.model_copy(update={"name": None}) for m in messages],
     )

@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+from langchain_tokenmem.core.messages import digest_of, marked
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -94,16 +95,32 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         return list((await self._aview()).messages)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages to the transcript, all or none; one that is there already stays once."""
+        """Append messages to the transcript, all or none; one that is there already stays once.
+
+        Other words under a known id supersede those that it has.
+        """
+        given = self._without_view_forms(messages)
         self._frozen = None
-        session = self._session
-        session.store.add(session.session_id, as_messages(messages), user_id=session.user_id)
+        self._session.add(given)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Do the same as `add_messages` without blocking the event loop."""
+        given = self._without_view_forms(messages)
         self._frozen = None
-        session = self._session
-        await session.store.aadd(session.session_id, as_messages(messages), user_id=session.user_id)
+        await asyncio.to_thread(self._session.add, given)
+
+    def _without_view_forms(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Return messages with a mark on those that the view has shown: they are no edits."""
+        given = as_messages(messages)
+        if self._frozen is None:
+            return given
+        shown = {message.id: message for message in self._frozen.messages if message.id}
+        return [
+            marked(message, cut=True)
+            if message.id in shown and digest_of(shown[message.id]) == digest_of(message)
+            else message
+            for message in given
+        ]
 
     def clear(self) -> None:
         """Delete the messages and the state of this session."""
@@ -115,15 +132,22 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._frozen = None
         await self._session.store.aclear(self._session.session_id, user_id=self._session.user_id)
 
-    def full_history(self) -> list[BaseMessage]:
-        """Return every message ever added, in order, after any number of compactions."""
+    def full_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
+        """Return every message ever added, in order, after any number of compactions.
+
+        Args:
+            include_superseded: Return words that an edit superseded, too, as
+                `TranscriptStore.messages` does.
+        """
         session = self._session
-        rows = session.store.rows(session.session_id, user_id=session.user_id)
+        rows = session.store.rows(
+            session.session_id, user_id=session.user_id, include_superseded=include_superseded
+        )
         return [with_time(row) for row in rows]
 
-    async def afull_history(self) -> list[BaseMessage]:
+    async def afull_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""
-        return await asyncio.to_thread(self.full_history)
+        return await asyncio.to_thread(self.full_history, include_superseded=include_superseded)
 
     def usage(self) -> TokenUsage:
         """Return what the next call will hold, in all and part by part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -235,8 +236,7 @@ class _AnswerStore:
         for chunk in pieces:
             chunks.append(chunk)
             yield chunk
-        session = self.call.session
-        session.store.add(session.session_id, self._turn(chunks), user_id=session.user_id)
+        self.call.session.add(self._turn(chunks))
 
     async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same as `transform` without blocking the event loop."""
@@ -244,8 +244,7 @@ class _AnswerStore:
         async for chunk in pieces:
             chunks.append(chunk)
             yield chunk
-        session = self.call.session
-        await session.store.aadd(session.session_id, self._turn(chunks), user_id=session.user_id)
+        await asyncio.to_thread(self.call.session.add, self._turn(chunks))
 
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))

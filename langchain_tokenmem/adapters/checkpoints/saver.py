@@ -28,6 +28,7 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 )
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
@@ -70,6 +71,12 @@ class TokenMemorySaver(ThreadSaver):
         keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
         older_than: Age from which checkpoints go; None for never. The head always stays.
         prune_every: After how many checkpoints of a thread the two are applied.
+        on_remove: What becomes of the transcript's messages that the head of the thread has no
+            more: "keep" (they stay and are recalled) or "hide" (they are read with
+            `include_superseded` only).
+        before_store: Changes messages on their way into the transcript, such as redacts them: takes
+            and returns a list, the same number of messages under the same ids. Checkpoints keep
+            what the graph put.
 
     Raises:
         ConfigurationError: When the settings cannot work.
@@ -100,6 +107,8 @@ class TokenMemorySaver(ThreadSaver):
         keep_last: int | None = None,
         older_than: timedelta | None = None,
         prune_every: int = 30,
+        on_remove: Literal["keep", "hide"] = "keep",
+        before_store: BeforeStore | None = None,
     ) -> None:
         if on_conflict not in {"branch", "raise"}:
             raise ConfigurationError(f'on_conflict is {on_conflict!r}; "branch" or "raise" is.')
@@ -108,6 +117,8 @@ class TokenMemorySaver(ThreadSaver):
                 "allowed_types belongs to the default serializer; give the types to your own one, "
                 "JsonPlusSerializer(allowed_msgpack_modules=[...])."
             )
+        if on_remove not in {"keep", "hide"}:
+            raise ConfigurationError(f'on_remove is {on_remove!r}; "keep" or "hide" is.')
         if type(cache_bytes) is not int or cache_bytes < 1:
             raise ConfigurationError(
                 f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
@@ -121,9 +132,14 @@ class TokenMemorySaver(ThreadSaver):
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index)
+        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
         self._checkpoints = CheckpointStore(
-            store.database, codec, messages, transcript_channel, self._conflict
+            store.database,
+            codec,
+            messages,
+            transcript_channel,
+            self._conflict,
+            hides_removed=on_remove == "hide",
         )
 
     def with_allowlist(

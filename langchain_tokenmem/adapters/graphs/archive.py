@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
+from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -20,11 +21,13 @@ class Archive:
         store: Keeps the transcript.
         session_id: The thread's id, and the sub-graph's name where it is one.
         user_id: Who owns it.
+        before_store: Changes messages before they are stored; None for none.
     """
 
     store: TranscriptStore
     session_id: str
     user_id: str | None = None
+    before_store: BeforeStore | None = None
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,10 @@ def archive_covered(
     removable = [m for m in spoken if m.id not in stays and not is_pinned(m)]
     if not removable:
         return Removals()
-    archive.store.add(archive.session_id, spoken, user_id=archive.user_id)
+    stored = as_kept(archive.before_store, spoken)
+    archive.store.add(archive.session_id, stored, user_id=archive.user_id)
     rows = archive.store.named(archive.session_id, [message.id or "" for message in removable])
-    said = {message.id: digest_of(message) for message in removable}
+    said = {message.id: digest_of(message) for message in stored}
     kept = [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
     return Removals(
         tuple(RemoveMessage(id=row.message.id or "") for row in kept),

@@ -269,7 +269,7 @@ class CompactNode(_TurnNode):
         if self._archive is None:
             return Removals()
         session = session_and_user(config, shared_threads=self._shared_threads)
-        archive = Archive(self._archive, *session)
+        archive = Archive(self._archive, *session, self.memory.before_store)
         found = archive_covered(archive, thread.messages, result.state)
         return found if self._prune else Removals()
 

@@ -8,7 +8,8 @@ from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.storage.checkpoints.threads import append_rows
-from langchain_tokenmem.storage.transcripts.message_rows import read_from
+from langchain_tokenmem.storage.transcripts.edits import copy_edits, read_edits
+from langchain_tokenmem.storage.transcripts.message_rows import read_from, read_named
 from langchain_tokenmem.storage.transcripts.sessions import find, find_or_make
 
 
@@ -34,8 +35,15 @@ def copy_transcripts(
                 continue
             is_plain = writes.codec.is_plain
             rows = read_from(connection, session, session.first_seq) if is_plain else []
+            edits = read_edits(connection, session)
         writes.index.make_ready()
         with writes.database.writing(about) as connection:
             copy = find_or_make(connection, session_id, session.user_id)
-            append_rows(connection, writes.index, copy, rows)
-        writes.index.tell(Change("added"))
+            copy = append_rows(connection, writes.index, copy, rows)
+            names = {row.seq: row.message.id or "" for row in rows if row.seq in edits}
+            copied = {
+                row.message.id: row for row in read_named(connection, copy, [*names.values()])
+            }
+            given = {copied[name].seq: edits[seq] for seq, name in names.items()}
+            change = copy_edits(connection, writes.index, copy, [*copied.values()], given)
+        writes.index.tell(change or Change("added"))

@@ -21,7 +21,7 @@ from langchain_tokenmem.storage.search_index.reader import IndexReader
 _POOL = 16
 """Units that are read beside those wanted, so that a boost can bring some of them forward."""
 
-_LINE_TOKENS = 16
+LINE_TOKENS = 16
 """Tokens of date and speaker in front of a message that is shown."""
 
 _MISFITS = 16
@@ -110,10 +110,10 @@ class ResultSelection:
         misfits = 0
         for each, source in self._candidates(found, options):
             hit = self._hit(each, source)
-            cost = 0 if left is None else options.count_tokens(hit.text) + _LINE_TOKENS
+            cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
             if left is not None and cost > left:
                 misfits += 1
-                if misfits > _MISFITS or left <= _LINE_TOKENS:
+                if misfits > _MISFITS or left <= LINE_TOKENS:
                     break
                 continue
             if not duplicates.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):

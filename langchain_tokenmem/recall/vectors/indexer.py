@@ -15,6 +15,7 @@ from langchain_tokenmem.recall.vectors.collection import ChromaCollection
 from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
+from langchain_tokenmem.storage.search_index.index_sources import Edits
 from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ class VectorIndexer:
         partition = self._store.partition(entry.partition_key)
         start, is_more = entry.from_seq, True
         while is_more:
+            edits = self._store.edits(entry.partition_key)
             # Twice: the messages that are written again need their own neighbours.
             found, last = self._store.sources_from(
                 entry.partition_key, max(1, start - 2 * NEIGHBOURS), self._batch + 2 * NEIGHBOURS
@@ -111,18 +113,32 @@ class VectorIndexer:
             done_to = fresh[-1] if fresh else max(last, start)
             embedded = 0
             if fresh and partition is not None:
-                vectors, embedded = self._vectors(partition.number, found, version)
+                as_read = (entry.partition_key, edits)
+                vectors, embedded = self._vectors(partition.number, found, version, as_read)
                 units, matrix = to_matrix(vectors)
                 is_due = units >= pack_unit(partition.number, max(0, start - NEIGHBOURS))
                 collection.put(units[is_due], blended(units, matrix)[is_due], partition.owner)
             yield len(fresh), embedded
-            self._store.acknowledge_vectors(entry.partition_key, done_to)
-            start, is_more = done_to + 1, done_to < last
+            begun, start = (
+                start,
+                self._store.acknowledge_vectors(
+                    entry.partition_key, done_to, start=start, edits=edits
+                ),
+            )
+            is_more = done_to < last or start <= begun
 
     def _vectors(
-        self, partition: int, found: Sequence[IndexSource], version: CollectionVersion
+        self,
+        partition: int,
+        found: Sequence[IndexSource],
+        version: CollectionVersion,
+        as_read: tuple[str, Edits],
     ) -> tuple[dict[int, bytes], int]:
-        """Return the vectors of messages; only what the store does not have is embedded."""
+        """Return the vectors of messages; only what the store does not have is embedded.
+
+        `as_read` is the partition with its edits: vectors of words that were edited meanwhile are
+        not stored.
+        """
         texts = {
             pack_unit(partition, source.seq, part): text
             for source in found
@@ -137,6 +153,6 @@ class VectorIndexer:
                 self._embeddings, [texts[unit] for unit in units], version.fingerprint.dimension
             )
             new = {unit: to_bytes(vector) for unit, vector in zip(units, made, strict=True)}
-            self._store.put_vectors(version.key, new)
+            self._store.put_vectors(version.key, new, unless_edited=as_read)
             known |= new
         return known, len(missing)

@@ -40,6 +40,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 )
 from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
 from langchain_tokenmem.storage.database.damage import is_damage
+from langchain_tokenmem.storage.transcripts.edits import rows_with_superseded
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find
@@ -280,7 +281,9 @@ def _transcript(store: CheckpointReader, name: str | bytes) -> list[Finding]:
         with store.database.reading(f"Session {session_id!r}") as connection:
             session = find(connection, session_id, None)
             if session is not None:
-                read_from(connection, session, session.first_seq)
+                rows_with_superseded(
+                    connection, session, read_from(connection, session, session.first_seq)
+                )
             elif name in connection.execute(_names(connection)).scalars().all():
                 return [Finding(session_id, "", "", "its transcript is not found by its id")]
     except (CorruptStoreError, ScopeError) as error:  # a damaged id may be blank

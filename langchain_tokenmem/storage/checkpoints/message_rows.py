@@ -87,6 +87,10 @@ class MessageRows:
             )
         return found
 
+    def those_there(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the rows with these numbers that there are, checked."""
+        return self._checked(_BY_NUMBER, numbers)
+
     def _checked(self, statement: Statement, wanted: Sequence[Any]) -> list[dict[str, Any]]:
         return [self.codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)]
 

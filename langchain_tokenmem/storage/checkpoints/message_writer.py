@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
@@ -38,11 +39,19 @@ _ANY_TIME = datetime.fromtimestamp(0, UTC)
 
 
 class _Candidate(NamedTuple):
-    """A message that the transcript may lack, and whether it is sure to."""
+    """A message that the transcript may lack, and whether it is sure to.
+
+    Attributes:
+        digest: Of the message as the graph has it.
+        encoded: The message as the transcript takes it.
+        is_fresh: Whether it is sure to be new.
+        is_given: Whether both are the same.
+    """
 
     digest: bytes
     encoded: EncodedMessage
     is_fresh: bool
+    is_given: bool
 
     @property
     def id(self) -> str | None:
@@ -57,11 +66,13 @@ class MessageWriter:
         rows: The messages beside the transcript.
         index: Takes what is appended to the transcript.
         user_id: Who owns the session.
+        before_store: Changes messages on their way into the transcript; None for none.
     """
 
     rows: MessageRows
     index: IndexStore
     user_id: str | None
+    before_store: BeforeStore | None = None
 
     def write(
         self,
@@ -87,11 +98,12 @@ class MessageWriter:
         seqs: dict[bytes, tuple[int, BaseMessage]] = {}
         # What is encrypted in a checkpoint must not stand in clear in the transcript.
         if codec.is_plain:
-            candidates = _candidates(
+            waiting = [
                 (digest, message, at in fresh)
                 for at, (digest, message) in enumerate(zip(digests, new, strict=True))
                 if digest not in rows or (is_main and rows[digest]["transcript_seq"] is None)
-            )
+            ]
+            candidates = _candidates(waiting, self.before_store)
             seqs = self._transcript_seqs(candidates, now, channel)
         for digest, message in zip(digests, new, strict=True):
             row = rows.get(digest)
@@ -148,6 +160,7 @@ class MessageWriter:
             one.digest: (rows[one.id].seq, one.encoded.encoding.decoded)
             for one in candidates
             if one.id in rows
+            and one.is_given
             and one.encoded.is_lossless
             and rows[one.id].message == one.encoded.encoding.decoded
         }
@@ -160,7 +173,8 @@ class MessageWriter:
         if not doubtful:
             return list(candidates)
         key = key_of(self.rows.namespace.session_id)
-        left = Counter(digest_of(one) for one in channel if not one.id)
+        said = as_kept(self.before_store, [one for one in channel if not one.id])
+        left = Counter(map(digest_of, said))
         left.subtract(counts_by_hash(self.rows.connection, key, sorted(doubtful)))
         kept = []
         for one in reversed(candidates):
@@ -179,18 +193,22 @@ class MessageWriter:
         return find_or_make(self.rows.connection, self.rows.namespace.session_id, owner)
 
 
-def _candidates(waiting: Iterable[tuple[bytes, BaseMessage, bool]]) -> list[_Candidate]:
+def _candidates(
+    waiting: Sequence[tuple[bytes, BaseMessage, bool]], before_store: BeforeStore | None
+) -> list[_Candidate]:
     """Return the messages that a transcript takes, encoded.
 
     One that was changed in place may hold what no message can be made from again.
     """
     found = []
-    for digest, message, is_fresh in waiting:
+    kept = as_kept(before_store, [message for _, message, _ in waiting])
+    for (digest, given, is_fresh), message in zip(waiting, kept, strict=True):
         try:
             created_at_of(message, _ANY_TIME)
             encoded = EncodedMessage(message)
             _ = encoded.encoding  # raises where no message could be made from it again
         except ConfigurationError:
             continue
-        found.append(_Candidate(digest, encoded, is_fresh))
+        is_given = message is given or message == given
+        found.append(_Candidate(digest, encoded, is_fresh, is_given))
     return found

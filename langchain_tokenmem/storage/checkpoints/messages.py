@@ -14,6 +14,7 @@ from functools import partial
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection
 
+from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec, unstorable
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
@@ -49,11 +50,13 @@ class ThreadMessages:
         codec: Writes those that the transcript cannot hold.
         cache: Takes messages that were stored or read.
         index: Takes what is appended to a transcript.
+        before_store: Changes messages on their way into a transcript; None for none.
     """
 
     codec: Codec
     cache: MessageCache
     index: IndexStore
+    before_store: BeforeStore | None = None
 
     def store(
         self,
@@ -94,7 +97,7 @@ class ThreadMessages:
             # What is stored and what is cached must be one thing, whoever changes the message
             # meanwhile.
             copies = [_own_copy(self.codec, messages[start + at]) for at in new]
-            writer = MessageWriter(rows, self.index, user_id)
+            writer = MessageWriter(rows, self.index, user_id, self.before_store)
             fresh = {number for number, at in enumerate(new) if 0 < fresh_from <= start + at}
             written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
             for at, message, (reference, is_final) in zip(new, copies, written, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.checkpoints import channel_values, checkpoint_rows, pending_writes
 from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.head_words import HeadWords
+from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.messages import AfterCommit
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
@@ -29,6 +31,9 @@ from langchain_tokenmem.storage.checkpoints.shapes import is_plain
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
+_MOST_FOLLOWED = 10_000
+"""Sessions of which it is remembered that their transcript says what their head says."""
+
 
 @dataclass
 class CheckpointStore(CheckpointReader):
@@ -37,9 +42,12 @@ class CheckpointStore(CheckpointReader):
     Attributes:
         on_conflict: Called inside the transaction with what happened when the parent of a new
             checkpoint does not end its branch any more.
+        hides_removed: Whether messages that the head of a thread has no more are hidden.
     """
 
     on_conflict: Callable[[str], None]
+    hides_removed: bool = False
+    _followed: dict[int, None] = field(default_factory=dict)
 
     @property
     def index(self) -> IndexStore:
@@ -68,6 +76,7 @@ class CheckpointStore(CheckpointReader):
         if not is_plain(new.metadata):
             self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
         after_commit: AfterCommit = []
+        change: Change | None = None
         self.index.make_ready()
         with self.database.writing(str(address)) as connection, errors_about(address):
             namespace = find_or_make_namespace(
@@ -89,12 +98,16 @@ class CheckpointStore(CheckpointReader):
                 connection, namespace, new, row, parent, values, after_commit
             )
             checkpoint_rows.save_checkpoint(connection, self.codec, number, row, is_new=old is None)
+            head = namespace.latest
             if old is None:
                 namespace = namespace.with_new(id_, parent_id)
+            if namespace.latest == id_:
+                before = parent if head == parent_id else self._latest(connection, namespace, head)
+                change = self._follow_head(connection, namespace, before, row, values)
             save_namespace(connection, self.codec, namespace)
         for cache in after_commit:
             cache()
-        self.index.tell(Change("added"))
+        self.index.tell(change or Change("added"))
         return namespace.checkpoint_count if old is None else 0
 
     def _check_branch(self, namespace: Namespace, checkpoint_id: str, parent: str | None) -> None:
@@ -165,6 +178,66 @@ class CheckpointStore(CheckpointReader):
         own = namespace.namespace_id
         found = channel_values.read_values(connection, self.codec, own, [number])
         return number if found[number] == value else None
+
+    def _latest(
+        self, connection: Connection, namespace: Namespace, head: str | None
+    ) -> checkpoint_rows.CheckpointRow | None:
+        number = namespace.namespace_id
+        key = key_of(head or "")
+        return checkpoint_rows.find_checkpoint(connection, self.codec, number, key)
+
+    def _follow_head(
+        self,
+        connection: Connection,
+        namespace: Namespace,
+        before: checkpoint_rows.CheckpointRow | None,
+        row: checkpoint_rows.CheckpointRow,
+        values: dict[str, channel_values.PreparedValue],
+    ) -> Change | None:
+        """Let the transcript say what the new head says."""
+        name = self.main_channel
+        if name is None or not self.codec.is_plain:
+            return None
+        refs = self._refs(connection, namespace, row, name)
+        if refs is None:  # a delta channel between two snapshots
+            return None
+        known = self._refs(connection, namespace, before, name) or ""
+        is_first = namespace.session_number not in self._followed
+        self._followed[namespace.session_number] = None
+        if len(self._followed) > _MOST_FOLLOWED:
+            del self._followed[next(iter(self._followed))]
+        if refs == known and not is_first:
+            return None
+        rows = MessageRows(connection, self.codec, namespace)
+        words = HeadWords(rows, self.index, self.messages.before_store, self.hides_removed)
+        if not words.may_differ(refs):
+            return None
+        given = values.get(name)
+        messages = (
+            self.messages.load(connection, namespace, [(refs, True)])[0]
+            if given is None
+            else given.messages
+        )
+        now = _time_of(row.fields.get("ts"))
+        return words.follow(known, refs, messages, now, is_first=is_first)
+
+    def _refs(
+        self,
+        connection: Connection,
+        namespace: Namespace,
+        row: checkpoint_rows.CheckpointRow | None,
+        name: str,
+    ) -> str | None:
+        """Return the references of the messages that a checkpoint has in a channel, if any."""
+        if row is None:
+            return None
+        if name in row.inline:
+            return row.inline[name].refs
+        if name not in row.large:
+            return None
+        number = row.large[name]
+        found = channel_values.read_values(connection, self.codec, namespace.namespace_id, [number])
+        return found[number].refs
 
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str

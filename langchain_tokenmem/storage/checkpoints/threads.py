@@ -40,6 +40,7 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
+from langchain_tokenmem.storage.transcripts.edits import copy_edits, read_edits
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, chunks, read_from
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, find_or_make, save
@@ -143,7 +144,9 @@ def _copy_session(
     # The same numbers as in the source, because the checkpoints name them.
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
     rows = read_from(connection, session, session.first_seq)
-    save(connection, append_rows(connection, store.index, copy, rows))
+    save(connection, copy)
+    copy = append_rows(connection, store.index, copy, rows)
+    copy_edits(connection, store.index, copy, rows, read_edits(connection, session))
     return number
 
 

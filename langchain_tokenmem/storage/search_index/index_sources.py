@@ -17,7 +17,13 @@ from langchain_tokenmem.storage.search_index.partitions import (
     user_key,
 )
 from langchain_tokenmem.storage.search_index.tables import partitions
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.edits import (
+    current_rows,
+    read_edits,
+    rows_with_superseded,
+    visible_rows,
+)
+from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
 from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
     keys_at,
@@ -25,6 +31,7 @@ from langchain_tokenmem.storage.transcripts.message_rows import (
     read_some,
 )
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find_by_key, find_by_keys
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 Address = tuple[int, int]
 """Number of the partition, number in the partition."""
@@ -36,9 +43,10 @@ _KEYS = select(partitions.c.partition_id, partitions.c.partition_key).where(
 
 def source_of(row: TranscriptRow, session: SessionRow) -> IndexSource:
     """Return a message as something to be indexed or shown."""
-    message = row.message
+    message, marks = row.message, marks_of(row.message)
     return IndexSource(
         seq=row.seq,
+        is_hidden=row.is_hidden,
         text=text_of(message),
         role=role_of(message),
         created_at=row.created_at,
@@ -47,8 +55,20 @@ def source_of(row: TranscriptRow, session: SessionRow) -> IndexSource:
         source_id=message.id or "",
         session_id=session.session_id,
         user_id=session.user_id,
-        is_added=bool(marks_of(message).get("added")),
+        is_added=bool(marks.get("added")),
+        metadata={"superseded": marks["superseded"]} if "superseded" in marks else {},
     )
+
+
+Edits = frozenset[tuple[int, int]]
+"""The current edits of a session, by number and version: what tells whether it was edited since."""
+
+
+def edits_of_partition(connection: Connection, partition_key: str) -> Edits:
+    """Return the current edits of a partition's messages; none of documents."""
+    session = find_by_key(connection, partition_key) if is_of_messages(partition_key) else None
+    known = {} if session is None else read_edits(connection, session)
+    return frozenset((e.seq, e.version) for some in known.values() for e in some if e.is_current)
 
 
 def sources_from(
@@ -63,7 +83,7 @@ def sources_from(
         if session is None:
             return [], 0
         start = max(from_seq, session.first_seq)
-        rows = read_some(connection, session, start, limit)
+        rows = current_rows(connection, session, read_some(connection, session, start, limit))
         return [source_of(row, session) for row in rows], session.last_seq
     if is_writer(connection):
         find_partition(connection, partition_key, lock=True)
@@ -82,7 +102,7 @@ def sources_at(
     wanted = _by_partition(units)
     keys = _keys(connection, wanted)
     of_sessions = {key.removeprefix("d") for key in keys.values() if key[0] != "u"}
-    sessions = {
+    in_scope = {
         key: row
         for key, row in find_by_keys(connection, of_sessions).items()
         if _is_in_scope(row, scope)
@@ -90,18 +110,37 @@ def sources_at(
     found: dict[Address, IndexSource] = {}
     for number, key in keys.items():
         seqs = sorted(wanted[number])
-        session = sessions.get(key.removeprefix("d"))
+        session = in_scope.get(key.removeprefix("d"))
         if scope.whole_user and key == user_key(scope.user_id or ""):
             sources = read_documents(connection, key, seqs=seqs, user_id=scope.user_id)
         elif session is None:
             continue
         elif is_of_messages(key):
-            sources = [source_of(row, session) for row in read_at(connection, session, seqs)]
+            rows = visible_rows(connection, session, read_at(connection, session, seqs))
+            sources = [source_of(row, session) for row in rows]
         else:
             sources = read_documents(
                 connection, key, seqs=seqs, session_id=session.session_id, user_id=session.user_id
             )
         found |= {(number, source.seq): source for source in sources}
+    return found
+
+
+def superseded_sources(connection: Connection, scope: Scope) -> list[IndexSource]:
+    """Return the words in a scope that edits superseded or hid, with their version."""
+    own = sessions.c.session_key == key_of(scope.session_id)
+    if scope.whole_user:
+        own = sessions.c.user_id == escaped(scope.user_id or "")
+    query = select(sessions.c.session_key).where(own, sessions.c.edit_count > 0)
+    keys = connection.execute(query.order_by(sessions.c.session_key)).scalars().all()
+    found: list[IndexSource] = []
+    for session in find_by_keys(connection, keys).values():
+        if _is_in_scope(session, scope):
+            edited = read_at(connection, session, sorted(read_edits(connection, session)))
+            rows = rows_with_superseded(connection, session, edited)
+            found += [
+                source_of(row, session) for row in rows if "superseded" in marks_of(row.message)
+            ]
     return found
 
 

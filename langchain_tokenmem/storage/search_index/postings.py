@@ -55,9 +55,12 @@ def add_entries(
 
 def delete_entries(connection: Connection, partition: Partition, seq: int) -> None:
     """Delete the entries of one number of a partition."""
-    own = _between(
-        partition.owner, pack_unit(partition.number, seq), pack_unit(partition.number, seq + 1)
-    )
+    first, last = pack_unit(partition.number, seq), pack_unit(partition.number, seq + 1)
+    _delete_between(connection, partition, first, last)
+
+
+def _delete_between(connection: Connection, partition: Partition, first: int, last: int) -> None:
+    own = _between(partition.owner, first, last)
     known = connection.execute(select(terms.c.unit, terms.c.unit_length).where(own).distinct())
     lengths = [row.unit_length for row in known]
     connection.execute(delete(terms).where(own))
@@ -67,6 +70,43 @@ def delete_entries(connection: Connection, partition: Partition, seq: int) -> No
             term_count=partitions.c.term_count - sum(lengths),
         )
     )
+
+
+def delete_known_entries(
+    connection: Connection, partition: Partition, seq: int, entries: Sequence[Entry]
+) -> bool:
+    """Delete the entries of one number by their terms, if they are these; else delete nothing.
+
+    `delete_entries` reads every posting of the owner, because postings are in the order of terms.
+    """
+    found = [
+        and_(
+            terms.c.owner_id == partition.owner,
+            terms.c.unit == pack_unit(partition.number, seq, entry.part),
+            terms.c.term.in_(some),
+        )
+        for entry in entries
+        for some in chunks(list(entry.terms))
+    ]
+    count = sum(connection.execute(select(func.count()).where(own)).scalar_one() for own in found)
+    if count != sum(len(entry.terms) for entry in entries):
+        return False
+    for own in found:
+        connection.execute(delete(terms).where(own))
+    connection.execute(
+        _update(partition).values(
+            unit_count=partitions.c.unit_count - len(entries),
+            term_count=partitions.c.term_count - sum(entry.length for entry in entries),
+        )
+    )
+    return True
+
+
+def delete_entries_from(connection: Connection, partition: Partition, seq: int) -> None:
+    """Delete the entries of a partition from a number on: it is indexed up to there only."""
+    last = (partition.number + 1) << PARTITION_SHIFT
+    _delete_between(connection, partition, pack_unit(partition.number, seq), last)
+    connection.execute(_update(partition).values(indexed_to_seq=seq - 1))
 
 
 def delete_partition_entries(connection: Connection, partition: Partition, indexed_to: int) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -19,24 +18,25 @@ from langchain_tokenmem.core.search_units import (
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index import documents, outbox, postings, vectors
+from langchain_tokenmem.storage.search_index import documents, outbox, postings
+from langchain_tokenmem.storage.search_index.edit_indexing import index_edits
 from langchain_tokenmem.storage.search_index.index_sources import (
-    existing_units,
     source_of,
     sources_from,
+    superseded_sources,
 )
+from langchain_tokenmem.storage.search_index.index_vectors import IndexVectors
 from langchain_tokenmem.storage.search_index.lexical_indexing import index_batch, start_over
 from langchain_tokenmem.storage.search_index.outbox import LEXICAL, VECTORS
 from langchain_tokenmem.storage.search_index.partitions import (
-    Partition,
     find_or_make_partition,
     keys_in_scope,
-    lock_partition,
     move_to_user,
     owner_key,
     partitions_in_scope,
 )
 from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.transcripts.edits import current_rows, rows_with_superseded
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_some
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
@@ -51,7 +51,7 @@ _BATCH = 50
 _ABOUT = "The index of recall"
 
 
-class IndexStore:
+class IndexStore(IndexVectors):
     """The search index of a database; `TranscriptStore.index` is one.
 
     Args:
@@ -59,7 +59,7 @@ class IndexStore:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -103,6 +103,16 @@ class IndexStore:
             lacking = [VECTORS] if is_indexed else [VECTORS, LEXICAL]
             outbox.enqueue(connection, lacking, session.key, rows[0].seq)
         return Change("added")
+
+    def edited(
+        self,
+        connection: Connection,
+        session: SessionRow,
+        before: Sequence[TranscriptRow],
+        after: Sequence[TranscriptRow],
+    ) -> Change:
+        """Replace what the index has of messages, in the transaction that edits them."""
+        return index_edits(connection, self._analyser, session, before, after)
 
     def _add_entries(
         self, connection: Connection, session: SessionRow, rows: Sequence[TranscriptRow]
@@ -156,7 +166,14 @@ class IndexStore:
         with self._database.reading(_ABOUT) as connection:
             return sources_from(connection, partition_key, from_seq, limit)
 
-    def history(self, scope: Scope, before: int | None, limit: int) -> list[IndexSource]:
+    def superseded(self, scope: Scope) -> list[IndexSource]:
+        """Return the words in a scope that edits superseded or hid, with their version."""
+        with self._database.reading(_ABOUT) as connection:
+            return superseded_sources(connection, scope)
+
+    def history(
+        self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
+    ) -> list[IndexSource]:
         """Return the messages of a session in front of a number, the newest `limit`, in order.
 
         Raises:
@@ -169,7 +186,8 @@ class IndexStore:
             end = session.last_seq + 1 if before is None else before
             start = max(session.first_seq, end - limit)
             found = read_some(connection, session, start, end - start) if end > start else []
-            return [source_of(row, session) for row in found]
+            rows = rows_with_superseded if include_superseded else current_rows
+            return [source_of(row, session) for row in rows(connection, session, found)]
 
     # --- documents
 
@@ -258,44 +276,3 @@ class IndexStore:
         with self._database.writing(_ABOUT) as connection:
             start_over(connection)
         return self.index_lexical()
-
-    # --- the vectors
-
-    def partition(self, partition_key: str) -> Partition | None:
-        """Return a partition; make it for a session that has none."""
-        with self._database.writing(_ABOUT) as connection:
-            return lock_partition(connection, partition_key)
-
-    def put_vectors(self, fingerprint: str, given: Mapping[int, bytes]) -> None:
-        """Store vectors by unit: float32, little-endian.
-
-        What was erased while its text was being embedded does not come back.
-        """
-        with self._database.writing(_ABOUT) as connection:
-            there = existing_units(connection, given)
-            kept = {unit: vector for unit, vector in given.items() if unit in there}
-            vectors.put_vectors(connection, fingerprint, kept)
-
-    def acknowledge_vectors(self, partition_key: str, done_to: int) -> None:
-        """Note that a partition's vectors are indexed up to a number."""
-        with self._database.writing(_ABOUT) as connection:
-            _, last = sources_from(connection, partition_key, done_to + 1, 1)
-            outbox.acknowledge(connection, VECTORS, partition_key, done_to, last)
-
-    def delete_vectors(self, *, keep: str) -> None:
-        """Delete the vectors of every model but one."""
-        with self._database.writing(_ABOUT) as connection:
-            vectors.delete_vectors_but(connection, keep)
-
-    @contextmanager
-    def reading_vectors(self) -> Iterator[vectors.VectorsReader]:
-        """Give a consistent picture of all vectors, and of the properties."""
-        with self._database.reading(_ABOUT) as connection:
-            yield vectors.VectorsReader(connection)
-
-    def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
-        """Set a property; with `enqueue_vectors`, everything is enqueued for the vectors."""
-        with self._database.writing(_ABOUT) as connection:
-            outbox.set_property(connection, name, value)
-            if enqueue_vectors:
-                outbox.enqueue_everything(connection, VECTORS)

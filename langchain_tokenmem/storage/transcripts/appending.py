@@ -12,9 +12,11 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select
 
-from langchain_tokenmem.core.messages import digest_of
+from langchain_tokenmem.core.inserted_text import is_view_of_another
+from langchain_tokenmem.core.messages import digest_of, role_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.database.statements import Statement
+from langchain_tokenmem.storage.transcripts.edits import EditIndexer, new_words, set_words
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     EncodedMessage,
     checksum,
@@ -25,6 +27,7 @@ from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
     chunks,
     columns_between,
+    seqs_by_key,
 )
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, save
 from langchain_tokenmem.storage.transcripts.tables import messages
@@ -53,7 +56,7 @@ _COUNTS = Statement(
 )
 
 
-class MessageIndexer(Protocol):
+class MessageIndexer(EditIndexer, Protocol):
     """Takes the new messages of a session in the transaction that stores them."""
 
     def appended(
@@ -83,7 +86,7 @@ def append_indexed(
 ) -> tuple[list[TranscriptRow], Change]:
     """Append the messages that are new, and index them.
 
-    A message whose id is stored with other content is not stored again, with a warning.
+    Words that a message with a known id never had supersede those that it has.
 
     Args:
         connection: In a transaction that writes; `index.make_ready` was called before it.
@@ -91,8 +94,8 @@ def append_indexed(
         session: The session's row as it is stored.
         new: The messages, oldest first.
         now: Time of messages that bring none.
-        of_thread: Whether they come from a checkpointed thread: then other content under a
-            stored id is an edit and worth no warning, and messages without an id are new.
+        of_thread: Whether they come from a checkpointed thread: then its head decides which words
+            are shown, and messages without an id are new.
 
     Returns:
         The new rows, and what to tell the index's listeners after the commit.
@@ -101,16 +104,42 @@ def append_indexed(
         ConfigurationError: When one of them cannot be stored.
     """
     resent = 0 if of_thread else _resent(connection, session, [one.stored for one in new])
-    fresh = _new_messages(connection, session, new[resent:], may_differ=of_thread)
+    fresh, edited = _new_messages(connection, session, new[resent:])
     made = [
         _made_row(session, seq, message, now)
         for seq, message in enumerate(fresh, session.last_seq + 1)
     ]
+    longer = replace(session, last_seq=session.last_seq + len(made))
     if made:
         _INSERT.run_all(connection, [columns for columns, _ in made])
-        save(connection, replace(session, last_seq=session.last_seq + len(made)))
+        save(connection, longer)
     added = [row for _, row in made]
-    return added, index.appended(connection, session, added)
+    change = index.appended(connection, session, added)
+    if edited and not of_thread:
+        change = _edit(connection, index, longer, edited, now) or change
+    return added, change
+
+
+def _edit(
+    connection: Connection,
+    index: MessageIndexer,
+    session: SessionRow,
+    edited: Mapping[str, EncodedMessage],
+    now: datetime,
+) -> Change | None:
+    """Let messages say the words that they never had; return what to tell the listeners."""
+    seqs = seqs_by_key(connection, session.key, list(edited))
+    words = new_words(connection, session, {seqs[key]: one for key, one in edited.items()})
+    for one in words.values():
+        # Some model servers give all of their answers one id.
+        is_answer = one is not None and role_of(one.stored) == "ai"
+        logger.log(
+            logging.WARNING if is_answer else logging.INFO,
+            "Session %s: message %s was there with other words; these supersede them.",
+            session.session_id,
+            one and one.stored.id,
+        )
+    return set_words(connection, index, session, words, now)
 
 
 def _made_row(
@@ -146,25 +175,22 @@ def _new_messages(
     connection: Connection,
     session: SessionRow,
     new: Sequence[EncodedMessage],
-    *,
-    may_differ: bool,
-) -> list[EncodedMessage]:
-    """Return the messages whose id is not stored yet, each id once."""
+) -> tuple[list[EncodedMessage], dict[str, EncodedMessage]]:
+    """Return the messages whose id is new, each once, and those with other words by their key."""
     keys = [key_of(one.stored.id) if one.stored.id else "" for one in new]
     stored = hashes_by_key(connection, session.key, [*filter(None, keys)])
-    fresh = []
+    fresh: list[EncodedMessage] = []
+    edited: dict[str, EncodedMessage] = {}
     for key, message in zip(keys, new, strict=True):
         if key not in stored:
             fresh.append(message)
-        elif not may_differ and stored[key] != message.digest:
-            logger.warning(
-                "Session %s: message %s is there with other words; the first ones stay.",
-                session.session_id,
-                message.stored.id,
-            )
+        elif stored[key] == message.digest:
+            edited.pop(key, None)  # in one batch the last words count
+        elif not is_view_of_another(message.given):
+            edited[key] = message
         if key:
             stored.setdefault(key, message.digest)
-    return fresh
+    return fresh, edited
 
 
 def hashes_by_key(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, str]:

@@ -34,8 +34,8 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "chat": ChatMessage,
 }
 
-_VIEW_MARKS = frozenset({"created_at", "cut"})
-"""Marks that a view sets; they are no part of the message itself."""
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
+"""Marks that a view or a read sets; they are no part of the message itself."""
 
 _LONGEST_KEY = 400
 """Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -45,12 +45,14 @@ class TranscriptRow:
         message: The message as the application gave it.
         created_at: Its time, in UTC.
         was_named: Whether it brought its id.
+        is_hidden: Whether it was removed and hidden; its message is empty then.
     """
 
     seq: int
     message: BaseMessage
     created_at: datetime
     was_named: bool = True
+    is_hidden: bool = False
 
 
 def read_from(connection: Connection, session: SessionRow, start: int) -> list[TranscriptRow]:
@@ -95,13 +97,21 @@ def columns_between(
     return found
 
 
-def read_last(connection: Connection, session: SessionRow, n: int) -> list[TranscriptRow]:
-    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+def read_last(
+    connection: Connection,
+    session: SessionRow,
+    n: int,
+    shown: Callable[[Connection, SessionRow, Sequence[TranscriptRow]], list[TranscriptRow]],
+) -> list[TranscriptRow]:
+    """Return the newest `n` messages, and more where they begin in the middle of a group.
+
+    `shown` gives rows the words that are shown, and leaves out those that are not.
+    """
     size = n + _LOOK_BACK
     while True:
         start = max(session.first_seq, session.last_seq - size + 1)
-        found = read_from(connection, session, start)
-        if start == session.first_seq or _shows_groups(found, n):
+        found = shown(connection, session, read_from(connection, session, start))
+        if start == session.first_seq or (len(found) >= n and _shows_groups(found, n)):
             break
         size *= 4
     wanted = 0
@@ -178,6 +188,18 @@ def keys_at(connection: Connection, session_key: str, seqs: Sequence[int]) -> di
         row.seq: row.message_key
         for chunk in chunks(seqs)
         for row in connection.execute(query.where(messages.c.seq.in_(chunk)))
+    }
+
+
+def seqs_by_key(connection: Connection, session_key: str, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the messages with these keys that there are, by key."""
+    query = select(messages.c.message_key, messages.c.seq).where(
+        messages.c.session_key == session_key
+    )
+    return {
+        row.message_key: row.seq
+        for chunk in chunks(keys)
+        for row in connection.execute(query.where(messages.c.message_key.in_(chunk)))
     }
 
 

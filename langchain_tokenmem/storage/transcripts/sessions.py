@@ -18,7 +18,7 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
     key_of,
     unescaped,
 )
-from langchain_tokenmem.storage.transcripts.tables import leases, messages, sessions
+from langchain_tokenmem.storage.transcripts.tables import edits, leases, messages, sessions
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class SessionRow:
         version: Grows with every change of the state, and with every `clear`.
         state: The memory state as JSON.
         budget: The session's budget as JSON.
+        edit_count: How many edits of its messages there are.
     """
 
     key: str
@@ -44,6 +45,7 @@ class SessionRow:
     version: int = 0
     state: str | None = None
     budget: str | None = None
+    edit_count: int = 0
 
     @property
     def count(self) -> int:
@@ -62,6 +64,7 @@ class SessionRow:
             "state_version": self.version,
             "budget": self.budget,
             "state": self.state,
+            "edit_count": self.edit_count,
         }
         return {**columns, "checksum": checksum(columns.values())}
 
@@ -156,11 +159,15 @@ def checked_row(found: Mapping[Any, Any]) -> SessionRow:
         version=columns["state_version"],
         state=columns["state"],
         budget=columns["budget"],
+        edit_count=columns["edit_count"],
     )
 
 
 _COLUMNS = tuple(name for name in SessionRow("", "").values() if name != "checksum")
-_CHANGING = ("user_id", "first_seq", "last_seq", "state_version", "budget", "state", "checksum")
+_CHANGING = (
+    *("user_id", "first_seq", "last_seq", "state_version", "budget", "state"),
+    *("edit_count", "checksum"),
+)
 
 
 def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
@@ -237,13 +244,13 @@ def session_keys(connection: Connection, session_id: str | None, user_id: str | 
 
 
 def delete_sessions(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
-    """Delete sessions with their messages and leases; return how many rows of each there were."""
+    """Delete sessions with messages, edits and leases; return how many rows of each there were."""
     return {
         table.name.removeprefix("tokenmem_"): sum(
             connection.execute(delete(table).where(table.c.session_key == key)).rowcount
             for key in keys
         )
-        for table in (messages, leases, sessions)
+        for table in (messages, edits, leases, sessions)
     }
 
 

@@ -1,4 +1,4 @@
-"""The tables of transcripts: sessions, their messages, and the leases on summarizing them."""
+"""The tables of transcripts: sessions, messages, their edits, and leases on summarizing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ sessions = Table(
     Column("checksum", Text, nullable=False),
     Column("budget", Text),
     Column("state", Text),
+    Column("edit_count", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("session_id_hash"),
 )
-"""One row for each session; it has all messages from number `first_seq` to `last_seq`."""
+"""One row for each session; it has all messages from number `first_seq` to `last_seq`, and as many
+edits as `edit_count` says."""
 
 messages = Table(
     "tokenmem_messages",
@@ -50,6 +52,24 @@ messages = Table(
     UniqueConstraint("session_key", "message_key"),
 )
 """One row for each message; rows are added and, by `clear`, deleted, never changed."""
+
+edits = Table(
+    "tokenmem_message_edits",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("is_current", Integer, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("message", Text),
+    PrimaryKeyConstraint("session_key", "seq", "version"),
+)
+"""Other words of a message: at most one of its edits is current, and shown in the message's place.
+
+Without a `message` it hides the message. Rows are added, and deleted with the session's messages;
+only `is_current` is changed.
+"""
 
 _UNNAMED = text("has_own_id = 0")
 

@@ -102,14 +102,16 @@ def test_a_write_that_comes_after_its_message_is_no_second_copy(store):
     }
 
 
-def test_an_edit_and_a_removal_change_the_state_and_not_the_transcript(store):
+def test_an_edit_is_shown_in_the_transcript_and_a_removed_message_stays(store):
     saver = TokenMemorySaver(store)
     graph = chat(saver)
     first = say(graph, "one")["messages"]
     edited = HumanMessage("one, edited", id=first[0].id)
     graph.update_state(thread(), {"messages": [edited, RemoveMessage(id=first[1].id)]})
     assert words_of(graph.get_state(thread()).values["messages"]) == ["one, edited"]
-    assert words_of(store.messages("t")) == ["one", "answer 1"]
+    assert words_of(store.messages("t")) == ["one, edited", "answer 1"]
+    first_words = store.messages("t", include_superseded=True)
+    assert words_of(first_words) == ["one", "one, edited", "answer 1"]
     old = [s for s in graph.get_state_history(thread()) if len(s.values["messages"]) == 2]
     assert words_of(old[0].values["messages"]) == ["one", "answer 1"]
 

@@ -1,0 +1,38 @@
+"""The application's function that changes messages before they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.errors import ConfigurationError
+
+BeforeStore = Callable[[list[BaseMessage]], Sequence[BaseMessage]]
+"""Changes messages on their way into a transcript, such as redacts them.
+
+It returns the same number of messages, each under the id that it had. What it changes it copies.
+"""
+
+
+def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages as they are stored.
+
+    Raises:
+        ConfigurationError: When the function gives other messages back.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> [m.content for m in as_kept(None, [HumanMessage("hi")])]
+        ['hi']
+    """
+    if before_store is None:
+        return list(messages)
+    kept = list(before_store(list(messages)))
+    if [message.id for message in kept] != [message.id for message in messages]:
+        raise ConfigurationError(
+            f"before_store was given {len(messages)} messages and returned {len(kept)}, or one "
+            f"has another id. It returns each message, in order and under its id: change a copy, "
+            f'message.model_copy(update={{"content": ...}}).'
+        )
+    return kept
