@@ -249,7 +249,7 @@ def split_context(
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
-    notes = [*kept.notes, *tail.notes]
+    notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
     merged = merged_system([*own, *inside])
     if merged is not None:
         merged = fit_message(merged, profile, notes)

@@ -56,6 +56,7 @@ class ParsedMessages:
         humans: Ids of its first and its last human message; empty where there is none.
         groups: The conversation in it, as providers accept it.
         notes: What was repaired.
+        adapted: What was changed for the provider.
         sizes: Sizes of the groups.
     """
 
@@ -65,6 +66,7 @@ class ParsedMessages:
     humans: tuple[str | None, ...] = ()
     groups: tuple[RepairedGroup, ...] = ()
     notes: tuple[str, ...] = ()
+    adapted: tuple[str, ...] = ()
     sizes: GroupSizes = field(default_factory=GroupSizes)
 
     def extended(self, messages: Sequence[BaseMessage], rules: ParseRules) -> ParsedMessages:
@@ -77,8 +79,9 @@ class ParsedMessages:
         repaired, notes = repair_groups(
             groups(conversation), dangling=rules.dangling, used=used, profile=rules.profile
         )
+        adapted: list[str] = []
         if rules.profile.fits:
-            repaired = [_fit_group(group, rules.profile, notes) for group in repaired]
+            repaired = [_fit_group(group, rules.profile, adapted) for group in repaired]
         return ParsedMessages(
             messages=(*self.messages, *messages),
             call_ids=frozenset(used),
@@ -86,6 +89,7 @@ class ParsedMessages:
             humans=(humans[0], humans[-1]) if humans else (),
             groups=(*self.groups, *repaired),
             notes=(*self.notes, *notes),
+            adapted=(*self.adapted, *adapted),
             sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
         )
 
