@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -143,3 +144,29 @@ def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
     for one in runs:
         one.join()
     assert not failed
+
+
+def test_writers_of_a_new_thread_do_not_lock_each_other_out(postgres_url):
+    """The first turn of a graph stores a checkpoint and pending writes at once."""
+    with TranscriptStore(postgres_url) as store, ThreadPoolExecutor(6) as pool:
+        saver = TokenMemorySaver(store)
+        for _ in range(40):
+            thread, begin = {"thread_id": str(uuid4()), "checkpoint_ns": ""}, threading.Barrier(6)
+
+            def turn(number, thread=thread, begin=begin):
+                begin.wait()
+                for step in range(3):
+                    name = f"{number}-{step}"
+                    checkpoint = {
+                        **empty_checkpoint(),
+                        "id": name,
+                        "channel_values": {"messages": [RESULT, HumanMessage("Hello", id=name)]},
+                        "channel_versions": {"messages": 1},
+                    }
+                    config = {"configurable": {**thread, "checkpoint_id": name}}
+                    saver.put_writes(config, [("messages", [RESULT])], "task")
+                    saver.put({"configurable": thread}, checkpoint, {}, {"messages": 1})
+
+            for job in [pool.submit(turn, number) for number in range(6)]:
+                job.result()  # raises what the writer raised
+            assert len(list(saver.list({"configurable": thread}))) == 18

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, or_, select, true, update
 
 from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
@@ -19,7 +19,7 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     damaged_thread,
     make_thread_session,
 )
-from langchain_tokenmem.storage.database.database import is_writer
+from langchain_tokenmem.storage.database.database import is_writer, sqlite_driver
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
@@ -239,6 +239,12 @@ def find_or_make_namespace(
 ) -> Namespace:
     """Return a namespace of a thread; make it if there is none."""
     found = find_namespace(connection, codec, thread_id, ns)
+    if found is None and sqlite_driver(connection) is None:
+        # Everybody else locks the namespace before its session, here the session is made first: who
+        # makes one is alone, and who had to wait looks again.
+        lock = func.pg_advisory_xact_lock(func.hashtextextended(f"tokenmem {thread_id}", 0))
+        connection.execute(select(lock))
+        found = find_namespace(connection, codec, thread_id, ns)
     if found is not None:
         return found
     if ns:
