@@ -27,9 +27,10 @@ if TYPE_CHECKING:
         SummarizeNode,
     )
     from langchain_tokenmem.adapters.retriever import TranscriptRetriever
-    from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+    from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.profiles import LegalityProfile
     from langchain_tokenmem.core.trigger import Trigger
+    from langchain_tokenmem.core.usage import TokenUsage
     from langchain_tokenmem.core.view import Explanation, View
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
@@ -99,7 +100,7 @@ _HOMES = {
     "TokenMemoryChatHistory": "adapters.chains.history",
     "TokenMemoryMiddleware": "adapters.agents.middleware",
     "TokenMemorySaver": "adapters.checkpoints.saver",
-    "TokenUsage": "core.budget",
+    "TokenUsage": "core.usage",
     "TranscriptRetriever": "adapters.retriever",
     "TranscriptStore": "storage.transcript_store",
     "Trigger": "core.trigger",

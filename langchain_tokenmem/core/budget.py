@@ -1,9 +1,8 @@
-"""Token budget of a request: the window, its shares and thresholds, and the usage."""
+"""Token budget of a request: the window, its shares and thresholds."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -259,48 +258,3 @@ def _window_of_name(name: str) -> int:
             f"model itself, whose profile tells it."
         )
     return window
-
-
-@dataclass(frozen=True)
-class TokenUsage:
-    """Token usage of one request.
-
-    Attributes:
-        input_tokens: Tokens of the whole request.
-        max_tokens: The limit.
-        percent_used: 0 to 100, of the window.
-        near_limit: Whether `warn_at` is reached.
-        exceeds_limit: Whether the request is over the limit.
-        is_estimate: Whether the counts are estimates.
-        parts: Tokens of each part: system, tools, pinned, summary, memory_block, tail; and
-            reserved_output, which is no input. `recalled` and `notes` say what of the memory
-            block is theirs.
-    """
-
-    input_tokens: int
-    max_tokens: int
-    percent_used: float
-    near_limit: bool
-    exceeds_limit: bool
-    is_estimate: bool
-    parts: Mapping[str, int]
-
-
-def usage_of(parts: Mapping[str, int], budget: TokenBudget, *, exact: bool) -> TokenUsage:
-    """Return the usage of a request from the tokens of its parts."""
-    total = sum(parts.values())
-    names = ("system", "tools", "pinned", "summary", "memory_block", "tail", "notes", "recalled")
-    return TokenUsage(
-        input_tokens=total,
-        max_tokens=budget.limit,
-        percent_used=round(100 * total / budget.context_window, 1),
-        near_limit=total >= budget.warn_tokens,
-        exceeds_limit=total > budget.limit,
-        is_estimate=not exact,
-        parts={
-            **dict.fromkeys(names, 0),
-            **parts,
-            "recalled": parts.get("memory_block", 0),
-            "reserved_output": budget.reserve_output,
-        },
-    )

@@ -24,12 +24,12 @@ from langchain_tokenmem.adapters.agent_tools import (
     read_message_tool,
 )
 from langchain_tokenmem.adapters.agents.output_limit import output_setting
-from langchain_tokenmem.adapters.agents.overflow import is_overflow
+from langchain_tokenmem.adapters.agents.overflow import is_overflow, smaller_budget
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import graph_thread, write_events
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -38,10 +38,6 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
-
-_RETRY_SHARE = 0.6
-"""Share of a refused request that the second one may have: the provider counted otherwise than
-we did, and by how much is not known."""
 
 _MAX_MODELS = 64
 """Models whose memories are kept, where the application gave none."""
@@ -292,12 +288,9 @@ def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
 
 def _tighter(call: _Call, result: TurnResult) -> _Call | None:
     """Return the turn after a provider found the request too long; None if it cannot shrink."""
-    sent, budget = result.view.usage.input_tokens, call.thread.memory.budget
-    goal = int(_RETRY_SHARE * sent)
-    window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
-    if window >= sent:
+    smaller = smaller_budget(call.thread.memory.budget, result.view.usage.input_tokens)
+    if smaller is None:
         return None
-    smaller = replace(budget, context_window=window, reserve_output=0, result_tokens=-1)
     turn = replace(
         call.turn,
         options={**call.turn.options, "budget": smaller},

@@ -1,4 +1,4 @@
-"""Errors by which providers refuse a request as longer than the model's window.
+"""Errors by which providers refuse a request as longer than the model's window, and the next try.
 
 Two integrations of LangChain raise `ContextOverflowError`; the others raise whatever their
 client raises for HTTP 400, and only the words tell. The table holds those words, as they stand in
@@ -8,8 +8,15 @@ the providers' own documentation, clients and issue trackers.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from langchain_core.exceptions import ContextOverflowError
+
+from langchain_tokenmem.core.budget import MIN_CONTEXT_WINDOW, TokenBudget
+
+_RETRY_SHARE = 0.6
+"""Share of a refused request that the second one may have: the provider counted otherwise than
+we did, and by how much is not known."""
 
 OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
     ("OpenAI, vLLM, DeepSeek, Azure", r"maximum context length"),
@@ -53,3 +60,17 @@ def is_overflow(error: BaseException) -> bool:
         return True
     words = str(error)
     return bool(_OVERFLOW.search(words)) and not _RATE_LIMIT.search(words)
+
+
+def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
+    """Return the budget of the request after a refused one; None if it cannot be smaller.
+
+    Args:
+        budget: The budget of the refused request.
+        sent: Tokens of the refused request, as they were counted here.
+    """
+    goal = int(_RETRY_SHARE * sent)
+    window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
+    if window >= sent:
+        return None
+    return replace(budget, context_window=window, reserve_output=0, result_tokens=-1)

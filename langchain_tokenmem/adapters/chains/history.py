@@ -11,9 +11,10 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
-from langchain_tokenmem.core.budget import TokenBudget, TokenUsage
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.messages import digest_of, marked
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
+from langchain_tokenmem.core.usage import TokenUsage
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
