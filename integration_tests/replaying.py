@@ -132,7 +132,7 @@ def play_history(messages: Messages, family: str, window: int) -> Requests:
         for place in moments(messages):
             history.add_messages(messages[before:place])
             before = place
-            requests.append(history.messages)
+            requests.append(history.view().messages)
             CHECKS[family](requests[-1])
     return requests
 

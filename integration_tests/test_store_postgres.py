@@ -39,6 +39,7 @@ def pointing(to: str, *kept: str) -> MemoryState:
             "prompt_version": "1",
             "reason": "limit",
             "created_at": "2026-11-21T12:00:00+00:00",
+            "failures": [],
         },
         "kept": list(kept),
     }

@@ -203,7 +203,7 @@ class _Replay:
             declared=summarized or any(message.id in changed_cuts for message in self.history),
             compacted=not changed_cuts.isdisjoint(new),
             summarized=summarized,
-            fill=self._fill(history, old | new) if summarized and not former["summary"] else None,
+            fill=self._fill(history, old) if summarized and not former["summary"] else None,
             seconds=seconds,
             faults=tuple(audit(history, view.messages)),
             warnings=tuple(view.warnings),
@@ -218,8 +218,8 @@ class _Replay:
     def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[Any, Cut]) -> float:
         """Return how full the window would have been without the conversation's first summary.
 
-        The request as it stood after the cheap step: all messages, with the cuts that were made by
-        then. A later summary starts from an earlier one, and that is not asked here.
+        All messages, with the cuts that were made before. A later summary starts from an earlier
+        one, and that is not asked here.
         """
         shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
         return self.counter.request(shown, self.tools) / self.memory.budget.context_window

@@ -89,11 +89,11 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """View of the conversation for the next model call; compacts first where it is due."""
-        return list(self._view().messages)
+        return _before_input(self._view())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return `messages` without blocking the event loop."""
-        return list((await self._aview()).messages)
+        return _before_input(await self._aview())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, all or none; one that is there already stays once.
@@ -182,17 +182,16 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def _view(self) -> View:
         if self._frozen is None:
-            self._frozen = _before_input(take_turn(self._session, self._request).view)
+            self._frozen = take_turn(self._session, self._request).view
         return self._frozen
 
     async def _aview(self) -> View:
         if self._frozen is None:
-            self._frozen = _before_input((await atake_turn(self._session, self._request)).view)
+            self._frozen = (await atake_turn(self._session, self._request)).view
         return self._frozen
 
 
-def _before_input(view: View) -> View:
-    """Return the view without a closing message: the next input comes behind the history."""
-    if not view.messages or view.messages[-1] is not CONTINUE_MESSAGE:
-        return view
-    return replace(view, messages=view.messages[:-1])
+def _before_input(view: View) -> list[BaseMessage]:
+    """Return the view's messages but for a closing one: the next input comes behind the history."""
+    is_closed = bool(view.messages) and view.messages[-1] is CONTINUE_MESSAGE
+    return view.messages[:-1] if is_closed else list(view.messages)
