@@ -74,6 +74,7 @@ def faults_of(line: str) -> list[str]:
     return [*CODE_IN_TEXT.findall(line), *(name for name in cited if not (ROOT / name).is_file())]
 
 
+@pytest.mark.slow
 def test_every_test_that_the_page_links_exists():
     links = TEST_LINK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(links) > 200

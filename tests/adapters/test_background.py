@@ -77,6 +77,7 @@ def test_at_the_hard_limit_a_call_waits_but_not_for_ever(store):
     assert history(store, patient).view().left_out == 0
 
 
+@pytest.mark.slow
 def test_ten_concurrent_turns_make_one_summarizer_call(store):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -91,6 +92,7 @@ def test_ten_concurrent_turns_make_one_summarizer_call(store):
     assert store.state("s").state["totals"]["summaries"] == 1
 
 
+@pytest.mark.slow
 def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -146,6 +148,7 @@ def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
     assert len(model.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_summary_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
     gate = Gate()
     summarizer = ModelSummarizer(gate.model)
@@ -314,6 +317,7 @@ def test_compact_by_hand_waits_for_the_job_that_runs(store):
     assert read.count("User: question 3 ") == 1
 
 
+@pytest.mark.slow
 def test_one_job_that_hangs_does_not_cost_the_others_their_end():
     from langchain_tokenmem.memory.background import BackgroundSummarizer
 

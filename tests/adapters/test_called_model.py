@@ -76,6 +76,7 @@ def in_nodes(model: Any, memory: TokenMemory) -> None:
 WAYS = {"middleware": in_agent, "with_token_memory": in_chain, "memory_nodes": in_nodes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_window_of_8000_tokens_holds_8000_tokens_of_the_called_model(way):
     model = NamedModel(family="anthropic")
@@ -83,6 +84,7 @@ def test_a_window_of_8000_tokens_holds_8000_tokens_of_the_called_model(way):
     assert 3_000 < tokens_for(model, model.seen[-1]) <= 8_000 - 800 - 800
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_an_explicit_budget_does_not_go_beyond_the_called_models_window(way):
     model = NamedModel(family="openai", model_name="gpt-4o", profile={"max_input_tokens": 3_000})
@@ -90,6 +92,7 @@ def test_an_explicit_budget_does_not_go_beyond_the_called_models_window(way):
     assert 1_000 < tokens_for(model, model.seen[-1]) <= 3_000 - 300 - 60
 
 
+@pytest.mark.slow
 def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
     first = NamedModel(family="openai", script=[RuntimeError("down")])
     small = NamedModel(family="openai", profile={"max_input_tokens": 3_000})
@@ -105,6 +108,7 @@ def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
     assert tokens_for(small, small.seen[0]) <= 3_000
 
 
+@pytest.mark.slow
 def test_the_budget_of_a_call_and_a_session_stay_within_the_called_models_window():
     model = NamedModel(family="openai", model_name="gpt-4o", profile={"max_input_tokens": 3_000})
     large = TokenBudget(context_window=16_000)

@@ -222,6 +222,7 @@ def thread(name: str = "t", **more: Any) -> dict:
     return {"configurable": {"thread_id": name, **more}}
 
 
+@pytest.mark.slow
 def test_graphs_recall_what_their_own_branch_has_said(door, recall):
     memory = memory_of(recall)
     model, graph = door(memory)
@@ -245,6 +246,7 @@ def test_after_a_fork_recall_shows_nothing_of_the_later_branch(recall):
     test_graphs_recall_what_their_own_branch_has_said(agent_of, recall)
 
 
+@pytest.mark.slow
 def test_what_was_pruned_from_a_graphs_state_is_still_recalled_on_its_branch_only(recall):
     memory = memory_of(recall)
     model = Scripted(answer=lambda _messages: "Yes.")
@@ -329,6 +331,7 @@ def test_a_session_of_another_user_is_not_hidden_behind_a_warning(recall):
         graph.invoke({"messages": "Where is the key?"}, thread("t", user_id="v"))
 
 
+@pytest.mark.slow
 def test_users_of_shared_threads_recall_what_was_said_there(recall):
     memory = memory_of(recall)
     model = Scripted(answer=lambda _messages: "Yes.")

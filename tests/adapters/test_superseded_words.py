@@ -130,6 +130,7 @@ def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(tmp
         assert recall.history_search("ann", session_id="one", include_superseded=True)
 
 
+@pytest.mark.slow
 def test_a_vector_of_edited_words_is_made_anew_and_the_old_one_is_gone(tmp_path):
     embeddings = Embedded(size=16)
     with (
@@ -155,6 +156,7 @@ def vectors(path: Any) -> dict[int, bytes]:
         return dict(raw.execute("SELECT unit, vector FROM tokenmem_vectors").fetchall())
 
 
+@pytest.mark.slow
 def test_a_fork_from_before_the_edit_sees_the_original_and_the_branch_after_it_the_edit():
     with TranscriptStore("sqlite://") as store, Recall(store) as recall:
         graph = chat(store)

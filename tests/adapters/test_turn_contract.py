@@ -176,6 +176,7 @@ summarizers = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @is_async
 @summarizers
 @pytest.mark.parametrize("integration", INTEGRATIONS)

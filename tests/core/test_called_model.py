@@ -124,6 +124,7 @@ def talk(
     return messages, state, errors
 
 
+@pytest.mark.slow
 def test_after_three_replies_the_next_request_is_met_within_three_per_cent():
     memory = memory_of().for_model(Named())
     _, state, errors = talk(memory, 60)
@@ -132,6 +133,7 @@ def test_after_three_replies_the_next_request_is_met_within_three_per_cent():
     assert max(map(abs, errors[4:])) <= 0.03
 
 
+@pytest.mark.slow
 def test_no_request_is_under_the_truth_by_more_than_the_margin():
     dear = lambda message: round(1.15 * counter_for(None).message(message))  # noqa: E731
     memory = memory_of().for_model(Named())
@@ -241,6 +243,7 @@ class Failing(CharCounter):
 TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["text", "message", "tools", "count"])
 def test_a_counter_that_raises_falls_back_to_the_estimate_warned_once(where, caplog):
     caplog.set_level(logging.WARNING)

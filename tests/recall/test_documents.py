@@ -95,6 +95,7 @@ def test_documents_are_no_neighbours_of_one_another(recall):
     assert found(recall, "warranty") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_long_document_is_found_by_its_middle(recall):
     text = "\n".join(f"Section {number}: nothing of note." for number in range(3_000))
     text = text.replace("Section 1500: nothing", "Section 1500: the heron nests")

@@ -120,6 +120,7 @@ async def test_the_async_twins(store):
     assert (await store.aerase(session_id="s"))["messages"] == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 3))
 def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):

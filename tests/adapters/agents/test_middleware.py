@@ -73,6 +73,7 @@ def thread(name: str = "t", **more: Any) -> dict:
     return {"configurable": {"thread_id": name}, "recursion_limit": 700, **more}
 
 
+@pytest.mark.slow
 def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
     memory = memory_of()
     model, agent = agent_of(rounds(30), TokenMemoryMiddleware(memory), system_prompt="Be brief.")
@@ -87,6 +88,7 @@ def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
     assert "conversation_summary" in model.seen[-1][0].content
 
 
+@pytest.mark.slow
 async def test_the_async_path_sends_the_same_requests_without_blocking_the_loop():
     model, agent = agent_of(rounds(12), TokenMemoryMiddleware(memory_of()))
     agent.invoke({"messages": [HumanMessage("Go.", id="h")]}, thread())
@@ -100,6 +102,7 @@ async def test_the_async_path_sends_the_same_requests_without_blocking_the_loop(
     assert [len(str(r)) for r in said] == [len(str(r)) for r in again]
 
 
+@pytest.mark.slow
 async def test_no_call_blocks_the_loop_neither_behind_the_reply_nor_after_a_refusal():
     notes = "## Goal\nParcel 4711 goes to Bonn and the user wants a receipt by Friday."
     writer = Scripted(answer=lambda _messages: notes)
@@ -135,6 +138,7 @@ def test_with_a_checkpointer_a_result_is_shortened_once_and_the_prefix_stays():
     assert {key: later[key] for key in cuts} == cuts
 
 
+@pytest.mark.slow
 def test_the_view_only_grows_through_a_turns_tool_loop_but_for_declared_changes():
     model, agent = agent_of(rounds(30), TokenMemoryMiddleware(memory_of()))
     events = list(agent.stream({"messages": "Go."}, thread(), stream_mode="custom"))
@@ -238,6 +242,7 @@ async def test_a_model_that_summarizes_streams_nothing_into_an_agents_messages(w
     assert "SECRET" not in repr(chunks)
 
 
+@pytest.mark.slow
 async def test_agent_events_hold_no_summarizer_chunk_but_tracers_see_the_call():
     class Tracer(BaseCallbackHandler):
         def __init__(self) -> None:
@@ -379,6 +384,7 @@ def test_the_output_is_limited_to_what_is_left_when_asked():
     assert bare.kwargs_seen[0] == {}
 
 
+@pytest.mark.slow
 def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     one = TokenMemoryMiddleware(memory_of(8_000), name="wide")
     two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
@@ -429,6 +435,7 @@ def test_a_sub_agent_takes_the_parents_policy_with_a_memory_of_its_own():
     assert agent.get_state(thread()).values.get("token_memory") in (None, {})
 
 
+@pytest.mark.slow
 def test_two_sub_agents_on_one_thread_keep_separate_memories():
     """Each has checkpoints of its own in the thread, and goes on where it stopped."""
     middleware = TokenMemoryMiddleware(memory_of())
@@ -477,6 +484,7 @@ def test_a_sub_agents_long_result_is_cut_in_the_view_and_whole_in_the_state():
     assert f"full text: message {whole.id}" in shown.content
 
 
+@pytest.mark.slow
 def test_works_with_pii_retries_todo_and_sees_their_system_text():
     memory = memory_of(6_000)
     script = [ValueError("overloaded"), call(0, "write_todos", todos=[]), *rounds(30, 1)]
@@ -497,6 +505,7 @@ def test_works_with_pii_retries_todo_and_sees_their_system_text():
     assert agent.get_state(thread()).values["token_memory"]
 
 
+@pytest.mark.slow
 def test_interrupt_and_resume_before_a_tool_call_keep_the_pair():
     memory = memory_of()
     model, agent = agent_of(
@@ -625,6 +634,7 @@ def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     assert len(held) == 201
 
 
+@pytest.mark.slow
 def test_a_fork_shows_nothing_of_the_later_branch():
     memory = memory_of()
     model, agent = agent_of([AIMessage("ok " * 60)] * 60, TokenMemoryMiddleware(memory))

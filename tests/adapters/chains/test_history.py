@@ -37,6 +37,7 @@ def texts(messages) -> list:
     return [m.content for m in messages]
 
 
+@pytest.mark.slow
 def test_the_stored_history_fits_again_with_a_fresh_memory_and_nothing_is_lost(store):
     memory = memory_of()
     for number in range(60):
@@ -307,6 +308,7 @@ def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provide
     assert shown.tool_calls == signed.tool_calls
 
 
+@pytest.mark.slow
 def test_a_system_message_in_the_transcript_outlives_summaries(store):
     memory = TokenMemory(TokenBudget(context_window=1_000))
     history = TokenMemoryChatHistory("rules", memory=memory, store=store)

@@ -118,6 +118,7 @@ def test_a_memory_may_say_itself_where_the_summary_stands(store):
     assert FENCE in shown[0].content
 
 
+@pytest.mark.slow
 def test_an_agent_executors_scratchpad_is_room_that_overhead_tokens_keeps(store):
     """The executor adds its calls and results behind the history, after the view was made."""
     agents = pytest.importorskip("langchain_classic.agents")

@@ -97,6 +97,7 @@ def test_a_prompted_chain_fits_its_whole_request_for_200_turns(store):
     assert len(store.state("s1").state["summary"]["text"]) > 10
 
 
+@pytest.mark.slow
 async def test_sync_async_stream_and_batch_give_the_same_requests():
     seen = []
     for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
@@ -131,6 +132,7 @@ async def test_sync_async_stream_and_batch_give_the_same_requests():
     assert seen[2] == seen[3]
 
 
+@pytest.mark.slow
 def test_tools_bound_to_the_model_are_counted(store):
     tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
     model, memory = Recorder(requests=[]), memory_of(1_500)
@@ -196,6 +198,7 @@ def test_any_shape_of_output(store, answer, stored):
     assert [m.content for m in store.messages("s1")] == ["hi", stored]
 
 
+@pytest.mark.slow
 def test_requests_fit_for_all_combinations_of_input_and_history_keys(store):
     @given(
         st.sampled_from([("input", "history"), ("input", None), (None, None), (None, "history")]),
@@ -307,6 +310,7 @@ def test_nothing_of_the_memory_reaches_the_stream(store):
     assert store.state("s1").state["summary"]
 
 
+@pytest.mark.slow
 async def test_nothing_of_the_memory_reaches_astream_events(store):
     chain = prompted(store, memory=memory_of(700))
     for number in range(25):
@@ -387,6 +391,7 @@ def test_a_prompt_is_found_wherever_it_stands(store, shape):
     assert store.count("s1") >= 80
 
 
+@pytest.mark.slow
 def test_a_prompt_of_one_variable_takes_a_list(store):
     model, memory = Recorder(requests=[]), memory_of(4_000)
     prompt = ChatPromptTemplate([("system", "rule " * 900), MessagesPlaceholder("messages")])

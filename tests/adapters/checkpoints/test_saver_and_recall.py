@@ -54,6 +54,7 @@ def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["recall", "thread"])
 def test_a_checkpointed_thread_is_searched_whoever_came_first(store, first):
     recall = Recall(store) if first == "recall" else None

@@ -71,6 +71,7 @@ def changed(  # noqa: C901, PLR0911, PLR0912  (one for each change)
     return said
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(STEPS), max_size=15),
     st.randoms(use_true_random=False),
@@ -96,6 +97,7 @@ def test_a_list_is_stored_as_it_is(steps, dice, key):
                 assert found == {"messages": wanted, "some": wanted[:5]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 16, 20, SIZE])
 def test_an_edit_that_is_undone_is_stored_too(cut):
     with TranscriptStore("sqlite://") as store:

@@ -245,6 +245,7 @@ def test_half_a_surrogate_pair_survives_a_checkpoint(saver, store):
     assert store.messages("t") == [said]
 
 
+@pytest.mark.slow
 async def test_threads_and_event_loops_share_one_saver(tmp_path):
     """Bounded connections, shared by tasks of two loops and by plain threads."""
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db", pool_size=3) as store:
@@ -344,6 +345,7 @@ def test_a_checkpointed_graph_passes_strict_msgpack_without_a_warning():
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_no_module_of_the_package_imports_pickle():
     package = Path(langchain_tokenmem.__file__).parent
     forbidden = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}

@@ -132,6 +132,7 @@ def test_deleting_a_thread_takes_sub_graphs_without_checkpoints(store):
     assert store.sessions() == [thread_session("t2", "helper")]
 
 
+@pytest.mark.slow
 def test_a_copy_belongs_to_the_same_user(store):
     saver = TokenMemorySaver(store)
     say(with_sub_graph(saver), "I am Ann", user_id="ann")

@@ -145,6 +145,7 @@ def test_an_interrupt_inside_a_tool_keeps_call_and_result_together():
     assert "conversation_summary" in str(requests[-1][0].content)
 
 
+@pytest.mark.slow
 def test_a_fork_shows_nothing_of_the_later_branch():
     seen, graph = graph_of(memory_of())
     early = None
@@ -244,6 +245,7 @@ def test_strict_msgpack_without_a_warning(tmp_path):
     )
 
 
+@pytest.mark.slow
 async def test_a_graph_does_not_block_the_loop():
     from blockbuster import blockbuster_ctx
 

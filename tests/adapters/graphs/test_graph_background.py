@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -66,6 +67,7 @@ def test_between_the_thresholds_nobody_waits_and_the_next_call_has_the_summary(d
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_at_the_hard_limit_a_call_waits_but_not_for_ever(door):
     gate = Gate()
     memory = memory_of(gate.model, max_wait_s=0.2)

@@ -69,6 +69,7 @@ def played(schema: Any, **keywords: Any) -> tuple[TokenMemory, list, Any]:
     return memory, views, graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("schema", [MessagesState, Model, Data])
 def test_a_graph_without_a_channel_for_the_memory_is_not_summarized_again_and_again(schema, split):
@@ -104,6 +105,7 @@ def test_a_models_node_whose_hint_names_messages_only_sends_the_summary():
     assert len(memory.summarizer.requests) <= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", [MemoryNode, SummarizeNode])
 def test_a_node_that_is_added_by_hand_brings_its_channel(node):
     memory, views = memory_of(), []
@@ -172,6 +174,7 @@ def test_a_state_that_has_the_channels_keeps_its_own():
     assert "llm_input_messages" in graph.get_state(config()).values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 def test_two_memories_in_one_graph_by_their_names(split):
     wide, narrow = memory_of(4_000), memory_of(1_000)

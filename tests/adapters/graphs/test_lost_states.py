@@ -64,6 +64,7 @@ def sub_agent(memory: TokenMemory, checkpointer: Any = None) -> tuple[list, Any]
     return requests, builder.compile(checkpointer=InMemorySaver())
 
 
+@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     memory, kept = memory_of(), memory_of()
     requests, graph = sub_agent(memory)
@@ -114,6 +115,7 @@ def test_a_graph_without_a_checkpointer_finds_its_summary_and_passes_it_on(caplo
     assert "memory_nodes(builder, memory)" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_summary_of_the_background_is_found_again_too():
     gate = Gate()
     memory = TokenMemory(
@@ -128,6 +130,7 @@ def test_a_summary_of_the_background_is_found_again_too():
     assert len(gate.model.requests) <= 5
 
 
+@pytest.mark.slow
 def test_a_summary_is_found_only_where_every_covered_word_is_the_same():
     memory, said = memory_of(), conversation(12)
     state = MemoryNode(memory).invoke({"messages": said})["memory"]
@@ -150,6 +153,7 @@ def test_a_summary_is_not_found_by_another_user():
         assert len(memory.summarizer.requests) == number
 
 
+@pytest.mark.slow
 def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find():
     """A thread's later summaries rest on the earlier ones, and so on words that are gone."""
     for change in (RemoveMessage(id="h2"), HumanMessage("Nothing.", id="h2")):
@@ -185,6 +189,7 @@ def test_a_summary_on_top_of_another_is_kept_only_if_nothing_was_edited_below(se
         assert found[0]["summary"]["text"] == "up to d"
 
 
+@pytest.mark.slow
 def test_a_graph_that_keeps_its_state_adds_one_summary_to_those_kept_by_content():
     memory = memory_of()
     _, graph = sub_agent(memory, checkpointer=True)

@@ -181,6 +181,7 @@ def test_all_stream_modes_leave_the_same_state_without_repeated_ids():
     assert all(state == states[0] for state in states)
 
 
+@pytest.mark.slow
 def test_no_view_or_update_of_the_nodes_repeats_an_id():
     """Also where the messages have no ids of their own, and the node prunes what it archives."""
     with TranscriptStore("sqlite://") as store:
@@ -214,6 +215,7 @@ def test_a_node_never_writes_an_empty_view():
         MemoryNode(memory, output_messages_key="messages")
 
 
+@pytest.mark.slow
 def test_by_default_the_message_list_of_a_graph_only_grows():
     _, graph = graph_of(memory_of())
     lengths = [
@@ -352,6 +354,7 @@ def test_recall_does_nothing_without_a_recall():
     assert RecallNode(memory).invoke({"messages": conversation(1)}) == {}
 
 
+@pytest.mark.slow
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     _, graph = graph_of(memory_of(window=4_000))
     events = []

@@ -103,6 +103,7 @@ def test_a_fork_belongs_to_the_owner_of_its_thread(make):
         graph.invoke({"messages": "The code?"}, {"configurable": {**early, "user_id": "v"}})
 
 
+@pytest.mark.slow
 def test_the_owner_stays_when_a_summary_of_the_background_is_taken():
     memory = TokenMemory(
         memory_of().budget, counter=memory_of().engine.counter, summarizer=Scripted()

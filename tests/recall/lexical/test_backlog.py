@@ -31,6 +31,7 @@ def old(store, session_id, count, user_id=None):
     store.add(session_id, said, user_id=user_id)
 
 
+@pytest.mark.slow
 def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_thread(
     store, small, caplog, monkeypatch
 ):

@@ -114,6 +114,7 @@ def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkey
         assert again[0].cosine is not None
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_how_many_are_wanted(tmp_path):
     chroma = ChromaIndex(tmp_path / "chroma", embeddings=HashingEmbeddings(64))
     with TranscriptStore("sqlite://") as store, Recall(store, chroma) as recall:

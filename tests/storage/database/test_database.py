@@ -169,6 +169,7 @@ def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pyt
         assert len(store.messages("s")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_forked_child_and_its_parent_both_write(path: Path):
     with TranscriptStore(f"sqlite:///{path}") as store:

@@ -72,6 +72,7 @@ def test_there_is_a_database_of_every_earlier_version():
     assert versions == {str(number) for number in range(SCHEMA.oldest, SCHEMA.version)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_older_database_reads_back_as_its_own_version_read_it(path, name):
     build(path, name)
@@ -88,6 +89,7 @@ def test_an_older_database_reads_back_as_its_own_version_read_it(path, name):
     assert len(copies(path)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_upgraded_database_has_the_tables_of_a_new_one(path, name):
     build(path, name)
@@ -113,6 +115,7 @@ def test_a_copy_of_the_older_file_is_kept_and_the_log_names_it(path, caplog):
     assert [*path.parent.glob("*.part")] == []
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_fails_changes_nothing(path, monkeypatch):
     before = dump(build(path, "v3"))
 
@@ -178,6 +181,7 @@ def test_a_new_database_that_says_it_is_an_older_one_is_refused(path):
         store.messages("s")
 
 
+@pytest.mark.slow
 def test_of_many_that_open_it_at_once_one_upgrades(path):
     build(path, "v3")
     stores = [TranscriptStore(f"sqlite:///{path}") for _ in range(4)]

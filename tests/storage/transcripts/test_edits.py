@@ -137,6 +137,7 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(tmp_pa
             )
 
 
+@pytest.mark.slow
 def test_vectors_of_words_that_were_edited_while_they_were_embedded_are_not_stored(store):
     store.add("s", [human("first")])
     key = key_of("s")

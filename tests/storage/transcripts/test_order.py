@@ -124,6 +124,7 @@ def test_orphaned_results_do_not_make_last_n_return_everything(store):
     assert store.last("s", 4) == orphans[-4:]
 
 
+@pytest.mark.slow
 @given(conversations(max_size=60), st.integers(1, 12))
 def test_last_n_is_the_shortest_end_of_whole_groups(said, n):
     with TranscriptStore("sqlite://") as store:

@@ -219,6 +219,7 @@ def test_get_knows_the_ids_of_its_own_session_only(store):
     assert store.get("s", "h1") is None
 
 
+@pytest.mark.slow
 def test_eight_threads_share_a_store_without_losing_a_message(store):
     def write(writer: int) -> None:
         for number in range(25):
