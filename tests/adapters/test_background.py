@@ -62,6 +62,7 @@ def test_a_background_summary_delays_no_turn_and_is_in_the_next_request(store):
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_at_the_hard_limit_a_call_waits_but_not_for_ever(store):
     gate = Gate()
     memory = memory_of(gate.model, max_wait_s=0.2)

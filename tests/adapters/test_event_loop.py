@@ -24,6 +24,7 @@ def store(tmp_path):
         yield store
 
 
+@pytest.mark.slow
 async def test_an_async_chain_does_not_block_the_event_loop(store):
     memory = TokenMemory(TokenBudget(context_window=1_000))
     chain = with_token_memory(FakeListChatModel(responses=["An answer. " * 9]), memory, store)

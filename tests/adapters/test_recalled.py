@@ -242,6 +242,7 @@ def test_graphs_recall_what_their_own_branch_has_said(door, recall):
     assert any(query == "What was LATER about?" for query, _ in recall.queries)
 
 
+@pytest.mark.slow
 def test_after_a_fork_recall_shows_nothing_of_the_later_branch(recall):
     test_graphs_recall_what_their_own_branch_has_said(agent_of, recall)
 

@@ -87,6 +87,7 @@ class Embedded(DeterministicFakeEmbedding):
         return super().embed_documents(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(tmp_path, durability):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
@@ -251,6 +252,7 @@ def test_a_message_that_no_transcript_holds_exactly_is_no_edit_of_itself():
         assert texts(store.messages("t", include_superseded=True))[:2] == ["", "found"]
 
 
+@pytest.mark.slow
 def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
         graph = chat(store)

@@ -39,6 +39,7 @@ def test_the_recording_names_no_folder_of_the_machine_that_made_it():
     assert not any(folder in text for folder in ("/work/", "/root/", "/home/"))
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_numbers_and_finds_every_answer_in_the_view(demo, capsys):
     assert demo["main"]() == 0
     printed = capsys.readouterr().out

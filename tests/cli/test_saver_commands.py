@@ -194,6 +194,7 @@ def test_doctor_deletes_nothing_for_an_error_that_may_pass(file, monkeypatch):
     assert ids(file, "bob") == before
 
 
+@pytest.mark.slow
 def test_doctor_keeps_the_copies_of_earlier_repairs(file):
     for thread in ("ann", "bob"):
         change(file, DAMAGES["body"], f"={ids(file, thread)[0]}")

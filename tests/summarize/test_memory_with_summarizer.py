@@ -62,6 +62,7 @@ def test_the_first_request_stays_verbatim_over_five_summaries():
         assert rules in [m.content for m in memory.view(messages, state).messages]
 
 
+@pytest.mark.slow
 def test_the_prompt_keeps_done_pending_and_next_apart():
     model = Scripted()
     memory_of(model).compact([HumanMessage("go", id="h"), *loop(30)])

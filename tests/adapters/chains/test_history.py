@@ -114,6 +114,7 @@ def config(session_id: str = "s1") -> dict:
     return {"configurable": {"session_id": session_id}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["text", "list"])
 def test_a_commit_between_read_and_write_of_a_wrapped_turn_loses_and_doubles_nothing(store, shape):
     memory = memory_of()

@@ -552,6 +552,7 @@ def test_a_thread_that_lost_a_checkpoint_is_neither_pruned_nor_copied(store):
 # --- retention, deletion, copies
 
 
+@pytest.mark.slow
 def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store):
     saver = TokenMemorySaver(store, keep_last=4, prune_every=6)
     graph = chat(saver)

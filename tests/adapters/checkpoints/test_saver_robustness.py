@@ -102,6 +102,7 @@ def test_sync_saver_calls_inside_a_running_event_loop_work(saver):
     assert found == [(6, 4)]
 
 
+@pytest.mark.slow
 def test_six_savers_in_six_threads_share_one_sqlite_file(tmp_path):
     """The processes are in integration_tests; here each thread has a saver and a store."""
     url = f"sqlite:///{tmp_path}/memory.db"

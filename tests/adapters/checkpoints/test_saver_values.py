@@ -66,6 +66,7 @@ def during_a_wait(store, work, meanwhile):
     assert failed == []
 
 
+@pytest.mark.slow
 def test_a_value_that_is_changed_while_its_checkpoint_waits(store, saver):
     box = {"v": [1]}
 
@@ -76,6 +77,7 @@ def test_a_value_that_is_changed_while_its_checkpoint_waits(store, saver):
     assert saver.get_tuple(THREAD).checkpoint["channel_values"] == {"box": {"v": [1]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "around",
     [
