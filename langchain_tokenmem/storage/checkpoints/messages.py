@@ -39,7 +39,7 @@ _AT_ONCE = 200
 
 
 AfterCommit = list[Callable[[], None]]
-"""What caches messages once their transaction is committed."""
+"""Calls that cache messages once their transaction is committed."""
 
 
 @dataclass

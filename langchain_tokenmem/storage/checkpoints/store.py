@@ -51,7 +51,7 @@ class CheckpointStore(CheckpointReader):
 
     @property
     def index(self) -> IndexStore:
-        """What takes the messages that are appended to transcripts."""
+        """Index that takes the messages that are appended to transcripts."""
         return self.messages.index
 
     def with_codec(self, codec: Codec) -> CheckpointStore:
