@@ -11,16 +11,22 @@ from langchain_core.messages import BaseMessage
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """Request to a summarizer.
+    """Request for one entry of the running summary.
+
+    The running summary is a log of entries, each written once. An entry is about `messages` alone;
+    what stands in the entries before it is not told again, only what changed since.
 
     Attributes:
-        messages: The messages to fold in, oldest first, never empty.
+        messages: The messages to note, as they were said, oldest first, never empty. Where
+            `condenses`, the entries of the log to make one of: human messages named
+            `earlier_notes`, the oldest first.
         max_tokens: Most tokens, by `count_text`, that the answer may have.
         count_text: Counts the tokens of a text.
-        prior: Text of the running summary so far; its facts are carried forward.
-        instruction: What the caller asks of this one summary.
+        prior: Text of the entries so far, oldest first: context, not to be repeated.
+        instruction: What the caller asks of this one entry.
         sent: The main request as the model has last seen it, for summarizers that reuse its
             cached prefix; `messages` stand in it, and newer ones behind them.
+        condenses: Whether `messages` are entries of the log, of which one shorter entry is made.
     """
 
     messages: Sequence[BaseMessage]
@@ -29,14 +35,15 @@ class SummaryRequest:
     prior: str | None = None
     instruction: str | None = None
     sent: Sequence[BaseMessage] = ()
+    condenses: bool = False
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Result of a summarizer.
+    """Result of a summarizer: the text of one entry.
 
     Attributes:
-        text: The new running summary.
+        text: The entry, without fences.
         model: Who wrote it: a model's name, or `extractive`.
         prompt_version: Version of the prompt or rules.
         calls: Model calls that it took, failed ones included.
@@ -44,6 +51,8 @@ class Summary:
         output_tokens: Tokens that the model reports as written.
         cost: What the model reports as its price; None where it reports none.
         failures: Why attempts were refused, in order.
+        sources: For each line of `text` the places in `SummaryRequest.messages` that it was taken
+            from, none for a heading; empty where the summarizer does not know.
     """
 
     text: str
@@ -54,11 +63,12 @@ class Summary:
     output_tokens: int = 0
     cost: float | None = None
     failures: tuple[str, ...] = ()
+    sources: tuple[tuple[int, ...], ...] = ()
 
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Folds messages and an earlier summary into one text within a token limit."""
+    """Writes the entries of a running summary, each within a token limit."""
 
     @property
     def is_quick(self) -> bool:
@@ -68,7 +78,7 @@ class Summarizer(Protocol):
         """Return whether a batch is worth a summary while the budget does not force one."""
 
     def summarize(self, request: SummaryRequest) -> Summary:
-        """Return the new running summary.
+        """Return the entry for the request's messages.
 
         Raises:
             SummaryError: When there is none, not even a fallback.
