@@ -160,8 +160,8 @@ def _reports(
     for group in context.kept:
         fixed.extend(_blocks_in(group.messages, context, kinds))
     if context.summary_role == "human":  # else it stands in the system message
-        text = context.memory_text()
-        fixed.append(text_by_kind(text, kinds.counter.text(text)))
+        texts = context.memory_texts()
+        fixed.extend(text_by_kind(text, kinds.counter.text(text)) for text in texts)
     so_far, start, reports = _sum(fixed), 0, []
     for place in places:
         added = list(chain.from_iterable(shown[start:place]))

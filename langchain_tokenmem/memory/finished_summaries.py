@@ -28,11 +28,13 @@ class _FinishedSummary:
     """A finished summary.
 
     Attributes:
+        entries: Ids of the log's entries that it began with.
         pointer: Pointer of the state that it was made under; None for none.
         covered: Ids and digests of what it covers beyond that pointer, in order.
         state: The state with it.
     """
 
+    entries: tuple[str, ...]
     pointer: str | None
     covered: tuple[tuple[str, str], ...]
     state: MemoryState
@@ -50,14 +52,15 @@ class _FinishedSummary:
         ids = [message.id for message in tail]
         if summary["covers_to"] not in ids:
             return None
-        return cls(pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
+        entries = _entry_ids(before)
+        return cls(entries, pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
         """Return the state with the summary and later decisions; None where it no longer fits.
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
-        if self.pointer != _pointer(now):
+        if self.entries != _entry_ids(now) or self.pointer != _pointer(now):
             return None
         tail = _messages_after(messages, self.pointer)
         size = len(self.covered)
@@ -134,6 +137,11 @@ class FinishedSummaries:
                 return state
             del self._finished[key]
         return taken
+
+
+def _entry_ids(state: MemoryState) -> tuple[str, ...]:
+    summary = state["summary"]
+    return tuple(entry["id"] for entry in summary["entries"]) if summary else ()
 
 
 def _pointer(state: MemoryState) -> str | None:

@@ -139,7 +139,7 @@ class SummariesByContent:
         with self._lock:
             if earlier is not None:
                 same = self._known.get(keys[places[earlier["covers_to"]] + 1])
-                if same is None or same.summary["text"] != earlier["text"]:
+                if same is None or same.summary["entries"] != earlier["entries"]:
                     return
             self._known[keys[size]] = new
             while len(self._known) > _MAX_SUMMARIES:
@@ -148,7 +148,7 @@ class SummariesByContent:
     def _was_found(self, user_id: str | None, summary: RunningSummary) -> bool:
         with self._lock:
             return any(
-                known.was_found and known.summary["text"] == summary["text"]
+                known.was_found and known.summary["entries"] == summary["entries"]
                 for key, known in self._known.items()
                 if key.user_id == user_id
             )

@@ -38,9 +38,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
 
     A history cannot know the prompt around it: give its size as `overhead_tokens`, or use
-    `with_token_memory`, which counts the whole request. For the same reason the running summary
-    stands in the first human message, unless a system message stands in the history itself:
-    beside the prompt's own it would be a second one (`TokenMemory(summary_role=...)` decides).
+    `with_token_memory`, which counts the whole request.
 
     Args:
         session_id: Names the conversation.
@@ -81,7 +79,6 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
                 "tools": tools,
                 "overhead_tokens": overhead_tokens,
                 "budget": as_budget(budget),
-                "summary_role": "auto",  # the prompt is written elsewhere
             }
         )
         self._frozen: View | None = None

@@ -118,8 +118,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if not self._is_history:
             incoming = [*call.messages, *(one for one in after if one.id not in new)]
         count = call.session.memory.counter_of(call.session.memory.budget).message
-        options = call.request.options.copy()
-        options.pop("summary_role", None)  # the prompt is known here
+        options = call.request.options
         overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
         system = merged_system([m for m in before if role_of(m) == "system"])
         fitted: RequestOptions = {**options, "system": system, "overhead_tokens": overhead}

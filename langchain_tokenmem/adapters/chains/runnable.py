@@ -22,7 +22,6 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem.adapters.chains.composition import (
     bound_kwarg,
     bound_model,
-    is_model,
     replace_prompts,
 )
 from langchain_tokenmem.adapters.chains.message_io import (
@@ -102,8 +101,6 @@ def with_token_memory(
         "tools": bound_kwarg(runnable, "tools"),
         "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
     }
-    if not is_model(runnable):
-        options["summary_role"] = "auto"  # an agent inside may have a prompt of its own
     turns = _ChainTurns(
         runnable,
         memory,

@@ -65,7 +65,6 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,
-            "summary_role": "auto",  # without `system` the agent may have a prompt of its own
         }
         self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
         self._shared_threads = shared_threads
