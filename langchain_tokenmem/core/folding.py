@@ -15,7 +15,7 @@ from langchain_tokenmem.state import SummaryEntry
 MIN_ENTRY = 32
 """Tokens that a new entry may always have where there is room, however little is folded."""
 
-ENTRY_SHARE = 0.25
+ENTRY_SHARE = 0.33
 """Share of all entries that one of them has at most."""
 
 MIN_ENTRY_SHARE = 0.1
