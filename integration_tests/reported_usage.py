@@ -40,7 +40,7 @@ def lines_dearer(message: BaseMessage) -> float:
 
 
 def _calls(message: BaseMessage) -> int:
-    if not isinstance(message, AIMessage) or not message.tool_calls:
+    if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
         return 0
     return o200k.message(message) - o200k.text(message.text)
 
