@@ -10,7 +10,7 @@ from langchain_tokenmem.core.anchoring import (
     LEAST_FACTOR,
     MOST_FACTOR,
     NO_CORRECTION,
-    UNSEEN_SCRIPTS,
+    UNSEEN_KINDS,
     Factors,
     ReportedRequest,
     TokensByKind,
@@ -100,9 +100,11 @@ def test_calls_and_results_of_tools_have_factors_of_their_own():
     assert abs(factors.tokens(large) / true.tokens(large) - 1) < 0.03
 
 
-def test_until_a_reply_tells_other_scripts_are_taken_for_dearer():
+def test_until_a_reply_tells_of_a_kind_it_is_taken_for_dearer():
     english = (ReportedRequest(TokensByKind(1_000, 500), 0, 1_500),) * 3
-    assert 1.2 < fitted_factors(english).scripts <= UNSEEN_SCRIPTS
+    found = fitted_factors(english)
+    assert (found.prose, found.data) == (1.0, 1.0)
+    assert found == UNSEEN_KINDS
     chinese = (ReportedRequest(TokensByKind(100, 50, 2_000), 0, 2_150),) * 3
     assert fitted_factors(chinese).scripts < 1.05
 
