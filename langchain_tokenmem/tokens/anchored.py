@@ -106,7 +106,7 @@ class KindCounter:
         if message.type in _RESULT_TYPES:
             tool_prose, tool_data = prose, data
         parts = (prose - tool_prose, data - tool_data, scripts, tool_prose, tool_data)
-        return TokensByKind(*(part * scale for part in parts), other)
+        return TokensByKind._make([*(part * scale for part in parts), other])
 
 
 def kind_counter(counter: TokenCounter) -> KindCounter:
@@ -136,7 +136,7 @@ class AnchoredCounter:
         """Return the tokens of a bare text."""
         tokens = self._kinds.counter.text(text)
         *parts, _ = text_by_kind(text, tokens)
-        return math.ceil(sum(map(mul, parts, self._factors)))
+        return math.ceil(float(sum(map(mul, parts, self._factors))))
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of one message with its frame."""
