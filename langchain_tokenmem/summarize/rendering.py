@@ -50,6 +50,7 @@ def render_message(message: BaseMessage) -> str:
             f"calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
             for call in message.tool_calls
         ]
+        lines += [f"calls {one['name']}({one['args']})" for one in message.invalid_tool_calls]
     text = "\n".join(line for line in lines if line)
     return escape_fences(f"{speaker}: {text}")
 
