@@ -78,7 +78,7 @@ class Refusals:
         """Change one literal of an entry that is not refused, and note whether it is found."""
         known = known_text(SummaryRequest(messages, 400, len))
         lines = text.splitlines()[1:]
-        inside = [one for line in lines for one in find_literals(line)[1:-1]]
+        inside = [one for line in lines for one in find_literals(line)]
         if not inside or unknown_literals(text, known):
             return
         literal = rng.choice(inside)

@@ -27,7 +27,6 @@ from langchain_tokenmem.summarize.model_call import (
     JobUsage,
     as_main_call,
     unstreamed_config,
-    without_bindings,
 )
 from langchain_tokenmem.summarize.rendering import TranscriptPart, escape_fences, split_transcript
 from langchain_tokenmem.summarize.reused_requests import is_cheaper_reused, is_same_model
@@ -80,13 +79,15 @@ class EntryWriter:
     """Decides which calls make an entry.
 
     Attributes:
-        model: The summarizing model, as the application gave it.
+        given: The summarizing model, as the application gave it.
+        model: The same without tools and forms of answer.
         name: Its name.
         builder: Writes its prompts.
         breaker: Is told of failed calls, and stops them.
         reuse_prefix: See `ModelSummarizer`.
     """
 
+    given: Runnable[Any, Any]
     model: Runnable[Any, Any]
     name: str
     builder: PromptBuilder
@@ -156,9 +157,9 @@ class EntryWriter:
         wanted, called = self.reuse_prefix, request.called
         if wanted is False or request.condenses or not request.sent:
             return None
-        if not is_same_model(self.model, called) if called is not None else not wanted:
+        if not is_same_model(self.given, called) if called is not None else not wanted:
             return None
-        model = as_main_call(self.model, request.tools, request.settings)
+        model = as_main_call(self.given, request.tools, request.settings)
         reused = self.builder.reused(request, request.max_tokens)
         if model is None or not self.builder.fits(request, reused):
             return None
@@ -187,7 +188,7 @@ class EntryWriter:
             target = int(share * job.request.max_tokens)
             messages = self.builder.prompt(job.request, step, transcript, target)
             call = (
-                model or without_bindings(self.model),
+                model or self.model,
                 messages,
                 unstreamed_config(step, attempt),
             )

@@ -57,10 +57,6 @@ class KnownText:
         pieces = _ELLIPSIS.split(_THOUSANDS.sub("", plain(literal)))
         return all(self._has_piece(one) or self._has_piece(one.removesuffix("s")) for one in pieces)
 
-    def has_cut(self, literal: str) -> bool:
-        """Return whether a literal stands anywhere, as a part of a word, too."""
-        return "".join(words_of(_THOUSANDS.sub("", plain(literal)))) in self._squeezed
-
     def has_path(self, path: str) -> bool:
         """Return whether a path is known: whole, or by its last component."""
         if self.has_words(path):

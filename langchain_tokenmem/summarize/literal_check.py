@@ -9,8 +9,9 @@ sums are left alone: a summary may say them in its own way.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.summarize.base import SummaryRequest
@@ -48,7 +49,7 @@ _NO_COUNT = re.compile(
 )
 _SUM = re.compile(
     r"\b(?:total|totals|totalling|totaling|sum|sums|altogether|combined|overall|difference|remaining"
-    r"|average|mean|approximately|about|around|roughly)\b|[~≈]",
+    r"|average|mean|approximately|about|around|roughly)\b|[~≈±]",
     re.IGNORECASE,
 )
 
@@ -93,12 +94,22 @@ _NEAR = 60
 def known_text(request: SummaryRequest) -> KnownText:
     """Return what an entry may take its literals from.
 
-    These are the noted messages, the earlier notes, the caller's instruction, and the first
-    request, which is the first human message of the main request.
+    These are the noted messages, the earlier notes, the caller's instruction, and of the main
+    request the first request (the first human message), the system text and the names of tools.
     """
     first = next((one for one in request.sent if role_of(one) == "human"), None)
-    said = [*request.messages, *([first] if first else [])]
-    return KnownText([*map(render_message, said), request.prior or "", request.instruction or ""])
+    system = [one for one in request.sent if role_of(one) == "system"]
+    said = [*request.messages, *system, *([first] if first else [])]
+    tools = map(_tool_name, request.tools)
+    orders = (request.prior or "", request.instruction or "")
+    return KnownText([*map(render_message, said), *tools, *orders])
+
+
+def _tool_name(tool: Any) -> str:
+    if isinstance(tool, Mapping):
+        inner = tool.get("function")
+        return str((inner if isinstance(inner, Mapping) else tool).get("name", ""))
+    return str(getattr(tool, "name", None) or getattr(tool, "__name__", ""))
 
 
 def unknown_literals(text: str, known: KnownText) -> list[str]:
@@ -174,13 +185,9 @@ def _unknown_in(line: str, known: KnownText) -> Iterator[str]:
         return  # cited as it stands
     aside = [match.span() for match in _ASIDE.finditer(line)]
     aside += [m.span() for m in _COUNT.finditer(line) if not _NO_COUNT.match(line, m.end())]
-    ends = (len(line) - len(said), len(line.rstrip(" .*`\"'")))
     for start, literal, is_quote in _literals_in(line, known):
         end = start + len(literal)
         if any(first <= start and end <= last for first, last in aside):
-            continue
-        is_cut = start <= ends[0] or end >= ends[1]  # the edge of a line may cut a word
-        if is_cut and known.has_cut(literal):
             continue
         if NUMBER.fullmatch(literal) and _is_sum(line, start, end):
             continue

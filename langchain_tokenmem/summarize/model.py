@@ -83,14 +83,17 @@ class ModelSummarizer:
         cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name = model_name(model) or type(without_bindings(model)).__name__
+        self._model = without_bindings(model)
+        self.name = model_name(model) or type(self._model).__name__
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
         self._builder = PromptBuilder(
             self.prompts, language or USERS_LANGUAGE, self.window, profile_of_model(model)
         )
-        self._writer = EntryWriter(model, self.name, self._builder, self.breaker, reuse_prefix)
+        self._writer = EntryWriter(
+            model, self._model, self.name, self._builder, self.breaker, reuse_prefix
+        )
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._cache = cache or InMemoryCache(maxsize=256)
