@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.messages import BaseMessage
 
@@ -27,6 +27,9 @@ class SummaryRequest:
         sent: The main request as the model has last seen it, for summarizers that reuse its
             cached prefix; `messages` stand in it, and newer ones behind them.
         condenses: Whether `messages` are entries of the log, of which one shorter entry is made.
+        called: The model that the main request is for; None where it is not known.
+        tools: Tools that the main request carries, as `bind_tools` takes them.
+        settings: Other keywords of the main call, such as `tool_choice`.
     """
 
     messages: Sequence[BaseMessage]
@@ -36,6 +39,9 @@ class SummaryRequest:
     instruction: str | None = None
     sent: Sequence[BaseMessage] = ()
     condenses: bool = False
+    called: Any = None
+    tools: Sequence[Any] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 from langchain_tokenmem.errors import ConfigurationError
@@ -19,7 +19,7 @@ from langchain_tokenmem.summarize.model import ModelSummarizer
 
 SummaryFunction = Callable[..., str | Awaitable[str]]
 """`f(messages, prior, instruction, max_tokens) -> text`, or any first part of these, sync or
-async."""
+async. The text is the entry about `messages` alone; `prior` is what the log holds already."""
 
 AnySummarizer = Summarizer | Runnable[Any, Any] | SummaryFunction | str
 
@@ -55,8 +55,19 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
 class FunctionSummarizer:
     """A function as a summarizer, sync or async; its text is checked like a model's.
 
+    The text becomes one entry of a log, beside the entries before it. A function that returns the
+    prior text with its own, as for a summary that is written anew each time, would double it.
+    Where entries are condensed into one, they are the messages: human ones named `earlier_notes`.
+
     Args:
         function: `(messages, prior, instruction, max_tokens) -> text`; it may take fewer.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> writer = FunctionSummarizer(lambda messages: f"- {len(messages)} messages")
+        >>> request = SummaryRequest([HumanMessage("Hi.")], 50, len, prior="- 7 messages")
+        >>> writer.summarize(request).text
+        '- 1 messages'
     """
 
     is_quick = False
@@ -100,8 +111,6 @@ class FunctionSummarizer:
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
         messages = list(request.messages)
-        if self._takes == 1 and request.prior:  # it must not be lost to a function of one argument
-            messages.insert(0, HumanMessage(request.prior, name="earlier_notes"))
         given = [messages, request.prior, request.instruction, request.max_tokens]
         return given[: self._takes]
 

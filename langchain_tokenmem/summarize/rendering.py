@@ -18,6 +18,9 @@ from langchain_tokenmem.core.messages import role_of, text_of
 _FENCES = re.compile(
     r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary)\b)", re.IGNORECASE
 )
+NOTES_NAME = "earlier_notes"
+"""Name of a human message that holds an entry of the log; see `SummaryRequest.condenses`."""
+
 _SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool result", "system": "System"}
 
 
@@ -40,8 +43,13 @@ def escape_fences(text: str) -> str:
 
 
 def render_message(message: BaseMessage) -> str:
-    """Return one message as text: speaker, content, and tool calls with their arguments."""
+    """Return one message as text: speaker, content, and tool calls with their arguments.
+
+    Notes have no speaker.
+    """
     lines = [text_of(message)]
+    if message.name == NOTES_NAME:
+        return escape_fences(lines[0])
     speaker = _SPEAKERS.get(role_of(message), "User")
     if isinstance(message, ToolMessage) and message.name:
         speaker = f"Tool result of {message.name}"
@@ -50,6 +58,7 @@ def render_message(message: BaseMessage) -> str:
             f"calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
             for call in message.tool_calls
         ]
+        lines += [f"calls {one['name']}({one['args']})" for one in message.invalid_tool_calls]
     text = "\n".join(line for line in lines if line)
     return escape_fences(f"{speaker}: {text}")
 

@@ -285,7 +285,7 @@ def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
 
 
 def test_a_background_summary_reuses_the_prefix_of_the_main_request(store):
-    model = Scripted(answer=lambda _m: "## Goal\nThe user ships parcel 4711.")
+    model = Scripted(answer=lambda _m: "## Goal\nThe user asks many questions.")
     memory = memory_of(ModelSummarizer(model, reuse_prefix=True))
     fill(store, 3_300)
     sent = history(store, memory).messages

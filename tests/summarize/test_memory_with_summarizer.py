@@ -62,13 +62,14 @@ def test_the_first_request_stays_verbatim_over_five_summaries():
         assert rules in [m.content for m in memory.view(messages, state).messages]
 
 
-@pytest.mark.slow
 def test_the_prompt_keeps_done_pending_and_next_apart():
     model = Scripted()
     memory_of(model).compact([HumanMessage("go", id="h"), *loop(30)])
     system = str(model.requests[0][0].content)
-    assert "Keep done, pending and next apart. What is done is never pending." in system
-    assert [name in system for name in ("## Done", "## Pending", "## Next")] == [True] * 3
+    assert "What failed is not done, and what is done is no next step." in system
+    assert [name in system for name in ("## Open questions", "## State", "## Next steps")] == [
+        True
+    ] * 3
 
 
 def test_literals_survive_ten_summaries_of_a_faithful_model():
@@ -159,7 +160,7 @@ def test_a_summary_records_model_prompt_version_reason_time_and_coverage():
     memory = memory_of(Scripted())
     summary = memory.compact([HumanMessage("go", id="h"), *loop(30)])["summary"]
     assert summary["model"] == "scripted"
-    assert summary["prompt_version"] == "notes-1"
+    assert summary["prompt_version"] == "entry-1"
     assert summary["reason"] in {"summarize_at", "limit"}
     assert summary["created_at"].endswith("+00:00")
     assert summary["covered"] > 1
@@ -179,7 +180,7 @@ def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
     marks = {"tokenmem": {"pinned": True}}
     pinned = HumanMessage("Never touch prod.cfg.", id="pin", response_metadata=marks)
     plain = HumanMessage("Call it prod, please.", id="plain")
-    later = [*loop(20, 2), HumanMessage("Go on.", id="on"), *loop(40, 22)]
+    later = [*loop(20, 2), HumanMessage("Go on.", id="on"), *loop(90, 22)]
     messages = [HumanMessage("Go.", id="h"), *loop(2), pinned, plain, *later]
     states = rolled(memory, messages)
     assert len(states) >= 3

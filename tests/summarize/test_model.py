@@ -93,10 +93,10 @@ def test_three_failed_attempts_bring_a_cool_down_before_the_model_is_tried_again
 
 
 def test_a_refused_summary_is_asked_for_again_with_a_shorter_target():
-    said = iter([models.endless([]), "## Goal\nThe user ships parcel 4711 to Berlin."])
+    said = iter([models.endless([]), "## State\nThe assistant has fixed src/mod3.py."])
     model = Scripted(answer=lambda _messages: next(said))
     summary = ModelSummarizer(model).summarize(request_of(talk(10)))
-    assert summary.text.startswith("## Goal")
+    assert summary.text.startswith("## State")
     assert (summary.calls, len(summary.failures)) == (2, 1)
     first, second = (int(str(r[0].content).split("at most ")[1].split()[0]) for r in model.requests)
     assert second < first
@@ -202,10 +202,10 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
         HumanMessage("Good."),
     ]
     end = {"human": len(said), "ai": len(said) - 1, "tool": len(said) - 2}[last]
-    notes = AIMessage("## Goal\nThe user ships parcel 4711 to Bonn and wants a receipt by Friday.")
+    notes = AIMessage("## Goal\nThe user asks about src/mod3.py and wants a receipt by Friday.")
     model = StrictModel(family=family, script=[AIMessage(" "), *[notes] * 40])
     written = ModelSummarizer(model).summarize(request_of(said[:end], prior="Earlier notes."))
-    assert "4711" in written.text
+    assert "src/mod3.py" in written.text
     assert len(model.seen) > 3
     for request in model.seen:
         assert [m.type for m in request] == ["system", "human"]
@@ -242,7 +242,7 @@ def test_no_reasoning_of_any_model_reaches_the_summarizer():
 
 
 def test_reuse_prefix_sends_the_main_request_unchanged_and_one_instruction():
-    model = Scripted(answer=lambda _m: "## Goal\nThe user ships parcel 4711.")
+    model = Scripted(answer=lambda _m: "## Goal\nThe user asks about src/mod0.py.")
     memory = memory_of(summarizer=ModelSummarizer(model, reuse_prefix=True), background=False)
     messages, state, sent = [], None, None
     while not state or not state["summary"]:
@@ -253,7 +253,7 @@ def test_reuse_prefix_sends_the_main_request_unchanged_and_one_instruction():
     request = model.requests[0]
     assert request[:-1] == sent
     assert [m.model_dump_json() for m in request[:-1]] == [m.model_dump_json() for m in sent]
-    assert "is to be replaced by notes" in str(request[-1].content)
+    assert "The conversation above pauses here." in str(request[-1].content)
 
 
 def test_a_batch_is_never_paid_for_twice():
@@ -268,8 +268,14 @@ def test_a_batch_is_never_paid_for_twice():
     assert len(model.requests) == 4
 
 
-def test_the_gate_waits_for_something_worth_a_call_unless_the_budget_forces_it():
+def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     writer = ModelSummarizer(Scripted())
+    call = {"name": "read", "args": {"path": "log" * 3_000}, "id": "c"}
+    loop = [AIMessage("", tool_calls=[call]), ToolMessage("line " * 2_000, tool_call_id="c")]
+    assert not writer.wants(loop * 20)
+    assert not writer.wants([*loop * 20, HumanMessage("x" * 4_999)])
+    assert not writer.wants([*loop, *talk(2)[:3]])
+    assert writer.wants([*loop, *talk(2)])
     assert not writer.wants([HumanMessage("ok"), AIMessage("yes"), HumanMessage("hm " * 20)])
     assert writer.wants(talk(2))
     assert writer.wants([HumanMessage("x" * 5_000)])
@@ -287,13 +293,15 @@ def test_language_and_prompts_of_a_summarizer_can_be_chosen():
     assert summary.prompt_version == "mine-1"
 
 
-@pytest.mark.parametrize("step", ["update", "merge", "reuse"])
-def test_prompt_snapshots(step):
+@pytest.mark.parametrize("step", ["update", "condense", "reuse", "verbatim", "correct"])
+def test_every_prompt_has_its_values_and_the_rules_have_theirs(step):
     prompts = SummaryPrompts()
     expected = {
         "update": ["$prior", "$transcript", "$instruction", "$words"],
-        "merge": ["$prior", "$transcript", "$instruction", "$words"],
-        "reuse": ["$tail", "$rules", "$instruction"],
+        "condense": ["$prior", "$transcript", "$instruction", "$words"],
+        "reuse": ["$rules", "$first", "$last", "$verbatim", "$instruction", "$words"],
+        "verbatim": ["$transcript"],
+        "correct": ["$unknown"],
     }[step]
     template = getattr(prompts, step)
     assert all(word in template for word in expected)
@@ -301,9 +309,10 @@ def test_prompt_snapshots(step):
         "third person and the present tense",
         "at most $words words",
         "in $language",
-        "literal over verbatim",
-        "done, pending and next apart",
-        "greetings, raw logs, repeated reads",
+        "and commands verbatim",
+        "Do not repeat them; say what has changed or was corrected",
+        "What failed is not done, and what is done is no next step",
+        "greetings, raw logs and repeated reads",
         *(f"## {name}" for name in prompts.sections),
     ):
         assert rule in prompts.system
@@ -319,10 +328,45 @@ def test_the_whole_prompt_is_as_it_was(snapshot_of):
     snapshot_of("update_prompt", "\n=====\n".join(str(m.content) for m in model.requests[0]))
 
 
+def test_an_entry_is_asked_for_with_the_log_as_context_and_condensing_with_a_prompt_of_its_own():
+    model = Scripted()
+    writer = ModelSummarizer(model)
+    assert writer.summarize(request_of(talk(3), prior="- The user wants tea.")).prompt_version
+    entries = [HumanMessage(f"- note {n} on src/mod{n}.py", name="earlier_notes") for n in (1, 2)]
+    writer.summarize(request_of(entries, condenses=True))
+    entry, condensed = (str(request[-1].content) for request in model.requests)
+    assert "<earlier_notes>\n- The user wants tea.\n</earlier_notes>" in entry
+    assert "Write the entry about the transcript" in entry
+    assert "Write them as one entry" in condensed
+    assert condensed.index("note 1") < condensed.index("note 2") < condensed.index("</notes>")
+    assert "Do not repeat them; say what has changed" in str(model.requests[0][0].content)
+
+
+def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_told_again():
+    model = Scripted(profile={"max_input_tokens": 2_000})
+    log = "\n".join(f"- order {n} is paid" for n in range(1_000, 1_400))
+    summary = ModelSummarizer(model).summarize(request_of(talk(5), prior=log))
+    assert summary.model == "scripted"
+    (prompt,) = model.requests
+    prior, transcript = parts_of(prompt)
+    assert prior.endswith("- order 1399 is paid")
+    assert "order 1000 " not in str(prompt)
+    assert "order" not in transcript
+    assert sum(count(str(m.content)) + 4 for m in prompt) + 400 <= 2_000
+
+
+def test_calls_whose_arguments_are_no_json_reach_the_summarizer_as_they_are():
+    broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
+    broken["type"] = "invalid_tool_call"
+    assert render_message(AIMessage("", invalid_tool_calls=[broken])) == (
+        'Assistant: calls write({"path": "log)'
+    )
+
+
 def test_tracing_and_usage_still_see_the_call():
     usage = UsageMetadataCallbackHandler()
     said = AIMessage(
-        "## Goal\nThe user ships parcel 4711.",
+        "## Goal\nThe user asks about src/mod0.py.",
         usage_metadata=models.USAGE,
         response_metadata={"model_name": "scripted", "cost": 0.25},
     )
@@ -391,7 +435,7 @@ async def test_any_summarizer_is_accepted():
 
     request = request_of(talk(3), prior="p")
     assert (
-        as_summarizer(lambda messages: f"{len(messages)} said").summarize(request).text == "7 said"
+        as_summarizer(lambda messages: f"{len(messages)} said").summarize(request).text == "6 said"
     )
     assert (await as_summarizer(later).asummarize(request)).text == "later 6 p"
     assert (await as_summarizer(lambda m, p, i, t: f"{t}").asummarize(request)).text == "400"
@@ -409,10 +453,10 @@ async def test_any_summarizer_is_accepted():
         as_summarizer(42)
 
 
-async def test_a_function_of_one_argument_loses_no_earlier_notes_and_needs_no_loop():
+async def test_a_function_is_given_the_new_messages_alone_and_needs_no_loop():
     request = request_of(talk(3), prior="order 4711 is shipped")
-    one = as_summarizer(lambda messages: f"{messages[0].content} and {len(messages)} more")
-    assert one.summarize(request).text == "order 4711 is shipped and 7 more"
+    one = as_summarizer(lambda messages: f"{messages[0].id} and {len(messages)} in all")
+    assert one.summarize(request).text == "h0 and 6 in all"
 
     async def later(messages, prior):
         await asyncio.sleep(0)

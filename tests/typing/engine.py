@@ -78,7 +78,7 @@ def shout(
     messages: list[BaseMessage], prior: str | None, instruction: str | None, max_tokens: int
 ) -> str:
     """Summarize by a function."""
-    return f"{prior} {instruction} {len(messages)}"[:max_tokens]
+    return f"{len(messages)} more than in {len(prior or '')} letters, {instruction}"[:max_tokens]
 
 
 def memories(model: BaseChatModel) -> list[TokenMemory]:

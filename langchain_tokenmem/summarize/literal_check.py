@@ -1,0 +1,243 @@
+"""Check of an entry's literals: paths, identifiers, numbers and quotes that nobody said.
+
+A model that writes notes can make up a path or a number that looks right. What neither the noted
+messages, nor the earlier notes, nor the first request hold is refused. Dates, times, counts and
+sums are left alone: a summary may say them in its own way.
+"""
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.summarize.known_text import NUMBER, KnownText, plain
+from langchain_tokenmem.summarize.rendering import render_message
+
+SMALL_NUMBER = 12
+"""Up to here a number is a count, a rank or a step."""
+
+_YEAR = r"(?:19|20)\d\d"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_ASIDE = re.compile(
+    rf"""
+    \d{{4}}-\d\d?-\d\d?(?:[T\ ]?\d\d?:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?
+    | \d{{1,4}}[./]\d{{1,2}}[./]\d{{2,4}}(?![\w.])                     # dates
+    | \b\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?{_MONTH}\b(?:,?\s(?:de\s)?{_YEAR})?
+    | \b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s{_YEAR})?
+    | \b\d{{1,2}}\.?\s(?:de\s)?[^\W\d_]{{3,12}}\s(?:de\s)?{_YEAR}\b
+    | \d{{1,4}}\s?[年月日]
+    | \b\d{{1,2}}:\d\d(?::\d\d)?(?:\.\d+)?(?:\s?[ap]\.?m\b)?           # times
+    | \b\d{{1,2}}\s?[ap]\.?m\b
+    | (?<![\w.,/$€£-]){_YEAR}(?![\w/-]|[.,]\d)                        # years
+    | \b\d+(?:st|nd|rd|th)\b                                          # ranks
+    | \b\d+(?:[.,]\d+)?[\s-]?(?:ms|s|h|(?:sec|second|min|minute|hr|hour|day|week|month|year)s?)\b
+    | ^\s*(?:[-*•]\s+)?\(?\d{{1,3}}[.)]\s                               # numbers of a list
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+_COUNT = re.compile(
+    r"(?<![\w$€£#.,/-])\d+(?:,\d{3})*(?=\s(?:of\s|out\sof\s|[^\W\d_]+(?:-[^\W\d_]+)*\s){0,2}"
+    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)|\d+\s?(?:/|of|out of)\s?\d+|\d+\s?[x×](?!\w)"
+)
+_NO_COUNT = re.compile(
+    r"\s(?:dollars|euros|pounds|cents|points|tokens|bytes|pixels|meters|miles|degrees|gramm?s)\b"
+)
+_SUM = re.compile(
+    r"\b(?:total|totals|totalling|totaling|sum|sums|altogether|combined|overall|difference|remaining"
+    r"|average|mean|approximately|about|around|roughly)\b|[~≈±]",
+    re.IGNORECASE,
+)
+
+_LITERAL = re.compile(
+    r"""
+    `+(?P<code>[^`\n]{1,300})`+
+    | (?P<url>https?://[^\s"'<>()\[\]{},`]+)
+    | (?<!\w)["“«„](?P<quote>[^"“”«»„\n]{2,200})["”»“](?!\w)
+    | (?<!\w)['‘](?P<single>[^'’\n]{2,80})['’](?!\w)
+    | (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?[\w.@+*-]*[\w*](?:[/\\][\w.@+*-]*[\w*])+/?
+        |(?<![\w/.<])[~.]{0,2}/[\w.@+-]*\w)
+    | (?P<price>\b[A-Z]{3}\d[\d,]*\.\d\d\b)
+    | (?P<identifier>--?[a-z][\w-]{2,}\b
+        |(?<![\w.-])[^\W\d]\w*(?:[.-]\w+)*(?:\(\))?|\d+(?:\.\d+){2,}|\d+[^\W\d_]\w*(?:[.-]\w+)*)
+    | (?P<number>\d+(?:[.,'’]\d+)*)
+    """,
+    re.VERBOSE,
+)
+_MARKED = re.compile(r"\w*(?:[^\W_]_\w|[a-z][A-Z]|[^\W\d_]\d|\d[^\W\d_])\w*|__\w+|--?[a-z][\w-]+")
+_DOTTED = re.compile(r"[^\W\d]\w+(?:[.-]\w+)*\.[^\W\d]\w+")
+_DIGITS_DASHED = re.compile(r"\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*")
+_MEASURE = re.compile(r"(?:[A-Z]{3}(?=[\d,]+\.\d\d$))?(\d+(?:[.,]\d+)*)(?:[^\W\d_]{1,4}|%)?")
+_PIECE = re.compile(r"[^\s()\[\]{}<>=,;|&\"']+")
+_MARKER = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)]|#+)\s+")
+_SHORTEST = 3
+"""Characters from which a word is a literal."""
+
+_PLACE_IN_FILE = re.compile(r"(?::\d+)+(?:-\d+)?$")
+_PLAIN_PAIR = re.compile(r"[^\W\d_]+(?:/[^\W\d_]+)+")
+_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+")
+_QUOTABLE = re.compile(r"[A-Z\d_/@.]")
+_WORDS_OF_A_QUOTE = 3
+_SAID_SHARE = 0.6
+"""Share of the word pairs of a quote that must have been said."""
+
+_NEAR = 60
+"""Characters between a number and the word that makes it a sum."""
+
+
+def known_text(request: SummaryRequest) -> KnownText:
+    """Return what an entry may take its literals from.
+
+    These are the noted messages, the earlier notes, the caller's instruction, and of the main
+    request the first request (the first human message), the system text and the names of tools.
+    """
+    first = next((one for one in request.sent if role_of(one) == "human"), None)
+    system = [one for one in request.sent if role_of(one) == "system"]
+    said = [*request.messages, *system, *([first] if first else [])]
+    tools = map(_tool_name, request.tools)
+    orders = (request.prior or "", request.instruction or "")
+    return KnownText([*map(render_message, said), *tools, *orders])
+
+
+def _tool_name(tool: Any) -> str:
+    if isinstance(tool, Mapping):
+        inner = tool.get("function")
+        return str((inner if isinstance(inner, Mapping) else tool).get("name", ""))
+    return str(getattr(tool, "name", None) or getattr(tool, "__name__", ""))
+
+
+def unknown_literals(text: str, known: KnownText) -> list[str]:
+    """Return the literals of a text that are not known, in their order, each once.
+
+    Example:
+        >>> known = KnownText(["Edit src/app.py: the limit is 4,711."])
+        >>> unknown_literals("- `app.py` has the limit 4711, `src/web.py` has 4712.", known)
+        ['src/web.py', '4712']
+    """
+    return list(dict.fromkeys(one for line in text.split("\n") for one in _unknown_in(line, known)))
+
+
+def without_lines(text: str, is_refused: Callable[[str], bool]) -> tuple[str, list[str]]:
+    r"""Return a text without the bullets that are refused, and these.
+
+    A bullet goes with the lines that belong to it, of prose only the sentence; a heading goes when
+    nothing is left under it.
+
+    Args:
+        text: The text of an entry.
+        is_refused: Tells of a bullet or sentence whether it is refused.
+
+    Example:
+        >>> notes = "## Files\n- a.py is new\n## State\n- b.py is open"
+        >>> without_lines(notes, lambda line: "a.py" in line)
+        ('## State\n- b.py is open', ['- a.py is new'])
+    """
+    lines: list[str] = []
+    dropped: list[str] = []
+    depth: int | None = None
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        if depth is not None and line.strip() and indent > depth:
+            continue  # belongs to the bullet that went
+        depth = None
+        if not _BULLET.match(line) and not _is_heading(line):
+            kept = [part for part in _SENTENCE.split(line) if not is_refused(part)]
+            dropped += [part for part in _SENTENCE.split(line) if part not in kept]
+            if kept:
+                lines.append(" ".join(kept))
+        elif is_refused(line):
+            dropped.append(line)
+            depth = indent
+        else:
+            lines.append(line)
+    return "\n".join(_without_empty_headings(lines)).strip(), dropped
+
+
+def _is_heading(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _without_empty_headings(lines: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    has_text = False
+    for line in reversed(lines):
+        if _is_heading(line):
+            if has_text:
+                kept.append(line)
+            has_text = False
+        else:
+            has_text = has_text or bool(line.strip())
+            kept.append(line)
+    return kept[::-1]
+
+
+def _unknown_in(line: str, known: KnownText) -> Iterator[str]:
+    """Yield the literals of a line that are not known."""
+    line = plain(line)
+    said = _MARKER.sub("", line)
+    if not said.strip() or known.has_words(said):
+        return  # cited as it stands
+    aside = [match.span() for match in _ASIDE.finditer(line)]
+    aside += [m.span() for m in _COUNT.finditer(line) if not _NO_COUNT.match(line, m.end())]
+    for start, literal, is_quote in _literals_in(line, known):
+        end = start + len(literal)
+        if any(first <= start and end <= last for first, last in aside):
+            continue
+        if NUMBER.fullmatch(literal) and _is_sum(line, start, end):
+            continue
+        if not (_is_known_quote(literal, known) if is_quote else _is_known(literal, known)):
+            yield literal.strip("*")
+
+
+def _literals_in(line: str, known: KnownText) -> Iterator[tuple[int, str, bool]]:
+    """Yield what may be a literal in a line: its place, the text, and whether it is a quote."""
+    for match in _LITERAL.finditer(line):
+        kind = str(match.lastgroup)
+        start, literal = match.start(kind), match[kind]
+        if kind != "code":
+            yield start, literal, kind in {"quote", "single"}
+        elif not known.has_words(literal):
+            for piece in _PIECE.finditer(literal):
+                yield start + piece.start(), piece[0], False
+
+
+def _is_sum(line: str, start: int, end: int) -> bool:
+    before = line[max(0, start - _NEAR) : start]
+    if before.rstrip(" $€£¥*").endswith("="):
+        return True
+    return bool(_SUM.search(before) or _SUM.search(line[end : end + _NEAR]))
+
+
+def _is_known(word: str, known: KnownText) -> bool:
+    """Return whether a word is no literal, or one that is known."""
+    word = word.strip("*.,:;!?'\"")
+    if len(word) < _SHORTEST and not word.isdigit():
+        return True
+    if NUMBER.fullmatch(word):
+        is_small = word.isdigit() and int(word) <= SMALL_NUMBER
+        return is_small or known.has_number(word)
+    if measure := _MEASURE.fullmatch(word):
+        return _is_known(measure[1], known) or known.has_words(word)
+    if "/" in word or "\\" in word:
+        path = _PLACE_IN_FILE.sub("", word)
+        return bool(_PLAIN_PAIR.fullmatch(path)) or known.has_path(path)
+    word = word.removesuffix("()")
+    is_literal = any(shape.fullmatch(word) for shape in (_MARKED, _DOTTED, _DIGITS_DASHED))
+    return not (is_literal or "@" in word) or known.has_words(word)
+
+
+def _is_known_quote(quote: str, known: KnownText) -> bool:
+    """Return whether a quote was said, but for a few of its words, or is a word of the writer."""
+    words = quote.split()
+    is_plain = len(words) < _WORDS_OF_A_QUOTE and not _QUOTABLE.search(quote)
+    if is_plain or known.has_words(quote):
+        return True
+    pairs = [" ".join(pair) for pair in pairwise(words)]
+    said = sum(map(known.has_words, pairs))
+    return bool(pairs) and said >= _SAID_SHARE * len(pairs)

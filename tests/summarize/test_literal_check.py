@@ -1,0 +1,174 @@
+"""Literals of an entry that nobody said: which are found, which are known, and what becomes of
+the bullets that hold them."""
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.summarize.known_text import KnownText
+from langchain_tokenmem.summarize.literal_check import (
+    known_text,
+    unknown_literals,
+    without_lines,
+)
+from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.summarize.rendering import render_message
+from tests.strategies import conversations
+from tests.summarize.models import Scripted, blank, raising
+
+SAID = [
+    HumanMessage(
+        "Fix `src/shop/cart.py` for order ORD-4711, it costs $1,299.50. Never touch prod."
+    ),
+    AIMessage(
+        "I read it.",
+        tool_calls=[{"name": "read_file", "args": {"path": "src/shop/tax.py"}, "id": "c"}],
+    ),
+    ToolMessage('KeyError: "vat_rate" in get_total, line 3141, 0.85 of all', tool_call_id="c"),
+    AIMessage('The user says "keep it simple, please". It is fixed in v2.14.0 for 18 shops.'),
+]
+GOOD = "- The order ORD-4711 is about src/shop/cart.py."
+MADE_UP = "- The file src/shop/vouchers.py is new."
+
+
+def count(text: str) -> int:
+    return len(text) // 4
+
+
+def request_of(**more) -> SummaryRequest:
+    return SummaryRequest(SAID, 300, count, **more)
+
+
+def unknown(text: str, **more) -> list[str]:
+    return unknown_literals(text, known_text(request_of(**more)))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("`src/shop/vouchers.py` is new", ["src/shop/vouchers.py"]),
+        ("the order ORD-4712", ["ORD-4712"]),
+        ("it costs $1,399.50", ["1,399.50"]),
+        ("`get_sum` fails", ["get_sum"]),
+        ("getSum fails, it is fixed in v2.15.0", ["getSum", "v2.15.0"]),
+        ('The user says "never use the old API"', ["never use the old API"]),
+        ("calls `pytest tests/test_cart.py`", ["tests/test_cart.py"]),
+        ("mail ada@example.org, see https://example.org/a", None),
+    ],
+)
+def test_a_literal_that_nobody_said_is_found(text, found):
+    wanted = found or ["ada@example.org", "https://example.org/a"]
+    assert unknown(f"- {text} and more.") == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "edits `cart.py`, **/repo/src/shop/cart.py** and ./src/shop/cart.py:3141",
+        "1299.50, $1,299.5, 1 299.5, 1’299.50 and about 1,300 dollars",
+        "`getTotal`, get-total, `get total`, GET_TOTAL and get_total() with VatRate",
+        "“Keep it simple, please”, 'keep it simple' and „Keep it simple“",
+        "on 2026-11-20 at 10:05, May 20, 2024, 20. Mai 2024, 3 pm, in 45 minutes, in 2025",
+        "17 tests, 250 files, 14 of 15, 3 open questions, the 21st try, step 4",
+        "a total of 4,512 and a sum of 99: 17 + 82 = 99",
+        "85 % and 85% of all, v2.14.0, read/write and/or input/output",
+        "src/shop/…/tax.py and src/**/*.py, it's the assistants' own well-known step-by-step way",
+    ],
+)
+def test_another_form_of_what_was_said_dates_counts_and_sums_are_never_refused(text):
+    assert unknown(f"- The entry says {text}.") == []
+
+
+def test_the_log_the_first_request_and_what_the_application_wrote_are_known_and_no_more():
+    front = [SystemMessage("Use form_55."), HumanMessage("Ship parcel_77 now.")]
+    sent = [*front, AIMessage("See depot_88."), *SAID]
+    text = "- parcel_77, depot_88, note_99, rule_66 and form_55"
+    more = {"sent": sent, "prior": "- note_99", "instruction": "Keep rule_66."}
+    assert unknown(text, **more) == ["depot_88"]
+    assert unknown(text) == ["parcel_77", "depot_88", "note_99", "rule_66", "form_55"]
+
+
+@given(conversations(8), st.integers(0, 10_000))
+def test_a_line_that_was_said_is_never_refused(messages, place):
+    known = KnownText(map(render_message, messages))
+    lines = [one for m in messages for one in render_message(m).split("\n") if one.strip()]
+    line = lines[place % len(lines)] if lines else ""
+    assert unknown_literals(f"- {line}", known) == []
+
+
+@given(st.lists(st.from_regex(r"[a-z]{3,8}_[a-z]{3,8}/[a-z]{3,8}\.py", fullmatch=True), max_size=9))
+def test_what_is_left_of_an_entry_never_has_a_literal_that_nobody_said(paths):
+    known = KnownText(paths[::2])
+    text = "## Files\n" + "\n".join(
+        f"- The file {path} is read, {json.dumps(path)}" for path in paths
+    )
+    left, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
+    assert unknown_literals(left, known) == []
+    assert all(unknown_literals(line, known) for line in dropped)
+    assert all(path in left for path in paths[::2])
+
+
+def test_a_refused_bullet_goes_with_its_lines_and_an_empty_heading():
+    text = (
+        "## Files\n- bad.py\n  - of bad.py\n\n## State\nIt is done. See bad.py now! All is well.\n"
+        "- good\n  - bad.py again\n  - fine"
+    )
+    left, dropped = without_lines(text, lambda line: "bad.py" in line)
+    assert left == "## State\nIt is done. All is well.\n- good\n  - fine"
+    assert dropped == ["- bad.py", "See bad.py now!", "  - bad.py again"]
+
+
+def test_a_made_up_literal_is_named_in_one_more_call():
+    said = iter([f"## State\n{GOOD}\n{MADE_UP}", f"## State\n{GOOD}"])
+    model = Scripted(answer=lambda _messages: next(said))
+    summary = ModelSummarizer(model).summarize(request_of())
+    assert summary.text == f"## State\n{GOOD}"
+    assert (summary.calls, summary.model) == (2, "scripted")
+    first, second = model.requests
+    assert second[: len(first)] == first
+    assert [one.type for one in second[len(first) :]] == ["ai", "human"]
+    assert '"src/shop/vouchers.py"' in str(second[-1].content)
+    assert "src/shop/vouchers.py" in summary.failures[0]
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_bullets_with_made_up_literals_are_dropped_after_one_retry(later):
+    model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}\n## State\n{GOOD}")
+    writer = ModelSummarizer(model)
+    summary = await writer.asummarize(request_of()) if later else writer.summarize(request_of())
+    assert summary.text == f"## State\n{GOOD}"
+    assert (len(model.requests), summary.model) == (2, "scripted")
+    assert any("vouchers" in why and "left out" in why for why in summary.failures)
+
+
+@pytest.mark.parametrize("second", [blank, raising])
+def test_where_the_retry_fails_the_first_answer_is_kept_without_its_bullets(second):
+    answers = iter([lambda _messages: f"## State\n{GOOD}\n{MADE_UP}", second])
+
+    def answer(messages):
+        return next(answers)(messages)
+
+    model = Scripted(answer=answer)
+    summary = ModelSummarizer(model).summarize(request_of())
+    assert (summary.text, summary.model) == (f"## State\n{GOOD}", "scripted")
+
+
+def test_an_entry_of_made_up_literals_alone_is_written_by_the_fallback():
+    model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}")
+    summary = ModelSummarizer(model).summarize(request_of())
+    assert (summary.model, len(model.requests)) == ("extractive", 2)
+    assert "vouchers" not in summary.text
+
+
+def test_condensed_entries_may_say_only_what_stood_in_them():
+    entries = [HumanMessage(GOOD, name="earlier_notes"), HumanMessage("- Tax is paid.")]
+    model = Scripted(answer=lambda _messages: f"{GOOD}\n{MADE_UP}")
+    request = SummaryRequest(entries, 300, count, condenses=True)
+    assert ModelSummarizer(model).summarize(request).text == GOOD

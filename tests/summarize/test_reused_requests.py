@@ -1,0 +1,274 @@
+"""The main request sent again for a summary: what a provider's cache shares, and when it pays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field, PrivateAttr
+
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.summarize.reused_requests import complete_groups, is_cheaper_reused
+from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
+from tests.strategies import conversations
+from tests.summarize.models import Scripted, tool_calling
+
+NOTES = "## State\n- The assistant has read the log."
+TOOL = {"name": "read", "description": "Read a file.", "parameters": {"type": "object"}}
+
+
+def count(text: str) -> int:
+    return len(text) // 4
+
+
+class CachingModel(BaseChatModel):
+    """Hashes what comes before each message of a request, tools first, as a provider does."""
+
+    name_: str = "caching"
+    provider: str = "openai"
+    answers: list[AIMessage] = Field(default_factory=list)
+    _prefixes: set[str] = PrivateAttr(default_factory=set)
+    _shared: list[int] = PrivateAttr(default_factory=list)
+    _kwargs: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _requests: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "caching"
+
+    @property
+    def model_name(self) -> str:
+        return self.name_
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return {"ls_provider": self.provider, "ls_model_type": "chat"}
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[Any, Any]:
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    @property
+    def shared(self) -> list[int]:
+        """Messages of each request that stand behind the same ones, and tools, as before."""
+        return self._shared
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any):
+        digest = hashlib.blake2b(json.dumps(kwargs.get("tools")).encode())
+        hit = 0
+        for place, message in enumerate(messages, 1):
+            digest.update(f"{message.type} {message.content}".encode())
+            if digest.hexdigest() in self._prefixes:
+                hit = place
+            self._prefixes.add(digest.hexdigest())
+        self._shared.append(hit)
+        self._kwargs.append(kwargs)
+        self._requests.append(list(messages))
+        answer = self.answers.pop(0) if self.answers else AIMessage(NOTES)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def agent_run(rounds: int, words: int = 60) -> list[BaseMessage]:
+    """Return an agent's request: a system text, a first request, complete groups."""
+    said: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Read the log.", id="h")]
+    for n in range(rounds):
+        call = {"name": "read", "args": {"part": n}, "id": f"c{n}"}
+        said.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
+        text = f"part {n} of the log " * words
+        said.append(ToolMessage(text, tool_call_id=f"c{n}", id=f"t{n}"))
+    return said
+
+
+def request_of(sent: list[BaseMessage], batch: slice = slice(2, 12), **more: Any) -> SummaryRequest:
+    return SummaryRequest(sent[batch], 300, count, sent=sent, tools=[TOOL], **more)
+
+
+async def written(writer: ModelSummarizer, request: SummaryRequest, *, later: bool) -> Summary:
+    return await writer.asummarize(request) if later else writer.summarize(request)
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("wanted", [True, None])
+async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instruction(
+    later, wanted
+):
+    model, sent = CachingModel(), agent_run(10)
+    bound = model.bind_tools([TOOL], temperature=0)
+    bound.invoke(sent)
+    request = request_of(sent, called=model, settings={"temperature": 0})
+    summary = await written(ModelSummarizer(model, reuse_prefix=wanted), request, later=later)
+    assert summary.text == NOTES
+    assert model.shared == [0, len(sent)]
+    assert model._requests[1][:-1] == sent
+    assert model._kwargs[0] == model._kwargs[1]
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_plain_request_shares_nothing_and_has_no_tools(later):
+    model, sent = CachingModel(), agent_run(10)
+    model.bind_tools([TOOL]).invoke(sent)
+    writer = ModelSummarizer(model, reuse_prefix=False)
+    await written(writer, request_of(sent, called=model), later=later)
+    assert model.shared == [0, 0]
+    assert model._kwargs[1] == {}
+
+
+@pytest.mark.parametrize("wanted", [True, None])
+@pytest.mark.parametrize(
+    "other", [CachingModel(name_="small"), CachingModel(provider="anthropic"), "openai:gpt-4o"]
+)
+def test_a_summarizer_with_another_model_never_reuses_the_request(other, wanted):
+    model, sent = CachingModel(), agent_run(10)
+    ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent, called=other))
+    assert [message.type for message in model._requests[0]] == ["system", "human"]
+
+
+def test_the_called_model_is_known_again_by_its_name_and_provider():
+    model, sent = CachingModel(), agent_run(10)
+    writer = ModelSummarizer(model.bind(temperature=1))
+    writer.summarize(request_of(sent, called=CachingModel().bind(stop=["x"])))
+    assert model._requests[0][:-1] == sent
+
+
+def test_without_the_called_model_a_request_is_reused_only_where_it_is_asked_for():
+    sent = agent_run(10)
+    for wanted, reused in ((None, False), (True, True)):
+        model = CachingModel()
+        ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent))
+        assert (model._requests[0][:-1] == sent) is reused
+
+
+def test_a_request_is_sent_again_up_to_its_last_complete_group():
+    model, sent = CachingModel(), agent_run(10)
+    model.bind_tools([TOOL]).invoke(sent)
+    calls = [{"name": "read", "args": {}, "id": key} for key in ("x", "y")]
+    running = [*sent, AIMessage("", tool_calls=calls), ToolMessage("one", tool_call_id="x")]
+    writer = ModelSummarizer(model)
+    writer.summarize(request_of(running, called=model))
+    assert model._requests[1][:-1] == sent
+    assert model.shared == [0, len(sent)]
+
+
+@given(conversations(10), st.integers(0, 12))
+def test_a_request_that_is_sent_again_never_has_a_call_without_its_result(messages, end):
+    kept = complete_groups(messages[:end])
+    assert kept == messages[: len(kept)]
+    answered = {one.tool_call_id for one in messages[:end] if isinstance(one, ToolMessage)}
+    open_ones = [
+        call["id"]
+        for message in kept
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+        if call["id"] not in answered
+    ]
+    assert open_ones == []
+
+
+def test_messages_that_stand_cut_in_the_main_request_are_read_verbatim():
+    model, said = CachingModel(), agent_run(10)
+    cut = said[3].model_copy(update={"content": "part 0 [...]"})
+    sent = [*said[:3], cut, *said[4:]]
+    request = SummaryRequest(said[2:6], 300, count, sent=sent, called=model, tools=[TOOL])
+    ModelSummarizer(model, reuse_prefix=True).summarize(request)
+    order = str(model._requests[0][-1].content)
+    assert order.count("part 0 of the log") > 50
+    assert "part 1 of the log" not in order.split("<transcript>")[1]
+
+
+def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read_alone():
+    model, sent = CachingModel(answers=[tool_calling([])]), agent_run(10)
+    summary = ModelSummarizer(model).summarize(request_of(sent, called=model))
+    assert (summary.text, summary.calls) == (NOTES, 2)
+    assert "tool call" in summary.failures[0]
+    assert [message.type for message in model._requests[1]] == ["system", "human"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"tool_choice": "any"}, {"tool_choice": {"type": "tool"}}, {"response_format": {"type": "x"}}],
+)
+def test_a_request_that_cannot_be_answered_with_notes_is_never_reused(settings):
+    model, sent = CachingModel(), agent_run(10)
+    writer = ModelSummarizer(model, reuse_prefix=True)
+    writer.summarize(request_of(sent, called=model, settings=settings))
+    assert [message.type for message in model._requests[0]] == ["system", "human"]
+    assert model._kwargs == [{}]
+
+
+def test_a_model_that_takes_no_tools_reads_the_batch_alone():
+    class Plain(Scripted):
+        def bind_tools(self, tools, **kwargs):
+            raise NotImplementedError
+
+    model, sent = Plain(answer=lambda _messages: NOTES), agent_run(10)
+    ModelSummarizer(model, reuse_prefix=True).summarize(request_of(sent, called=model))
+    assert [message.type for message in model.requests[0]] == ["system", "human"]
+
+
+def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
+    sent = agent_run(40)
+    long, short = slice(2, 40), slice(2, 4)
+    for batch, reused in ((long, True), (short, False)):
+        model = CachingModel()
+        ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
+        assert (model._requests[0][:-1] == sent) is reused
+
+
+@pytest.mark.parametrize(
+    ("details", "cheaper"), [({"cache_read": 900}, True), ({"cache_read": 0}, False), ({}, True)]
+)
+def test_a_provider_that_reports_no_cache_is_not_counted_on(details, cheaper):
+    sent = agent_run(20)
+    usage = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
+    usage["input_token_details"] = details
+    sent = [
+        one.model_copy(update={"usage_metadata": usage}) if isinstance(one, AIMessage) else one
+        for one in sent
+    ]
+    order, plain = HumanMessage("Write."), sent[:30]
+    assert is_cheaper_reused(request_of(sent), [*sent, order], plain) is cheaper
+
+
+def test_a_prefix_too_short_for_any_cache_is_priced_in_full():
+    sent = agent_run(2, words=1)
+    request = request_of(sent, slice(2, 6))
+    assert not is_cheaper_reused(request, [*sent, HumanMessage("Write.")], sent[2:])
+
+
+def test_a_reused_request_that_does_not_fit_the_summarizers_window_is_not_sent():
+    model, sent = CachingModel(), agent_run(20)
+    writer = ModelSummarizer(model, window=2_000, reuse_prefix=True)
+    writer.summarize(request_of(sent, slice(2, 4), called=model))
+    assert [message.type for message in model._requests[0]] == ["system", "human"]
+
+
+def test_entries_are_condensed_without_the_main_request():
+    model, sent = CachingModel(), agent_run(10)
+    entries = [HumanMessage(f"- part {n} is read", name="earlier_notes") for n in range(3)]
+    request = SummaryRequest(entries, 300, count, sent=sent, called=model, condenses=True)
+    ModelSummarizer(model, reuse_prefix=True).summarize(request)
+    assert [message.type for message in model._requests[0]] == ["system", "human"]
+
+
+@pytest.mark.parametrize("family", sorted(CHECKS))
+@pytest.mark.parametrize("last", ["human", "ai", "tool"])
+def test_strict_providers_accept_a_reused_request(family, last):
+    run = agent_run(6)
+    sent = {
+        "tool": run,
+        "ai": [*run, AIMessage("Read.")],
+        "human": [*run, AIMessage("Read."), HumanMessage("Go on.")],
+    }[last]
+    model = StrictModel(family=family, script=[AIMessage(NOTES)])
+    summary = ModelSummarizer(model, reuse_prefix=True).summarize(request_of(sent, slice(2, 6)))
+    assert (summary.text, summary.failures) == (NOTES, ())
+    assert len(model.seen[0]) > 10
+    assert LS_PROVIDERS[family]
