@@ -113,7 +113,7 @@ class Compaction:
     ) -> Work[MemoryState]:
         """Return the state with an entry for the groups that are folded."""
         batch = _messages_to_fold(context, planned)
-        ids = tuple(message.id or "" for message in batch)
+        ids = _changed_ids(context, planned, batch)
         reason = planned.reason or "manual"
         event = CompactEvent("summary", reason, planned.before, planned.after, ids)
         notify(self.callbacks, "start", event)
@@ -144,7 +144,8 @@ class Compaction:
         """Return the running summary with the new entry, and what summarizers have made for it.
 
         The new entry is written with all earlier ones in view; only then are these condensed.
-        Under an instruction all of them are, the new one too, by the summarizer.
+        Under an instruction all of them are, the new one too, by the summarizer; an entry that is
+        the only one was written under it already.
         """
         writer = EntryWriter(context, self.now, self.count_text, planned.reason or "manual")
         log, made = context.summary, []
@@ -153,7 +154,7 @@ class Compaction:
             summary = (yield from self._summary(request)) if planned.summary_tokens else NO_SUMMARY
             made.append(summary)
             log = writer.appended(context.tail[: planned.fold], batch, summary)
-        if self.instruction is not None and log is not None:
+        if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)
             made.append(((yield request) or NO_SUMMARY) if tokens else NO_SUMMARY)
@@ -211,6 +212,15 @@ def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]
         or not (message.id == context.first_request or is_pinned(message))
     ]
     return (cut_now + told) or folded
+
+
+def _changed_ids(
+    context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
+) -> tuple[str, ...]:
+    """Return the messages that a fold cuts or covers, those that stay visible whole included."""
+    folded = [m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages]
+    cut = (m.id or "" for m in batch if m.id not in folded)
+    return (*cut, *folded)
 
 
 def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:

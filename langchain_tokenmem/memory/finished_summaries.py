@@ -17,6 +17,7 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
+from langchain_tokenmem.memory.summary_log import entry_ids
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -52,7 +53,7 @@ class _FinishedSummary:
         ids = [message.id for message in tail]
         if summary["covers_to"] not in ids:
             return None
-        entries = _entry_ids(before)
+        entries = entry_ids(before["summary"])
         return cls(entries, pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
@@ -60,7 +61,7 @@ class _FinishedSummary:
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
-        if self.entries != _entry_ids(now) or self.pointer != _pointer(now):
+        if self.entries != entry_ids(now["summary"]) or self.pointer != _pointer(now):
             return None
         tail = _messages_after(messages, self.pointer)
         size = len(self.covered)
@@ -137,11 +138,6 @@ class FinishedSummaries:
                 return state
             del self._finished[key]
         return taken
-
-
-def _entry_ids(state: MemoryState) -> tuple[str, ...]:
-    summary = state["summary"]
-    return tuple(entry["id"] for entry in summary["entries"]) if summary else ()
 
 
 def _pointer(state: MemoryState) -> str | None:

@@ -25,7 +25,7 @@ CONDENSED = "condensed"
 NO_SUMMARY = Summary("", "none", "none")
 """Stands for a summary that there is no room for: the entry says only what it covers."""
 
-_LAST_IDS = 8
+LAST_IDS = 8
 """Ids by which the end of an entry is found again, where messages were removed."""
 
 
@@ -82,7 +82,7 @@ class EntryWriter:
             "covered": len(messages),
             "since": _time_of(messages),
             "until": _time_of(reversed(messages)),
-            "last_ids": [message.id or "" for message in messages[: -_LAST_IDS - 1 : -1]],
+            "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
         }
         if summary.sources:
             entry["sources"] = [
@@ -147,6 +147,11 @@ class EntryWriter:
             "created_at": created,
             "failures": list(summary.failures),
         }
+
+
+def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:
+    """Return the ids of a log's entries, oldest first; none without a log."""
+    return tuple(entry["id"] for entry in log["entries"]) if log else ()
 
 
 def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[int]]:
