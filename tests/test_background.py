@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
 from langchain_tokenmem.tokens import encodings
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnRequest, take_turn
+from langchain_tokenmem.turns.turn import take_turn
 from tests.fakes import CharCounter
 from tests.summarize.models import Gate
 

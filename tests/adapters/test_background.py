@@ -322,7 +322,7 @@ def test_compact_by_hand_waits_for_the_job_that_runs(store):
 def test_one_job_that_hangs_does_not_cost_the_others_their_end():
     from langchain_tokenmem.memory.background import BackgroundSummarizer
 
-    jobs, never, done = BackgroundSummarizer(0.3, lambda: None), threading.Event(), []
+    jobs, never, done = BackgroundSummarizer(0.3, lambda: None, 8), threading.Event(), []
     jobs.start("hangs", lambda: never.wait(20))
     threading.Event().wait(0.35)
     jobs.start("ends", lambda: (threading.Event().wait(0.1), done.append("ends")))
