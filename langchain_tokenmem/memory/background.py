@@ -87,18 +87,23 @@ class BackgroundSummarizer:
         """Wait for every summary that is made or due now, and return whether all have ended.
 
         Args:
-            seconds: How long at most; default: until each is overdue, and one whose turn has not
-                come is overdue after the same time.
+            seconds: How long at most; default: `timeout_s`. One that is overdue is not waited for,
+                and one whose turn has not come counts as just begun.
         """
         now = time.monotonic()
-        end = None if seconds is None else now + seconds
+        end = now + self.timeout_s if seconds is None else now + seconds
         ended = [self._wait_for(job, end, now) for job in self._runner.jobs()]
         return all(ended)
 
-    def _wait_for(self, job: BackgroundJob, end: float | None, now: float) -> bool:
-        overdue = (now if job.started is None else job.started) + self.timeout_s
-        bound = overdue if end is None else min(end, overdue)
-        has_ended = wait_for(job.future, bound - time.monotonic())
-        if not has_ended:
-            logger.warning("A summary did not end in time; it is dropped.")
-        return has_ended
+    def _wait_for(self, job: BackgroundJob, end: float, now: float) -> bool:
+        bound = self._bound(job, end, now)
+        while not wait_for(job.future, bound - time.monotonic()):
+            later = self._bound(job, end, now)
+            if later <= bound:
+                logger.warning("A summary did not end in time; it is dropped.")
+                return False
+            bound = later
+        return True
+
+    def _bound(self, job: BackgroundJob, end: float, now: float) -> float:
+        return min(end, (now if job.started is None else job.started) + self.timeout_s)

@@ -65,8 +65,9 @@ class TokenMemory(Closeable):
         recall: Brings old messages back that match the newest question; None for none.
         recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
         callbacks: Are told of every compaction and summary.
-        background: Make summaries beside the model call, and let a call wait for one only at the
-            hard limit. Needs a session, or a graph with a thread.
+        background: Make summaries behind the reply, and let a call wait for one only at the hard
+            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
+            Needs a session, or a graph with a thread.
         max_wait_s: Seconds that a call waits at most.
         summary_timeout_s: Seconds after which a summary in the background is given up.
         max_parallel_summaries: Most summaries in the background at once; others wait their turn.

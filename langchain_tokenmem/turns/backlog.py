@@ -36,10 +36,10 @@ def newest_messages(
         state: What was decided so far.
         limit: Most tokens of a request.
     """
+    if not _are_many(messages[_first_uncovered(messages, state) :], limit):
+        return None  # seen without a look at what is covered
     named = with_ids(messages)
     start = _first_uncovered(named, state)
-    if not _are_many(named[start:], limit):
-        return None
     characters, index = 0, len(named)
     # No message has less than a token, and none is counted yet.
     least = max(start, len(named) - limit)
