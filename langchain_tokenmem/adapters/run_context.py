@@ -15,8 +15,8 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnResult
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""

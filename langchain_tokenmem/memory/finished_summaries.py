@@ -139,6 +139,14 @@ class FinishedSummaries:
             del self._finished[key]
         return taken
 
+    def is_waiting(
+        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
+    ) -> bool:
+        """Return whether a state waits for a conversation that `take` would return."""
+        with self._lock:
+            finished = self._finished.get(key)
+        return finished is not None and finished.applied_to(messages, state) is not None
+
 
 def _pointer(state: MemoryState) -> str | None:
     return state["summary"]["covers_to"] if state["summary"] else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,14 +31,16 @@ from langchain_tokenmem.adapters.chains.message_io import (
 )
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
-from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
+from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
 
 def with_token_memory(
@@ -234,6 +235,7 @@ class _AnswerStore:
             chunks.append(chunk)
             yield chunk
         self.call.session.add(self._turn(chunks))
+        after_reply(self.call.session, self.call.next_request)
 
     async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same as `transform` without blocking the event loop."""
@@ -241,7 +243,8 @@ class _AnswerStore:
         async for chunk in pieces:
             chunks.append(chunk)
             yield chunk
-        await asyncio.to_thread(self.call.session.add, self._turn(chunks))
+        await in_own_thread(self.call.session.add, self._turn(chunks))
+        await aafter_reply(self.call.session, self.call.next_request)
 
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))
