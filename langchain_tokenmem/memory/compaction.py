@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -18,7 +19,7 @@ from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
-from langchain_tokenmem.memory.summary_log import NO_SUMMARY, EntryWriter
+from langchain_tokenmem.memory.summary_log import NO_SUMMARY, LogWriter
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -43,6 +44,8 @@ class Compaction:
         steps: Steps that may be taken.
         instruction: Asks the summarizer to pay attention to something.
         may_condense: Whether older entries of the running summary may be condensed.
+        called: The model that the request is for; None where it is not known.
+        tools: Tools that the request carries.
     """
 
     policy: SummaryPolicy
@@ -55,6 +58,8 @@ class Compaction:
     steps: Steps = "all"
     instruction: str | None = None
     may_condense: bool = True
+    called: Any = None
+    tools: Sequence[Any] = ()
 
     def run(
         self, context: ContextParts, budget: TokenBudget, state: MemoryState
@@ -147,7 +152,9 @@ class Compaction:
         Under an instruction all of them are, the new one too, by the summarizer; an entry that is
         the only one was written under it already.
         """
-        writer = EntryWriter(context, self.now, self.count_text, planned.reason or "manual")
+        reason = planned.reason or "manual"
+        about = {"called": self.called, "tools": self.tools}
+        writer = LogWriter(context, self.now, self.count_text, reason, **about)
         log, made = context.summary, []
         if planned.fold:
             request = writer.request(batch, planned.summary_tokens, self.instruction)

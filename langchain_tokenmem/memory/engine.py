@@ -259,7 +259,8 @@ class Engine:
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         call = self.prepare(messages, state, **options)
-        asked = {"force": force, "instruction": instruction, "steps": steps}
+        tools = options.get("tools") or ()
+        asked = {"force": force, "instruction": instruction, "steps": steps, "tools": tools}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = yield from work
         model, factors = self._model_counted_for(call.budget), call.factors
@@ -274,5 +275,6 @@ class Engine:
             now=self.now,
             count_text=call.counter.text,
             warn=self.warn,
+            called=self.called.model if self.called else None,
             **asked,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
@@ -30,7 +31,7 @@ LAST_IDS = 8
 
 
 @dataclass(frozen=True)
-class EntryWriter:
+class LogWriter:
     """Writes entries for one compaction.
 
     Attributes:
@@ -38,12 +39,16 @@ class EntryWriter:
         now: Gives the time, in UTC.
         count_text: Counts the tokens of a text.
         reason: Why an entry is written.
+        called: The model that the main request is for; None where it is not known.
+        tools: Tools that the main request carries.
     """
 
     context: ContextParts
     now: Callable[[], datetime]
     count_text: Callable[[str], int]
     reason: str
+    called: Any = None
+    tools: Sequence[Any] = ()
 
     def request(
         self, batch: Sequence[BaseMessage], max_tokens: int, instruction: str | None
@@ -58,6 +63,8 @@ class EntryWriter:
             prior=prior or None,
             instruction=instruction,
             sent=self.context.request_messages(),
+            called=self.called,
+            tools=self.tools,
         )
 
     def appended(
