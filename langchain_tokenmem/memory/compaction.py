@@ -41,7 +41,7 @@ class Compaction:
         warn: Takes what the log should say once.
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
-        instruction: Asks the summarizer to pay attention to something.
+        instruction: Asks the summarizer to pay attention to something; a summary is due then.
         may_condense: Whether older entries of the running summary may be condensed.
     """
 
@@ -85,7 +85,7 @@ class Compaction:
         planned = plan(
             context,
             budget,
-            force=self.force,
+            force=self.force or self.instruction is not None,
             policy=self.policy,
             steps=self.steps,
             may_condense=self.may_condense,

@@ -85,8 +85,7 @@ def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
         assert problems(request) == []
         assert request[0].content.startswith("Be brief.")
         assert "Go." in [m.content for m in request]
-    assert "conversation_summary" in model.seen[-1][1].text
-    assert model.seen[-1][0].content == "Be brief."
+    assert "conversation_summary" in model.seen[-1][0].text
 
 
 @pytest.mark.slow
