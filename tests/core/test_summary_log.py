@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
@@ -105,7 +106,7 @@ def calls_of(memory, said):
 
 
 def pairs_of(calls):
-    return list(zip(calls, calls[1:], strict=False))
+    return list(pairwise(calls))
 
 
 def ids_of(state):
