@@ -128,10 +128,12 @@ def show_questions(
 def find(literal: str, view: View, transcript: Sequence[BaseMessage]) -> Found:
     """Return where a literal stands: said itself, else summarized, else in the transcript."""
     places = [
-        Found(part_of(message, line, view, transcript), line)
-        for message in sorted(view.messages, key=lambda message: message.type == "system")
+        Found(part_of(message, line, transcript), line)
+        for message in view.messages
         for line in lines_with(literal, message)
-    ] or [
+    ]
+    places.sort(key=lambda found: found.where in {"system", "running summary"})
+    places = places or [
         Found(f"transcript only ({message.id})", line)
         for message in transcript
         for line in lines_with(literal, message)
@@ -145,14 +147,14 @@ def lines_with(literal: str, message: BaseMessage) -> list[str]:
     return [line.strip() for line in lines if literal.casefold() in line.casefold()]
 
 
-def part_of(message: BaseMessage, line: str, view: View, transcript: Sequence[BaseMessage]) -> str:
+def part_of(message: BaseMessage, line: str, transcript: Sequence[BaseMessage]) -> str:
     """Name the part of the view that a line of a message stands in."""
     first = next(one for one in transcript if isinstance(one, HumanMessage))
-    if message.type != "system":
-        pinned = message.id == first.id
-        return "pinned first request" if pinned else f"tail ({message.id})"
-    own = "\n".join(one.text for one in transcript if one.type == "system")
-    return "system" if line in own or not view.usage.parts["summary"] else "running summary"
+    if message.type == "system":
+        return "system"
+    if message.id != first.id:
+        return f"tail ({message.id})"
+    return "pinned first request" if line in first.text else "running summary"
 
 
 def marked(line: str, literal: str) -> Text:

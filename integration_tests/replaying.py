@@ -281,7 +281,7 @@ def play(case: Case) -> Outcome:
     for other in others:
         seen = other(messages, case.family, case.window)
         assert said(seen) == said(requests), (other.__name__, case)
-    folded = any("<conversation_summary>" in str(r[0].content) for r in requests)
+    folded = any("<conversation_summary " in one.text for r in requests for one in r[:2])
     return Outcome(len(requests), folded)
 
 

@@ -73,7 +73,7 @@ class TokenBudget:
     warn_at: float = field(default=0.80, kw_only=True)
     compact_at: float = field(default=0.75, kw_only=True)
     summarize_at: float = field(default=0.80, kw_only=True)
-    target: float = field(default=0.50, kw_only=True)
+    target: float = field(default=0.40, kw_only=True)
     recent_share: float = field(default=0.30, kw_only=True)
     summary_share: float = field(default=0.20, kw_only=True)
     message_share: float = field(default=0.80, kw_only=True)

@@ -105,8 +105,11 @@ class LogForecast:
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:
-            condense, condensed = self._condensed(self.most // 2)
-            used = condensed + sum(self.sizes[condense:])
+            count, tokens = self._condensed(self.most // 2)
+            # Where not even one text has room in half of it, what is written stays.
+            if self._text_of(tokens):
+                condense, condensed = count, tokens
+                used = condensed + sum(self.sizes[count:])
         entry = self._text_of(min(wanted, self.most - used))
         after = used + (entry + self.frame if entry else 0)
         text = self._text_of(condensed)

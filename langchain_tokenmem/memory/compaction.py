@@ -42,7 +42,7 @@ class Compaction:
         warn: Takes what the log should say once.
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
-        instruction: Asks the summarizer to pay attention to something.
+        instruction: Asks the summarizer to pay attention to something; a summary is due then.
         may_condense: Whether older entries of the running summary may be condensed.
         called: The model that the request is for; None where it is not known.
         tools: Tools that the request carries.
@@ -90,7 +90,7 @@ class Compaction:
         planned = plan(
             context,
             budget,
-            force=self.force,
+            force=self.force or self.instruction is not None,
             policy=self.policy,
             steps=self.steps,
             may_condense=self.may_condense,
