@@ -42,7 +42,8 @@ _ASIDE = re.compile(
 )
 _COUNT = re.compile(
     r"(?<![\w$€£#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s(?:of\s|out\sof\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}"
-    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)|\b\d{1,9}\s?(?:/|of|out of)\s?\d{1,9}|\b\d{1,9}\s?[x×](?!\w)"
+    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)"
+    r"|\b\d{1,9}\s?(?:/|of|out of)\s?\d{1,9}|\b\d{1,9}\s?[x×](?!\w)"
 )
 _NO_COUNT = re.compile(
     r"\s(?:dollars|euros|pounds|cents|points|tokens|bytes|pixels|meters|miles|degrees|gramm?s)\b"
@@ -60,7 +61,8 @@ _LITERAL = re.compile(
     | (?<!\w)["“«„](?P<quote>[^"“”«»„\n]{2,200})["”»“](?!\w)
     | (?<!\w)['‘](?P<single>[^'’\n]{2,80})['’](?!\w)
     | (?P<mail>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})
-    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?[\w.@+*-]{0,80}[\w*](?:[/\\][\w.@+*-]{0,80}[\w*]){1,20}/?
+    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?
+            [\w.@+*-]{0,80}[\w*](?:[/\\][\w.@+*-]{0,80}[\w*]){1,20}/?
         |(?<![\w/.<])[~.]{0,2}/[\w.@+-]{0,80}\w)
     | (?P<price>\b[A-Z]{3}\d[\d,]*\.\d\d\b)
     | (?P<identifier>--?[a-z][\w-]{2,}\b
