@@ -41,7 +41,8 @@ _ASIDE = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _COUNT = re.compile(
-    r"(?<![\w$€£#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s(?:of\s|out\sof\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}"
+    r"(?<![\w$€£#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s"
+    r"(?:of\s|out\sof\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}"
     r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)"
     r"|\b\d{1,9}\s?(?:/|of|out of)\s?\d{1,9}|\b\d{1,9}\s?[x×](?!\w)"
 )
