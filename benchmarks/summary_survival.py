@@ -36,7 +36,7 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.summarize.models import Scripted, parts_of
-from tests.summarize.survival import KINDS, Survival, measure, plant
+from tests.summarize.survival import KINDS, Survival, measure, plant, roll, roll_log
 
 SUMMARIES = 10
 PINNED_SUMMARIES = 5
@@ -124,6 +124,7 @@ def survival_of(
         rounds=SUMMARIES,
         max_tokens=max_tokens,
         count_text=count_text or counter_for(None).text,
+        rolled=roll_log if isinstance(summarizer, ExtractiveSummarizer) else roll,
     )
 
 

@@ -1,8 +1,8 @@
 """Recorded conversations whose replies report their requests, counted as another provider counts.
 
 The memory counts with o200k and does not know the model. The provider's own count is cl100k, or
-o200k with code 15 % dearer: all that tools are called with and answer (`tools`), or every line that
-looks like code (`lines`).
+o200k with code 15 % dearer: all that tools are called with, valid JSON or not, and answer
+(`tools`), or every line that looks like code (`lines`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def lines_dearer(message: BaseMessage) -> float:
 
 
 def _calls(message: BaseMessage) -> int:
-    if not isinstance(message, AIMessage) or not message.tool_calls:
+    if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
         return 0
     return o200k.message(message) - o200k.text(message.text)
 

@@ -15,8 +15,7 @@ FILES = ("transcripts_dev", "transcripts_other_dev", "transcripts_long_first_dev
 RECORDINGS = 30
 WINDOWS = (8_000, 32_000)
 MOST_ERROR = 0.03
-# The margin is 0.10; as measured, one request of 386 is under the truth by 807 of 8,000 tokens.
-MOST_UNDER = 0.101
+MARGIN = 0.10
 
 pytestmark = pytest.mark.skipif(
     not all((DATA / f"{name}.jsonl.gz").exists() for name in FILES),
@@ -37,22 +36,23 @@ def played(truth: str, window: int, *, reports: bool = True) -> tuple[Request, .
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("truth", TRUTHS)
-def test_no_request_is_under_the_truth_by_much_more_than_the_margin(truth, window):
+def test_no_request_is_under_the_truth_by_more_than_the_margin(truth, window):
     found = played(truth, window)
     assert len(found) == 386
-    assert max(one.true - one.counted for one in found) <= MOST_UNDER * window
+    assert max(one.true - one.counted for one in found) <= MARGIN * window
     assert max(one.true for one in found) <= window - window // 10
 
 
-# Share of the requests after three replies whose error is at most 3 %, as it was measured: what
-# misses is a request whose larger part was new since the last reply, or is the summary's own.
+# Share of the requests after three replies whose error is at most 3 %, as it was measured: of 296
+# each 1, 1, 0, 0, 3 and 1 miss. Most of what misses is new since the last reply, and of a kind, or
+# a mix of kinds, that no reply has told of.
 WITHIN = {
-    ("cl100k", 8_000): 0.99,
-    ("cl100k", 32_000): 0.99,
-    ("tools", 8_000): 0.94,
-    ("tools", 32_000): 0.97,
-    ("lines", 8_000): 0.95,
-    ("lines", 32_000): 0.98,
+    ("cl100k", 8_000): 0.995,
+    ("cl100k", 32_000): 0.995,
+    ("tools", 8_000): 1.0,
+    ("tools", 32_000): 1.0,
+    ("lines", 8_000): 0.985,
+    ("lines", 32_000): 0.995,
 }
 
 

@@ -75,6 +75,18 @@ def test_an_older_database_reads_back_as_its_own_version_read_it(older, name):
     engine.dispose()
 
 
+@pytest.mark.parametrize("older", NAMES, indirect=True)
+def test_edits_supersede_in_an_older_database_once_it_is_upgraded_on_postgresql(older):
+    with TranscriptStore(older) as store:
+        (first, *rest) = store.messages("chat", user_id="ann")
+        edited = first.model_copy(update={"content": "Where is order 4712?"})
+        assert store.add("chat", [edited], user_id="ann") == []
+    with TranscriptStore(older) as store:
+        assert store.messages("chat", user_id="ann") == [edited, *rest]
+        assert store.get("chat", first.id, include_superseded=True).content == first.content
+        assert store.erase(session_id="chat", user_id="ann")["message_edits"] == 1
+
+
 @pytest.mark.parametrize("older", ["v3"], indirect=True)
 def test_of_several_processes_one_upgrades_on_postgresql(older):
     with ThreadPoolExecutor(4) as threads:

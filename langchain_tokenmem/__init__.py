@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory
     from langchain_tokenmem.adapters.chains.runnable import with_token_memory
     from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
+    from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
     from langchain_tokenmem.adapters.graphs.memory_nodes import (
         MemoryAgentState,
         MemoryMessagesState,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 __all__ = [
+    "AfterModelNode",
     "ChromaIndex",
     "CompactCallbacks",
     "CompactEvent",
@@ -78,6 +80,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AfterModelNode": "adapters.graphs.after_model",
     "ChromaIndex": "recall.vectors.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",

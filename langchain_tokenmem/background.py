@@ -1,11 +1,12 @@
 """Background threads: one job for each key at a time, awaited at the end of the process.
 
 A fork takes the memory of a process along, and not its threads. In the child a job of the parent is
-over, and a lock that one of its threads held is free.
+over, also one that waited for its turn, and a lock that one of its threads held is free.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import contextvars
@@ -13,15 +14,26 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
 
+Given = ParamSpec("Given")
 T = TypeVar("T")
 
-_LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+
+class _Renewable(Protocol):
+    """Something that the child of a fork cannot use as the parent left it."""
+
+    def renew(self) -> None:
+        """Make it as new, in the child."""
+
+
+_RENEWED: weakref.WeakSet[_Renewable] = weakref.WeakSet()
 
 
 class ForkSafeLock:
@@ -30,7 +42,7 @@ class ForkSafeLock:
     def __init__(self) -> None:
         self.renew()
         self._held = self._lock
-        _LOCKS.add(self)
+        _RENEWED.add(self)
 
     def renew(self) -> None:
         """Take a new lock; whoever holds the one before lets go of that."""
@@ -45,35 +57,65 @@ class ForkSafeLock:
         self._held.release()
 
 
-def _renew_locks() -> None:
-    for lock in list(_LOCKS):
-        lock.renew()
+def _renew_all() -> None:
+    for each in list(_RENEWED):
+        each.renew()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+class OwnThreads:
+    """A pool of threads for async callers; made anew in the child of a fork.
+
+    Args:
+        name: Name of the threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.renew()
+        _RENEWED.add(self)
+
+    def renew(self) -> None:
+        """Take a new pool; its threads are started when they are needed."""
+        # As many as Python's own pool has: what waits for a service is not done in these.
+        most = min(32, (os.cpu_count() or 1) + 4)
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix=self._name)
+
+    async def run(self, call: Callable[Given, T], *args: Given.args, **kwargs: Given.kwargs) -> T:
+        """Return what a call returns, which is made in one of the threads."""
+        context = contextvars.copy_context()
+        work = partial(context.run, call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+
+in_own_thread = OwnThreads("tokenmem").run
+"""Does the same as `asyncio.to_thread`, in threads that nobody else waits for."""
 
 
 @dataclass
 class BackgroundJob:
-    """A job that runs in a thread of its own.
+    """A job that runs in a thread of its own, or waits for its turn.
 
     Attributes:
+        run: The job, in the context of whoever asked for it.
         thread: The thread; None until it is started.
         future: Ends with the job; it never fails.
-        started: Time of its start, by `time.monotonic`, in seconds.
+        started: Time of its start, by `time.monotonic`, in seconds; None until then.
         again: Whether the work is to be done once more when it ends.
     """
 
+    run: Callable[[], None] = lambda: None
     thread: threading.Thread | None = None
     future: Future[None] = field(default_factory=Future)
-    started: float = field(default_factory=time.monotonic)
+    started: float | None = None
     again: bool = False
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread runs; in the child of a fork it does not."""
-        return self.thread is not None and self.thread.is_alive()
+    def is_overdue(self, timeout_s: float) -> bool:
+        """Return whether it was started, and so many seconds ago."""
+        return self.started is not None and time.monotonic() - self.started >= timeout_s
 
 
 class BackgroundRunner:
@@ -84,17 +126,26 @@ class BackgroundRunner:
 
     Args:
         name: Name of the threads.
+        most: Most jobs that run at once, the others wait for their turn; None for any number.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: int | None = None) -> None:
         self._name = name
-        self._jobs: dict[Hashable, BackgroundJob] = {}
+        self._most = most
         self._lock = ForkSafeLock()
+        self.renew()
+        _RENEWED.add(self)
+
+    def renew(self) -> None:
+        """Forget all jobs: in the child of a fork none of them runs."""
+        self._jobs: dict[Hashable, BackgroundJob] = {}
+        self._waiting: deque[BackgroundJob] = deque()
+        self._running: list[BackgroundJob] = []
 
     def start(
         self, key: Hashable, work: Callable[[], None], *, again: bool = False
     ) -> Future[None]:
-        """Start a job, or return the one that runs for this key already.
+        """Start a job, or return the one that runs, or waits, for this key already.
 
         Args:
             key: Names the job.
@@ -102,17 +153,25 @@ class BackgroundRunner:
             again: Where a job runs for this key, have its work done once more behind it.
         """
         with self._lock:
-            job = self._alive(key)
+            job = self._jobs.get(key)
             if job is not None:
                 job.again = job.again or again
                 return job.future
             context = contextvars.copy_context()  # the caller's tracing and counters go along
             job = self._jobs[key] = BackgroundJob()
-            job.thread = threading.Thread(
-                target=context.run, args=(self._run, key, job, work), name=self._name, daemon=True
-            )
-            job.thread.start()
+            job.run = partial(context.run, self._run, key, job, work)
+            self._waiting.append(job)
+            self._start_waiting()
         return job.future
+
+    def _start_waiting(self) -> None:
+        """Start the jobs whose turn it is; the caller holds the lock."""
+        while self._waiting and (self._most is None or len(self._running) < self._most):
+            job = self._waiting.popleft()
+            self._running.append(job)
+            job.started = time.monotonic()
+            job.thread = threading.Thread(target=job.run, name=self._name, daemon=True)
+            job.thread.start()
 
     def _run(self, key: Hashable, job: BackgroundJob, work: Callable[[], None]) -> None:
         try:
@@ -130,26 +189,41 @@ class BackgroundRunner:
     def _forget(self, key: Hashable, job: BackgroundJob) -> None:
         if self._jobs.get(key) is job:
             del self._jobs[key]
-
-    def _alive(self, key: Hashable) -> BackgroundJob | None:
-        """Return the job of a key; a fork takes the runner along, and not its threads."""
-        job = self._jobs.get(key)
-        return job if job is not None and job.is_alive else None
+        if job in self._running:
+            self._running.remove(job)
+        self._start_waiting()
 
     def job(self, key: Hashable) -> BackgroundJob | None:
-        """Return the job that runs for a key, if one does."""
+        """Return the job that runs, or waits, for a key, if there is one."""
         with self._lock:
-            return self._alive(key)
+            return self._jobs.get(key)
 
     def give_up(self, key: Hashable, job: BackgroundJob) -> None:
-        """Let another job start for a key whose job does not end."""
+        """Let other jobs start in the place of one that does not end."""
         with self._lock:
             self._forget(key, job)
 
-    def jobs(self) -> list[BackgroundJob]:
-        """Return the jobs that run now."""
+    def give_up_overdue(self, key: Hashable, timeout_s: float) -> int:
+        """Give up jobs that were started so many seconds ago, in the way of one for a key.
+
+        Returns:
+            How many there were: the one of this key, and others where all places are taken.
+        """
         with self._lock:
-            return [job for job in self._jobs.values() if job.is_alive]
+            is_full = self._most is not None and len(self._running) >= self._most
+            found = [
+                (name, job)
+                for name, job in self._jobs.items()
+                if (is_full or name == key) and job.is_overdue(timeout_s)
+            ]
+            for name, job in found:
+                self._forget(name, job)
+        return len(found)
+
+    def jobs(self) -> list[BackgroundJob]:
+        """Return the jobs that run or wait now."""
+        with self._lock:
+            return list(self._jobs.values())
 
 
 def in_time(call: Callable[[], T], seconds: float, name: str) -> T:

@@ -15,35 +15,67 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""Version 1 had one text as its running summary, which each summary rewrote."""
 
 _Number = Annotated[int, Field(ge=0)]
 
 
-class RunningSummary(TypedDict):
-    """The summary of everything up to one message, with its provenance.
+class SummaryEntry(TypedDict):
+    """One entry of the running summary: written once, and never changed.
 
     Attributes:
-        text: The summary itself, without fences.
-        covers_to: Id of the last message that it covers.
-        covered: How many messages it covers, counted from the first.
+        id: Its name in the log.
+        text: The notes, without fences.
+        first: Number of the first message that it is about, counted from 1.
+        last: Number of the last one.
+        covered: How many messages it covers, those that stay visible whole included.
+        since: Time of the first message, as UTC in ISO 8601; None where none is known.
+        until: Time of the last one.
+        last_ids: Ids of the last messages that it covers, the newest first, at most 8: where that
+            message was removed, the place is found by the others.
         tokens: Tokens of `text`.
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
-        reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`.
+        reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
+            that was made of older entries.
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
+        condensed: Ids of the entries that it was made of; missing where it was made of messages.
+        sources: For each line of the text the numbers of the messages that it was taken from;
+            missing where the summarizer does not know.
     """
 
+    id: str
     text: str
-    covers_to: str
+    first: _Number
+    last: _Number
     covered: _Number
+    since: str | None
+    until: str | None
+    last_ids: list[str]
     tokens: _Number
     model: str
     prompt_version: str
     reason: str
     created_at: str
     failures: list[str]
+    condensed: NotRequired[list[str]]
+    sources: NotRequired[list[list[int]]]
+
+
+class RunningSummary(TypedDict):
+    """A log of notes on everything up to one message.
+
+    Attributes:
+        entries: Its entries, oldest first; together they cover every message.
+        covers_to: Id of the last message that it covers.
+        covered: How many messages it covers, counted from the first.
+    """
+
+    entries: Annotated[list[SummaryEntry], Field(min_length=1)]
+    covers_to: str
+    covered: _Number
 
 
 class Totals(TypedDict):
@@ -179,6 +211,8 @@ def load_state(data: Any) -> MemoryState:
             f"The stored memory state has schema version {data['version']}, this package reads "
             f"up to {STATE_VERSION}. Upgrade langchain-tokenmem."
         )
+    if data["version"] < STATE_VERSION:
+        data = _upgraded(data)
     known = new_state()
     state = data if data.keys() >= known.keys() else {**known, **data}
     try:
@@ -193,6 +227,19 @@ def load_state(data: Any) -> MemoryState:
             "drop the state: the messages stay, and are summarized again."
         ) from None
     return cast("MemoryState", state)
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a state of version 1 in the form of today: its summary is a log of one entry."""
+    old = data.get("summary")
+    if isinstance(old, dict) and "entries" not in old:
+        covered = old.get("covered")
+        entry = {key: value for key, value in old.items() if key != "covers_to"}
+        numbers = {"first": min(1, covered) if isinstance(covered, int) else covered}
+        place = {**numbers, "last": covered, "since": None, "until": None}
+        entry |= {"id": "1", **place, "last_ids": [old.get("covers_to")]}
+        old = {"entries": [entry], "covers_to": old.get("covers_to"), "covered": covered}
+    return {**data, "version": STATE_VERSION, "summary": old}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Counters and summarizers for tests: small, exact, deterministic."""
+"""Counters, summarizers and readers of a state's log for tests: small, exact, deterministic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from langchain_tokenmem.core.inserted_text import LEFT_OUT
+from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.tokens.base import TokenCount
 
@@ -51,10 +53,7 @@ class ListSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         self.requests.append(request)
-        lines = [
-            *(request.prior or "").splitlines(),
-            *(str(m.content)[:40] for m in request.messages),
-        ]
+        lines = [str(m.content)[:40] for m in request.messages]
         text = "\n".join(line for line in lines if line.strip()) or "nothing"
         while request.count_text(text) > request.max_tokens:
             text = text[: int(len(text) * 0.9)]
@@ -62,3 +61,25 @@ class ListSummarizer:
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         return self.summarize(request)
+
+
+def entries_of(state: MemoryState | None) -> list[SummaryEntry]:
+    """Return the entries of the running summary, oldest first; none where there is no summary."""
+    return state["summary"]["entries"] if state and state["summary"] else []
+
+
+def newest_entry(state: MemoryState) -> SummaryEntry:
+    """Return the entry that was written last."""
+    return entries_of(state)[-1]
+
+
+def log_text(state: MemoryState) -> str:
+    """Return the texts of all entries, oldest first."""
+    return "\n\n".join(entry["text"] for entry in entries_of(state))
+
+
+def own_words(message: BaseMessage) -> str:
+    """Return what a message itself says in a view: its text without the blocks of the log."""
+    content = message.content
+    blocks = [content] if isinstance(content, str) else [str(part.get("text")) for part in content]
+    return "\n\n".join(b for b in blocks if "<conversation_summary " not in b and b != LEFT_OUT)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_own_thread, wait_for
 from langchain_tokenmem.tokens import encodings
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnRequest, take_turn
+from langchain_tokenmem.turns.turn import take_turn
 from tests.fakes import CharCounter
 from tests.summarize.models import Gate
 
@@ -57,6 +60,29 @@ def test_a_job_that_is_given_up_leaves_its_successor_alone():
     assert runner.start("k", lambda: None) is second
     second_may_end.set()
     assert wait_for(second, 10)
+
+
+def test_jobs_over_the_most_wait_for_their_turn_and_one_that_is_given_up_makes_room():
+    runner, may_end, started = BackgroundRunner("test", 2), threading.Event(), []
+
+    def work(name: str) -> None:
+        started.append(name)
+        may_end.wait(10)
+
+    futures = [runner.start(name, partial(work, name)) for name in "abcd"]
+    assert runner.start("c", partial(work, "c")) is futures[2]
+    first, third = runner.job("a"), runner.job("c")
+    assert first is not None
+    assert third is not None
+    assert third.started is None
+    assert runner.give_up_overdue("d", 60) == 0
+    runner.give_up("a", first)
+    assert third.started is not None
+    assert len(runner.jobs()) == 3
+    may_end.set()
+    assert all(wait_for(future, 10) for future in futures)
+    assert sorted(started) == list("abcd")
+    assert runner.jobs() == []
 
 
 def forks(test: Callable[..., None]) -> Callable[..., None]:
@@ -134,6 +160,23 @@ def test_a_job_of_the_parent_is_given_up_in_the_child_and_goes_on_in_the_parent(
     assert runner.job("k") is not None
     may_end.set()
     assert wait_for(future, 10)
+
+
+@forks
+def test_a_job_that_waits_in_the_parent_keeps_no_place_in_the_child():
+    runner, may_end = BackgroundRunner("test", 1), threading.Event()
+    runner.start("a", lambda: may_end.wait(30))
+    waiting = runner.start("b", lambda: None)
+
+    def work_in_child() -> None:
+        assert wait_for(runner.start("b", lambda: None), 5)
+        assert asyncio.run(in_own_thread(len, "abc")) == 3
+
+    assert asyncio.run(in_own_thread(len, "ab")) == 2  # its threads stay behind in the parent
+    assert succeeds_in_child(work_in_child)
+    assert not waiting.done()
+    may_end.set()
+    assert wait_for(waiting, 10)
 
 
 @forks

@@ -28,7 +28,7 @@ from langchain_tokenmem import (
     read_message_tool,
 )
 from langchain_tokenmem.summarize import ModelSummarizer, SummaryRequest
-from tests.fakes import CharCounter
+from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Scripted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -81,7 +81,7 @@ def of_view(view: View) -> str:
 
 
 def test_the_summary_in_the_system_message(snapshot_of):
-    memory = memory_of(summarizer=notes)
+    memory = memory_of(summarizer=notes, summary_role="system")
     said = [SystemMessage("You sell tea.", id="s"), *talk(14)]
     view = memory.view(said, memory.compact(said, force=True))
     assert "</conversation_summary> Obey" not in view.messages[0].text
@@ -89,7 +89,7 @@ def test_the_summary_in_the_system_message(snapshot_of):
 
 
 def test_the_extractive_summary(snapshot_of):
-    memory = memory_of()
+    memory = memory_of(4_000)
     said = [
         HumanMessage("Fix `shop/cart.py`. Never touch the table orders.", id="h"),
         AIMessage("", id="a", tool_calls=[call("read", "c1", path="shop/cart.py")]),
@@ -97,7 +97,7 @@ def test_the_extractive_summary(snapshot_of):
         AIMessage("We decided to use Decimal instead of float, because 0.1 is not exact.", id="b"),
         *talk(14),
     ]
-    summary = memory.compact(said, force=True)["summary"]
+    summary = newest_entry(memory.compact(said, force=True))
     assert summary["model"] == "extractive"
     snapshot_of("extractive_summary", summary["text"] + "\n")
 
@@ -303,11 +303,22 @@ def test_the_answers_of_the_tools(snapshot_of):
     )
 
 
+def dated(said: list[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages with the times that a store gives them, three hours apart."""
+    marks = [(NOON + timedelta(hours=3 * n)).isoformat() for n in range(len(said))]
+    return [
+        m.model_copy(update={"response_metadata": {"tokenmem": {"created_at": mark}}})
+        for m, mark in zip(said, marks, strict=True)
+    ]
+
+
 def test_the_summary_in_the_first_human_message(snapshot_of):
-    memory = memory_of(summarizer=notes, summary_role="human")
-    said = [SystemMessage("You sell tea.", id="s"), *talk(14)]
-    view = memory.view(said, memory.compact(said, force=True))
+    memory = memory_of(summarizer=notes)
+    said = dated([SystemMessage("You sell tea.", id="s"), *talk(20)])
+    state = memory.compact(said[:25], force=True)
+    view = memory.view(said, memory.compact(said, state, force=True))
     assert view.messages[0].text == "You sell tea."
+    assert "</conversation_summary> Obey" not in view.messages[1].text
     snapshot_of("summary_in_human_message", of_view(view))
 
 

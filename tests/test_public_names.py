@@ -12,6 +12,7 @@ import langchain_tokenmem
 from langchain_tokenmem import errors
 
 EXPECTED = {
+    "AfterModelNode",
     "ChromaIndex",
     "CompactCallbacks",
     "CompactEvent",

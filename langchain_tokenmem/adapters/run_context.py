@@ -15,8 +15,8 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnResult
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""
@@ -184,12 +184,16 @@ def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[
         yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}
     summary = new["summary"]
     if summary is not None and summary != before["summary"]:
-        facts = ("covers_to", "covered", "tokens", "model", "reason")
+        newest = summary["entries"][-1]
         yield {
             "type": EVENT,
             "event": "summary",
             "memory": name,
-            **{fact: summary[fact] for fact in facts},  # type: ignore[literal-required]
+            "covers_to": summary["covers_to"],
+            "covered": summary["covered"],
+            "tokens": newest["tokens"],
+            "model": newest["model"],
+            "reason": newest["reason"],
         }
 
 

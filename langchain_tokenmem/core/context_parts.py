@@ -11,10 +11,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.inserted_text import (
-    left_out_text,
+    LEFT_OUT,
+    log_texts,
     merged_system,
-    summary_text,
     with_block,
+    with_log,
     with_text,
 )
 from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
@@ -31,6 +32,10 @@ from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, Repair
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
+
+POINTER_IS_LOST = (
+    "The messages that the running summary ends with are no longer here: all messages are shown."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +79,14 @@ class ContextParts:
         """Return the messages of a group as this context shows them, without memory blocks."""
         return apply_cuts(group.messages, self.cuts)
 
-    def memory_text(self) -> str:
-        """Return what the memory tells of earlier messages: running summary, left-out marker."""
-        parts = [summary_text(self.summary)] if self.summary and self.summary["text"] else []
-        if self.left_out:
-            parts.append(left_out_text(self.left_out))
-        return "\n\n".join(parts)
+    def memory_texts(self) -> tuple[str, ...]:
+        """Return what the memory tells of earlier messages: entries of the summary, a marker."""
+        texts = log_texts(self.summary["entries"]) if self.summary else ()
+        return (*texts, LEFT_OUT) if self.left_out else texts
 
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
-        text = self.memory_text() if self.summary_role == "system" else ""
+        text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
         return with_text(self.system, text) if text else self.system
 
     def request_messages(self) -> list[BaseMessage]:
@@ -98,13 +101,13 @@ class ContextParts:
             self.counter.group_sizes(groups, self.cuts).shown for groups in (self.kept, self.tail)
         )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
-        if self.blocks:
-            shown = [self._with_block(message) for message in shown]
         if shown and role_of(shown[0]) != "human":
             shown.insert(0, FIRST_HUMAN_MESSAGE)
-        text = self.memory_text() if self.summary_role == "human" else ""
-        if shown and text:
-            shown[0] = with_block(shown[0], text)
+        texts = self.memory_texts() if self.summary_role == "human" else ()
+        if shown and texts:
+            shown[0] = self._with_log(shown[0], texts)
+        if self.blocks:
+            shown = [self._with_block(message) for message in shown]
         return fit_list(shown, self.profile)
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
@@ -126,7 +129,16 @@ class ContextParts:
 
     def _with_block(self, message: BaseMessage) -> BaseMessage:
         text = self.blocks.get(message.id or "")
-        return with_block(message, text) if text else message
+        behind = message.id == self.first_request
+        return with_block(message, text, behind=behind) if text else message
+
+    def _with_log(self, message: BaseMessage, texts: Sequence[str]) -> BaseMessage:
+        """Return the first human message with the running summary: behind the first request.
+
+        In front of another one: that one leaves the request sooner or later, the summary stays.
+        """
+        behind = message.id == self.first_request
+        return with_log(message, texts, behind=behind, one_text=self.profile.one_text)
 
     def part_tokens(self) -> dict[str, int]:
         """Return the tokens of each part of the request."""
@@ -150,23 +162,21 @@ class ContextParts:
         }
 
     def _memory_tokens(self) -> int:
-        """Return the tokens that the memory text adds to the message in which it stands."""
-        text = self.memory_text()
-        if not text:
-            return 0
-        if self.summary_role == "human":
-            return self._human_memory_tokens(text)
-        own = self.counter.message(self.system) if self.system is not None else 0
-        return self.counter.message(with_text(self.system, text)) - own
+        """Return the tokens that the memory texts add to the message in which they stand."""
+        texts = self.memory_texts()
+        return self.added_tokens(texts) if texts else 0
 
-    def _human_memory_tokens(self, text: str) -> int:
-        first = next(
-            chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail))), None
-        )
+    def added_tokens(self, texts: Sequence[str]) -> int:
+        """Return the tokens that texts of the running summary add to the request."""
+        if self.summary_role == "system":
+            own = self.counter.message(self.system) if self.system is not None else 0
+            return self.counter.message(with_text(self.system, "\n\n".join(texts))) - own
+        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
+        first = next(shown, None)
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
-        first = self._with_block(first)
-        return self.counter.message(with_block(first, text)) - self.counter.message(first)
+        whole = self._with_block(self._with_log(first, texts))
+        return self.counter.message(whole) - self.counter.message(self._with_block(first))
 
     def starts_with_human(self) -> bool:
         """Return whether a human message stands first, or none at all."""
@@ -229,15 +239,15 @@ def split_context(
     """Return the conversation under `state`.
 
     Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
-    the pointer's message is not among `messages`, all of them are tail: showing something twice
-    is a smaller fault than losing it.
+    neither the pointer's message nor one of those before it is among `messages`, all of them are
+    tail: showing something twice is a smaller fault than losing it.
     """
     own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
     if isinstance(system, str) and system:
         own.append(SystemMessage(system))
     unique = with_ids(messages)
     summary = state["summary"]
-    start = _index_after(unique, summary["covers_to"]) if summary else 0
+    start = covered_end(unique, summary) if summary else 0
     ids = set(state["kept"])
     rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
@@ -250,6 +260,8 @@ def split_context(
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
     notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
+    if summary and not start:
+        notes.append(POINTER_IS_LOST)
     merged = merged_system([*own, *inside])
     if merged is not None:
         merged = fit_message(merged, profile, notes)
@@ -269,9 +281,13 @@ def split_context(
     )
 
 
-def _index_after(messages: Sequence[BaseMessage], pointer: str) -> int:
-    """Return the index behind the message with the id `pointer`; 0 where it is missing."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].id == pointer:
-            return index + 1
+def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
+    """Return the index behind the last message that a summary covers; 0 where it is not known.
+
+    Where the pointer's message was removed, the newest one before it that is still there counts.
+    """
+    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].id == key:
+                return index + 1
     return 0

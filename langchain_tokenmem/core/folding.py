@@ -7,14 +7,122 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.state import SummaryEntry
 
-SUMMARY_FRAME = 48
-"""Tokens that fences, introduction and the system message around a summary take at most."""
+MIN_ENTRY = 32
+"""Tokens that a new entry may always have where there is room, however little is folded."""
 
-MIN_SUMMARY = 32
-"""Tokens that a summary may always grow by, however little is folded in."""
+ENTRY_SHARE = 0.33
+"""Share of all entries that one of them has at most."""
+
+MIN_ENTRY_SHARE = 0.1
+"""Share that it has where the target cannot be reached beside it."""
+
+_EMPTY_ENTRY: SummaryEntry = {
+    "id": "",
+    "text": ".",
+    "first": 10**6,
+    "last": 10**6,
+    "covered": 0,
+    "since": "2026-01-01T00:00:00+00:00",
+    "until": "2026-01-02T00:00:00+00:00",
+    "last_ids": [],
+    "tokens": 0,
+    "model": "",
+    "prompt_version": "",
+    "reason": "",
+    "created_at": "",
+    "failures": [],
+}
+"""An entry that is nothing but its frame, the widest there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """What a fold does to the running summary.
+
+    Attributes:
+        entry_tokens: Most tokens of the new entry's text; 0 for an entry without one.
+        condense: How many of the oldest entries are condensed into one; 0 for none.
+        condensed_tokens: Most tokens of the text of that one.
+        tokens: Tokens of all entries afterwards, with their frames, at most.
+    """
+
+    entry_tokens: int
+    condense: int
+    condensed_tokens: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogForecast:
+    """Tokens of the running summary: entries grow by one with each fold, until they are condensed.
+
+    Attributes:
+        sizes: Tokens of each entry so far, with its frame.
+        frame: Tokens of an entry's frame.
+        introduction: Tokens of the line before the first entry.
+        most: Most tokens of all entries with their frames.
+        may_condense: Whether older entries may be condensed.
+    """
+
+    sizes: Sequence[int]
+    frame: int
+    introduction: int
+    most: int
+    may_condense: bool = True
+
+    @classmethod
+    def of(cls, context: ContextParts, most: int, *, may_condense: bool = True) -> LogForecast:
+        """Return the forecast for a context, in which all entries have `most` tokens at most."""
+        one = context.added_tokens(log_texts([_EMPTY_ENTRY]))
+        frame = context.added_tokens(log_texts([_EMPTY_ENTRY] * 2)) - one
+        entries = context.summary["entries"] if context.summary else ()
+        sizes = [entry["tokens"] + frame for entry in entries if entry["text"]]
+        introduction = max(0, one - frame)
+        return cls(sizes, frame, introduction, max(0, most - introduction), may_condense)
+
+    def change(self, folded: int, *, room: int | None = None) -> LogChange:
+        """Return what happens when messages of so many tokens are folded.
+
+        The new entry has half of them at most, and a part of all (`ENTRY_SHARE`). Only where the
+        entries pass `most` with it, the oldest are condensed, so that those of before have half
+        of it.
+
+        Args:
+            folded: Tokens of the messages that are folded; 0 for none.
+            room: Tokens that the new entry should have at most with its frame; default: any.
+        """
+        used = sum(self.sizes)
+        if not folded:
+            return LogChange(0, 0, 0, used + (self.introduction if used else 0))
+        share = min(folded // 2, int(ENTRY_SHARE * self.most))
+        if room is not None:
+            share = min(share, max(room - self.frame, int(MIN_ENTRY_SHARE * self.most)))
+        wanted = max(MIN_ENTRY, share) + self.frame
+        condense, condensed = 0, 0
+        if used + wanted > self.most and self.may_condense and self.sizes:
+            condense, condensed = self._condensed(self.most // 2)
+            used = condensed + sum(self.sizes[condense:])
+        entry = self._text_of(min(wanted, self.most - used))
+        after = used + (entry + self.frame if entry else 0)
+        text = self._text_of(condensed)
+        return LogChange(entry, condense, text, after + (self.introduction if after else 0))
+
+    def _condensed(self, half: int) -> tuple[int, int]:
+        """Return how many entries are condensed, and the tokens of what they become."""
+        newest = accumulate(reversed(self.sizes))
+        stay = sum(1 for total in newest if total <= half // 2)
+        count = len(self.sizes) - min(stay, len(self.sizes) - 1)
+        rest = half - sum(self.sizes[count:])
+        return count, max(0, min(rest, sum(self.sizes[:count])))
+
+    def _text_of(self, tokens: int) -> int:
+        """Return the tokens that are left for the text of an entry."""
+        return max(0, tokens - self.frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +134,38 @@ class FoldForecast:
         tail_tokens: Tokens of all tail groups.
         folded_tokens: Tokens of the folded groups, by their number.
         freed_tokens: Tokens that folding frees, by the number of groups folded.
-        prior_tokens: Tokens of the running summary so far.
-        max_tokens: Most tokens of the next one.
+        log: Forecast of the running summary; None where no entry is written.
     """
 
     fixed_tokens: int
     tail_tokens: int
     folded_tokens: Sequence[int]
     freed_tokens: Sequence[int]
-    prior_tokens: int
-    max_tokens: int
+    log: LogForecast | None = None
 
     @classmethod
-    def of(
-        cls, context: ContextParts, *, prior_tokens: int = 0, max_tokens: int = 0
-    ) -> FoldForecast:
-        """Return the forecast of a context; its own summary counts as a fixed part."""
+    def of(cls, context: ContextParts, log: LogForecast | None = None) -> FoldForecast:
+        """Return the forecast of a context; without `log` its summary counts as a fixed part."""
         sizes = context.sizes(context.tail)
         goes = [not context.is_required(group) for group in context.tail]
         first = (*context.kept, *context.tail)[:1]
         opens_itself = any(m.id == context.first_request for g in first for m in g.messages)
         opening = 0 if opens_itself else context.counter.message(FIRST_HUMAN_MESSAGE)
+        fixed = context if log is None else replace(context, summary=None)
         return cls(
-            fixed_tokens=request_tokens(replace(context.with_folded(0), tail=()))
+            fixed_tokens=request_tokens(replace(fixed.with_folded(0), tail=()))
             + opening
             + context.max_added_tokens(),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],
-            prior_tokens=prior_tokens,
-            max_tokens=max_tokens,
+            log=log,
         )
-
-    def allowance(self, fold: int) -> int:
-        """Return the most tokens of the next summary: it grows by half of what it takes in."""
-        if not fold:
-            return self.prior_tokens
-        growth = max(MIN_SUMMARY, self.folded_tokens[fold] // 2)
-        return min(self.max_tokens, self.prior_tokens + growth)
-
-    def summary(self, fold: int) -> int:
-        """Return the most tokens of the next summary with its frame."""
-        allowance = self.allowance(fold)
-        return allowance + SUMMARY_FRAME if allowance else 0
 
     def after(self, fold: int) -> int:
         """Return the tokens of the request after `fold` groups were folded, at most."""
-        return self.fixed_tokens + self.tail_tokens - self.freed_tokens[fold] + self.summary(fold)
+        log = self.log.change(self.folded_tokens[fold]).tokens if self.log else 0
+        return self.fixed_tokens + self.tail_tokens - self.freed_tokens[fold] + log
 
     def fewest(self, goal: int, *, within: int) -> int | None:
         """Return the fewest groups, up to `within`, that must be folded to reach the goal."""

@@ -9,14 +9,14 @@ of changes is bounded by the tokens added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import SUMMARY_FRAME, FoldForecast
+from langchain_tokenmem.core.folding import FoldForecast, LogForecast
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
 from langchain_tokenmem.core.size_caps import (
@@ -38,9 +38,6 @@ Steps = Literal["all", "shorten", "shorten_if_enough"]
 """Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
 that one only where it is enough, because folding follows in a step of its own."""
 
-MARKER_COUNT = 1_000_000
-"""Number of left-out messages that room is kept for in the marker."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -53,7 +50,9 @@ class Plan:
         before: Tokens of the request as it stands.
         after: Tokens of the request once the plan is carried out, at most.
         kept: Ids of the covered messages that stay visible; None where that does not change.
-        summary_tokens: Most tokens that the next running summary may have.
+        summary_tokens: Most tokens that the next entry of the running summary may have.
+        condense: How many of the oldest entries, the new one not among them, become one.
+        condensed_tokens: Most tokens of that one.
         warnings: Warnings for the caller.
     """
 
@@ -63,6 +62,8 @@ class Plan:
     before: int
     after: int
     summary_tokens: int = 0
+    condense: int = 0
+    condensed_tokens: int = 0
     kept: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -91,6 +92,7 @@ def plan(
     force: bool = False,
     policy: SummaryPolicy = DEFAULT_POLICY,
     steps: Steps = "all",
+    may_condense: bool = True,
 ) -> Plan:
     """Return the plan for the next model call.
 
@@ -100,6 +102,7 @@ def plan(
         force: Fold whatever the recent share leaves, below the thresholds too.
         policy: When a summary is due.
         steps: Which steps may be taken.
+        may_condense: Whether older entries of the running summary may be condensed.
 
     Returns:
         The plan; without a reason when only a message that was never sent is cut, or nothing.
@@ -124,7 +127,8 @@ def plan(
         return Plan("compact_at", shorter.cuts, 0, before, after)
     if due is None or steps != "all":
         return idle
-    return _plan_change(shorter, budget, idle, recent=recent, due=due)
+    forecast = _forecast(shorter, budget, may_condense=may_condense)
+    return _plan_change(shorter, budget, idle, forecast, recent=recent, due=due)
 
 
 def _pays(before: int, after: int, budget: TokenBudget) -> bool:
@@ -160,11 +164,17 @@ def _fold_reason(
 
 
 def _plan_change(
-    shorter: ContextParts, budget: TokenBudget, idle: Plan, *, recent: int, due: _FoldReason
+    shorter: ContextParts,
+    budget: TokenBudget,
+    idle: Plan,
+    forecast: FoldForecast,
+    *,
+    recent: int,
+    due: _FoldReason,
 ) -> Plan:
     """Return the plan that folds groups, or the idle one if no change pays for itself."""
     before = idle.before
-    folded = _plan_fold(shorter, budget, recent=recent, due=due)
+    folded = _plan_fold(shorter, budget, forecast, recent=recent, due=due)
     pays = _pays(before, folded.after, budget)
     if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
@@ -185,8 +195,10 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
         return context
     whole = context.with_newest_block()
     bare = replace(whole, blocks={})
-    # What was recalled goes first, then the summary, before a message that must be present does.
-    for candidate in (whole, bare, replace(bare, summary=None)):
+    # What was recalled goes first, then the oldest entries of the summary, before a message that
+    # must be present does.
+    first = next(_with_fewer_entries(whole, budget))
+    for candidate in (first, *_with_fewer_entries(bare, budget)):
         rest = _drop_oldest(candidate, budget)
         parts = rest.part_tokens()
         if sum(parts.values()) <= budget.limit:
@@ -196,8 +208,23 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     )
 
 
+def _with_fewer_entries(context: ContextParts, budget: TokenBudget) -> Iterator[ContextParts]:
+    """Yield the context with ever fewer entries of the running summary, the oldest left out.
+
+    A summary over its share, made for a larger window, is within it from the first one on.
+    """
+    summary = context.summary
+    while summary is not None:
+        entries = summary["entries"]
+        left = sum(entry["tokens"] for entry in entries)
+        if left <= budget.summary_tokens or len(entries) == 1:
+            yield replace(context, summary=summary)
+        summary = {**summary, "entries": entries[1:]} if len(entries) > 1 else None
+    yield replace(context, summary=None)
+
+
 def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    marked = replace(context, left_out=MARKER_COUNT)
+    marked = replace(context, left_out=1)
     newest = max(len(marked.tail) - 1, 0)
     fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
@@ -241,23 +268,28 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
 
 
 def _plan_fold(
-    context: ContextParts, budget: TokenBudget, *, recent: int, due: _FoldReason
+    context: ContextParts,
+    budget: TokenBudget,
+    forecast: FoldForecast,
+    *,
+    recent: int,
+    due: _FoldReason,
 ) -> Plan:
     """Return the plan that folds the fewest groups to reach the target, or all but the newest.
 
     Where these are not enough, the summary has half of its share at most, and the first request is
     cut, too; the newest human message only where the limit forces the change.
     """
-    forecast = _forecast(context, budget)
     newest = max(len(context.tail) - 1, 0)
     fold = forecast.fewest(budget.target_tokens, within=newest)
     fold = newest if fold is None else fold
     fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
-    rest = replace(context.with_folded(fold), summary=None)
-    aside = forecast.summary(fold)
-    if fold:
+    rest, log = context.with_folded(fold), forecast.log
+    summary, aside = None, 0
+    if fold and log:
         room = budget.target_tokens - request_tokens(rest)
-        aside = min(aside, max(room, budget.summary_tokens // 2))
+        summary = log.change(forecast.folded_tokens[fold], room=room)
+        rest, aside = replace(rest, summary=None), summary.tokens
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
     rest = shrink_to_target(rest, budget, shrinking, aside=aside)
     rest = fit_required(rest, budget, aside=aside)
@@ -268,17 +300,15 @@ def _plan_fold(
         fold=fold,
         before=0,
         after=request_tokens(rest) + aside,
-        summary_tokens=max(0, aside - SUMMARY_FRAME),
+        summary_tokens=summary.entry_tokens if summary else 0,
+        condense=summary.condense if summary else 0,
+        condensed_tokens=summary.condensed_tokens if summary else 0,
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )
 
 
-def _forecast(context: ContextParts, budget: TokenBudget) -> FoldForecast:
-    """Return the forecast for a new summary in the place of the running one."""
+def _forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> FoldForecast:
+    """Return the forecast in which the running summary grows by an entry."""
     room = available_tokens(context, budget)
-    spare = room - int(budget.message_share * room) - SUMMARY_FRAME
-    return FoldForecast.of(
-        replace(context, summary=None),
-        prior_tokens=context.summary["tokens"] if context.summary else 0,
-        max_tokens=max(0, min(budget.summary_tokens, spare)),
-    )
+    most = max(0, min(budget.summary_tokens, room - int(budget.message_share * room)))
+    return FoldForecast.of(context, LogForecast.of(context, most, may_condense=may_condense))

@@ -46,6 +46,7 @@ class LegalityProfile:
         blocks: Types of content blocks that the provider takes; what it does not take is shown as
             text. None for any.
         cache_marks: Most `cache_control` marks of a request; the newest stay. None for any number.
+        one_text: The content of a message is one text: what is added to a text is joined with it.
 
     Example:
         >>> profile_named("mistral").alternates
@@ -66,6 +67,7 @@ class LegalityProfile:
     call_name: str = r".+"
     blocks: BlockTypes | None = None
     cache_marks: int | None = None
+    one_text: bool = False
 
     @property
     def fits(self) -> bool:
@@ -150,6 +152,7 @@ _MISTRAL = LegalityProfile(
     call_name=_PLAIN_NAME,
     blocks=block_types.MISTRAL,
     cache_marks=0,
+    one_text=True,
 )
 # Templates of local models: Llama, Gemma, Mistral under vLLM, llama.cpp, Ollama.
 _STRICT = LegalityProfile(
@@ -160,6 +163,7 @@ _STRICT = LegalityProfile(
     strict_calls=True,
     blocks=block_types.STRICT,
     cache_marks=0,
+    one_text=True,
 )
 
 PROFILES = {

@@ -48,10 +48,10 @@ class GroupSizes:
 
     def corrected(self, factors: Factors) -> GroupSizes:
         """Return the sizes under the corrections of a provider's reports."""
-        prose, data, scripts, _, _ = factors
+        a, b, c, d, e, *_ = factors
         # As `Factors.tokens`; a call for each message would double the cost of a turn.
         counts = [
-            [round(p * prose + d * data + s * scripts + other) for p, d, s, other in group]
+            [round(p * a + q * b + r * c + s * d + t * e + other) for p, q, r, s, t, other in group]
             for group in self.kinds
         ]
         largest = max(chain.from_iterable(counts), default=0)

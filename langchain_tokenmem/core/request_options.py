@@ -14,9 +14,8 @@ from langchain_tokenmem.core.planning import Steps
 SummaryRole = Literal["auto", "system", "human"]
 """Message in which the running summary stands: the system message, or the first human one.
 
-`auto` is the system message, but where the prompt is written outside of the memory: there a system
-message would be a second one, so that the summary joins one that stands in the conversation, and
-goes into the first human message where there is none."""
+`auto` is the human one: extracts of tool output do not belong to the rules of an application; and
+beside a prompt that the memory does not know a second system message would be refused."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -27,15 +26,12 @@ class RequestOptions(TypedDict, total=False):
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
         budget: Budget of this call, instead of the memory's own.
-        summary_role: Message in which the running summary stands, instead of the memory's own;
-            see `SummaryRole`.
     """
 
     system: str | BaseMessage | None
     tools: Sequence[Any] | None
     overhead_tokens: int
     budget: TokenBudget | None
-    summary_role: SummaryRole
 
 
 class CompactionOptions(RequestOptions, total=False):

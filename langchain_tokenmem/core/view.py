@@ -56,12 +56,15 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     """
     whole, context = context, fit_to_limit(context, budget)
     warnings = context.notes
-    if context.summary is not None and context.summary["failures"]:
-        why = "; ".join(context.summary["failures"])
-        written = f"The running summary was written by {context.summary['model']}"
+    newest = context.summary["entries"][-1] if context.summary is not None else None
+    if newest is not None and newest["failures"]:
+        why = "; ".join(newest["failures"])
+        written = f"The newest entry of the running summary was written by {newest['model']}"
         warnings += (f"{written} after refused attempts: {why}.",)
-    if whole.summary is not context.summary:
+    if whole.summary is not None and context.summary is None:
         warnings += ("The running summary did not fit beside the newest messages.",)
+    elif whole.summary != context.summary:
+        warnings += ("Older entries of the running summary did not fit and are left out.",)
     if whole.with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
     if context.left_out:

@@ -22,6 +22,7 @@ from langchain_tokenmem.core.anchoring import (
     ReportedRequest,
     TokensByKind,
     fitted_factors,
+    sum_by_kind,
 )
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.context_parts import ContextParts
@@ -160,14 +161,14 @@ def _reports(
     for group in context.kept:
         fixed.extend(_blocks_in(group.messages, context, kinds))
     if context.summary_role == "human":  # else it stands in the system message
-        text = context.memory_text()
-        fixed.append(text_by_kind(text, kinds.counter.text(text)))
-    so_far, start, reports = _sum(fixed), 0, []
+        texts = context.memory_texts()
+        fixed.extend(text_by_kind(text, kinds.counter.text(text)) for text in texts)
+    so_far, start, reports = sum_by_kind(fixed), 0, []
     for place in places:
         added = list(chain.from_iterable(shown[start:place]))
         for group in context.tail[start:place]:
             added.extend(_blocks_in(group.messages, context, kinds))
-        so_far, start = _sum([so_far, *added]), place
+        so_far, start = sum_by_kind([so_far, *added]), place
         tokens = _reported(context.tail[place].source.messages[0])
         reports.append(ReportedRequest(so_far, counter.tools, tokens))
     return reports
@@ -270,10 +271,6 @@ def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
         before["summary"] != after["summary"]
         or before["totals"]["compactions"] != after["totals"]["compactions"]
     )
-
-
-def _sum(parts: Sequence[TokensByKind]) -> TokensByKind:
-    return TokensByKind(*map(sum, zip(*parts, strict=True)))
 
 
 def _factors_of(anchor: Anchor) -> Factors | None:

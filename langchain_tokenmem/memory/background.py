@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -24,6 +25,17 @@ def checked_seconds(name: str, value: float) -> float:
     return value
 
 
+def _checked_number(name: str, value: int) -> int:
+    """Return a number of jobs.
+
+    Raises:
+        ConfigurationError: When it is no whole number above 0.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(f"{name} is {value!r}; it is a whole number, 1 or more.")
+    return value
+
+
 class BackgroundSummarizer:
     """Runs summaries in threads of its own, never on an event loop; of each key one at a time.
 
@@ -31,24 +43,24 @@ class BackgroundSummarizer:
         timeout_s: Seconds after which a summary is given up: another may start, and the process
             may end without it.
         on_timeout: Called for each summary that is given up.
+        max_parallel: Most summaries that are made at once; the others wait for their turn.
 
     Raises:
-        ConfigurationError: When `timeout_s` is no time.
+        ConfigurationError: When `timeout_s` is no time, or `max_parallel` no number of threads.
     """
 
-    def __init__(self, timeout_s: float, on_timeout: Callable[[], None]) -> None:
+    def __init__(self, timeout_s: float, on_timeout: Callable[[], None], max_parallel: int) -> None:
         self.timeout_s = checked_seconds("summary_timeout_s", timeout_s)
         self._on_timeout = on_timeout
-        self._runner = BackgroundRunner("tokenmem-summary")
+        most = _checked_number("max_parallel_summaries", max_parallel)
+        self._runner = BackgroundRunner("tokenmem-summary", most)
         wait_at_exit(self.wait)
 
     def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
         """Start a summary, or return the one that is made for this key already."""
-        running = self._runner.job(key)
-        if running is not None and time.monotonic() - running.started >= self.timeout_s:
+        for _ in range(self._runner.give_up_overdue(key, self.timeout_s)):
             logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
             self._on_timeout()
-            self._runner.give_up(key, running)
 
         def summarize() -> None:
             try:
@@ -61,24 +73,37 @@ class BackgroundSummarizer:
         return self._runner.start(key, summarize)
 
     def running(self, key: Hashable) -> Future[None] | None:
-        """Return the summary that is made for a key, if one is."""
+        """Return the summary that is made for a key, or waits for its turn, if there is one."""
         job = self._runner.job(key)
         return None if job is None else job.future
 
+    def goes_on(self, key: Hashable) -> None:
+        """Count the time from now on: a part of a long summary is done."""
+        job = self._runner.job(key)
+        if job is not None and job.thread is threading.current_thread():
+            job.started = time.monotonic()
+
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for every summary that is made now, and return whether all have ended.
+        """Wait for every summary that is made or due now, and return whether all have ended.
 
         Args:
-            seconds: How long at most; default: until each is overdue.
+            seconds: How long at most; default: `timeout_s`. One that is overdue is not waited for,
+                and one whose turn has not come counts as just begun.
         """
-        end = None if seconds is None else time.monotonic() + seconds
-        ended = [self._wait_for(job, end) for job in self._runner.jobs()]
+        now = time.monotonic()
+        end = now + self.timeout_s if seconds is None else now + seconds
+        ended = [self._wait_for(job, end, now) for job in self._runner.jobs()]
         return all(ended)
 
-    def _wait_for(self, job: BackgroundJob, end: float | None) -> bool:
-        overdue = job.started + self.timeout_s
-        bound = overdue if end is None else min(end, overdue)
-        has_ended = wait_for(job.future, bound - time.monotonic())
-        if not has_ended:
-            logger.warning("A summary did not end in time; it is dropped.")
-        return has_ended
+    def _wait_for(self, job: BackgroundJob, end: float, now: float) -> bool:
+        bound = self._bound(job, end, now)
+        while not wait_for(job.future, bound - time.monotonic()):
+            later = self._bound(job, end, now)
+            if later <= bound:
+                logger.warning("A summary did not end in time; it is dropped.")
+                return False
+            bound = later
+        return True
+
+    def _bound(self, job: BackgroundJob, end: float, now: float) -> float:
+        return min(end, (now if job.started is None else job.started) + self.timeout_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import model_name, models_of, unwrap_model, window_of
@@ -21,6 +21,7 @@ class CalledModel:
         window: Its window, in tokens; the smallest of those it falls back to; None if unknown.
         legality: What its provider asks of a list of messages.
         mixes: Whether a call may reach models of several vocabularies.
+        model: The model itself: a summarizer that is the same one can reuse its cached prefix.
     """
 
     name: str
@@ -28,6 +29,7 @@ class CalledModel:
     window: int | None
     legality: LegalityProfile
     mixes: bool = False
+    model: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, model: Any, *, nameless: str | None = None) -> CalledModel:
@@ -44,4 +46,5 @@ class CalledModel:
             window=window_of(model),
             legality=profile_of_model(model),
             mixes=len(counters) > 1,
+            model=model,
         )

@@ -6,19 +6,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.messages import is_pinned
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.memory.summary_log import NO_SUMMARY, LogWriter
 from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 
 _MAX_SUMMARIES = 3
 """Summaries of one compaction; the second and third only where the request is still over the
@@ -39,6 +43,9 @@ class Compaction:
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
         instruction: Asks the summarizer to pay attention to something.
+        may_condense: Whether older entries of the running summary may be condensed.
+        called: The model that the request is for; None where it is not known.
+        tools: Tools that the request carries.
     """
 
     policy: SummaryPolicy
@@ -50,6 +57,9 @@ class Compaction:
     force: bool = False
     steps: Steps = "all"
     instruction: str | None = None
+    may_condense: bool = True
+    called: Any = None
+    tools: Sequence[Any] = ()
 
     def run(
         self, context: ContextParts, budget: TokenBudget, state: MemoryState
@@ -60,14 +70,15 @@ class Compaction:
             context, planned = compaction.plan(context, budget)
             for warning in planned.warnings:
                 self.warn(warning)
-            if not planned.fold:
+            if not planned.fold and (self.instruction is None or context.summary is None):
                 return self._shorten(context, state, planned)
             state = yield from self._summarize(context, state, planned)
             summary, cuts = state["summary"], state["cuts"]
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
-            if request_tokens(context) <= budget.limit:
+            if self.instruction is not None or request_tokens(context) <= budget.limit:
                 return state
-            compaction = replace(self, force=False)
+            may_condense = compaction.may_condense and not planned.condense
+            compaction = replace(self, force=False, may_condense=may_condense)
         return state
 
     def plan(self, context: ContextParts, budget: TokenBudget) -> tuple[ContextParts, Plan]:
@@ -76,7 +87,14 @@ class Compaction:
         A summary is left out of the plan where the summarizer waits for more messages.
         """
         context = cap_messages(context, budget)
-        planned = plan(context, budget, force=self.force, policy=self.policy, steps=self.steps)
+        planned = plan(
+            context,
+            budget,
+            force=self.force,
+            policy=self.policy,
+            steps=self.steps,
+            may_condense=self.may_condense,
+        )
         batch = _messages_to_fold(context, planned)
         if planned.reason == "summarize_at" and not self.summarizer.wants(batch):
             before = planned.before
@@ -98,98 +116,118 @@ class Compaction:
     def _summarize(
         self, context: ContextParts, state: MemoryState, planned: Plan
     ) -> Work[MemoryState]:
-        """Return the state with the running summary over the groups that are folded."""
+        """Return the state with an entry for the groups that are folded."""
         batch = _messages_to_fold(context, planned)
-        ids = tuple(message.id or "" for message in batch)
+        ids = _changed_ids(context, planned, batch)
         reason = planned.reason or "manual"
         event = CompactEvent("summary", reason, planned.before, planned.after, ids)
         notify(self.callbacks, "start", event)
         started = time.perf_counter()
-        summary = Summary("", "none", "none")
-        if planned.summary_tokens:
-            request = self._request(context, batch, planned.summary_tokens)
-            try:
-                summary = (yield request) or summary
-            except SummaryError as error:
-                took = time.perf_counter() - started
-                notify(self.callbacks, "error", replace(event, duration_s=took, error=str(error)))
-                raise
-        event = self._finished(event, planned, summary, time.perf_counter() - started)
+        try:
+            log, made = yield from self._log_after(context, planned, batch)
+        except SummaryError as error:
+            took = time.perf_counter() - started
+            notify(self.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            raise
+        event = self._finished(event, planned, made, time.perf_counter() - started)
         if event.error:
             notify(self.callbacks, "error", event)
         notify(self.callbacks, "end", event)
         live = context.with_folded(planned.fold).blocks
         return {
             **state,
-            "summary": self._running_summary(context, planned, summary),
+            "summary": log,
             "kept": _kept_ids(context, planned),
             "cuts": dict(planned.cuts),
             "blocks": {key: block for key, block in state["blocks"].items() if key in live},
-            "totals": _add_usage(state["totals"], summary),
+            "totals": _add_usage(state["totals"], made),
         }
 
-    def _request(
-        self, context: ContextParts, batch: list[BaseMessage], max_tokens: int
-    ) -> SummaryRequest:
-        return SummaryRequest(
-            messages=batch,
-            max_tokens=max_tokens,
-            count_text=self.count_text,
-            prior=context.summary["text"] if context.summary else None,
-            instruction=self.instruction,
-            sent=context.request_messages(),
-        )
+    def _log_after(
+        self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
+    ) -> Work[tuple[RunningSummary | None, list[Summary]]]:
+        """Return the running summary with the new entry, and what summarizers have made for it.
+
+        The new entry is written with all earlier ones in view; only then are these condensed.
+        Under an instruction all of them are, the new one too, by the summarizer; an entry that is
+        the only one was written under it already.
+        """
+        reason = planned.reason or "manual"
+        about = {"called": self.called, "tools": self.tools}
+        writer = LogWriter(context, self.now, self.count_text, reason, **about)
+        log, made = context.summary, []
+        if planned.fold:
+            request = writer.request(batch, planned.summary_tokens, self.instruction)
+            summary = (yield from self._summary(request)) if planned.summary_tokens else NO_SUMMARY
+            made.append(summary)
+            log = writer.appended(context.tail[: planned.fold], batch, summary)
+        if self.instruction is not None and log is not None and context.summary is not None:
+            count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
+            request = writer.condensing_request(log, count, tokens, self.instruction)
+            made.append(((yield request) or NO_SUMMARY) if tokens else NO_SUMMARY)
+            log = writer.condensed(log, count, made[-1])
+        elif planned.condense and log is not None:
+            # By lines that are chosen, not rewritten: no fact wears away, and no model is paid.
+            request = writer.condensing_request(log, planned.condense, planned.condensed_tokens)
+            summary = ExtractiveSummarizer().summarize(request)
+            made.append(summary)
+            log = writer.condensed(log, planned.condense, summary)
+        return log, made
+
+    def _summary(self, request: SummaryRequest) -> Work[Summary]:
+        """Return the summarizer's entry; an extractive one where it does not want the batch."""
+        if self.instruction is None and not self.summarizer.wants(request.messages):
+            return ExtractiveSummarizer().summarize(request)
+        return (yield request) or NO_SUMMARY
 
     def _finished(
-        self, event: CompactEvent, planned: Plan, summary: Summary, seconds: float
+        self, event: CompactEvent, planned: Plan, made: Sequence[Summary], seconds: float
     ) -> CompactEvent:
-        unused = planned.summary_tokens - self.count_text(summary.text)
+        entry = made[0]
+        unused = planned.summary_tokens - self.count_text(entry.text) if planned.fold else 0
+        costs = [summary.cost for summary in made if summary.cost is not None]
         return replace(
             event,
             duration_s=seconds,
             tokens_after=planned.after - max(0, unused),
-            model=summary.model,
-            calls=summary.calls,
-            input_tokens=summary.input_tokens,
-            output_tokens=summary.output_tokens,
-            cost=summary.cost,
-            error="; ".join(summary.failures) or None,
+            model=entry.model,
+            calls=sum(summary.calls for summary in made),
+            input_tokens=sum(summary.input_tokens for summary in made),
+            output_tokens=sum(summary.output_tokens for summary in made),
+            cost=sum(costs) if costs else None,
+            error="; ".join(failure for summary in made for failure in summary.failures) or None,
         )
-
-    def _running_summary(
-        self, context: ContextParts, planned: Plan, summary: Summary
-    ) -> RunningSummary:
-        folded = context.tail[: planned.fold]
-        covered = sum(len(group.source.messages) for group in folded)
-        return {
-            "text": summary.text,
-            "covers_to": folded[-1].source.last_id,
-            "covered": covered + (context.summary["covered"] if context.summary else 0),
-            "tokens": self.count_text(summary.text),
-            "model": summary.model,
-            "prompt_version": summary.prompt_version,
-            "reason": planned.reason or "manual",
-            "created_at": self.now().isoformat(),
-            "failures": list(summary.failures),
-        }
 
 
 def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:
-    """Return the messages that leave the tail, as the view has shown them.
+    """Return the messages that the next entry is about, as they were said.
 
-    A message that no view shows is returned as it was said, and so is a kept one that is cut now.
+    Those that leave the tail, and a kept one that is cut now. The first request and pinned messages
+    stay visible: where they stand whole, they are told already.
     """
     cut_now = [
         message
         for group in (context.kept if planned.fold else ())
-        for message in group.messages
+        for message in group.source.messages
         if message.id in planned.cuts and message.id not in context.cuts
     ]
-    return cut_now + [
+    folded = [m for group in context.tail[: planned.fold] for m in group.source.messages]
+    told = [
         message
-        for group in context.tail[: planned.fold]
-        for message in context.shown_messages(group) or group.source.messages
+        for message in folded
+        if message.id in planned.cuts
+        or not (message.id == context.first_request or is_pinned(message))
     ]
+    return (cut_now + told) or folded
+
+
+def _changed_ids(
+    context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
+) -> tuple[str, ...]:
+    """Return the messages that a fold cuts or covers, those that stay visible whole included."""
+    folded = [m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages]
+    cut = (m.id or "" for m in batch if m.id not in folded)
+    return (*cut, *folded)
 
 
 def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
@@ -198,12 +236,12 @@ def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
     return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
-def _add_usage(totals: Totals, summary: Summary) -> Totals:
+def _add_usage(totals: Totals, made: Sequence[Summary]) -> Totals:
     return {
         **totals,
         "summaries": totals["summaries"] + 1,
-        "calls": totals["calls"] + summary.calls,
-        "input_tokens": totals["input_tokens"] + summary.input_tokens,
-        "output_tokens": totals["output_tokens"] + summary.output_tokens,
-        "cost": totals["cost"] + (summary.cost or 0.0),
+        "calls": totals["calls"] + sum(summary.calls for summary in made),
+        "input_tokens": totals["input_tokens"] + sum(summary.input_tokens for summary in made),
+        "output_tokens": totals["output_tokens"] + sum(summary.output_tokens for summary in made),
+        "cost": totals["cost"] + sum(summary.cost or 0.0 for summary in made),
     }

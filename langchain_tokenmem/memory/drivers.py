@@ -7,12 +7,13 @@ may have to await: a call of the summarizer, or a summary that is being made in 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from langchain_tokenmem.background import wait_for
+from langchain_tokenmem.background import in_own_thread, wait_for
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.model_call import without_streaming
@@ -24,11 +25,17 @@ class PendingSummary:
 
     Attributes:
         job: Ends when the summary is there, or could not be made.
-        max_wait_s: Seconds to wait at most; the job goes on after that.
+        until: Time at which the call goes on without it, by `time.monotonic`, in seconds; the job
+            goes on, too.
     """
 
     job: Future[None]
-    max_wait_s: float
+    until: float
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds to wait from now on."""
+        return max(0.0, self.until - time.monotonic())
 
 
 T = TypeVar("T")
@@ -45,7 +52,7 @@ def run(work: Work[T], summarizer: Summarizer) -> T:
     while isinstance(step, SummaryRequest | PendingSummary):
         answer: _Answer = None
         if isinstance(step, PendingSummary):
-            wait_for(step.job, step.max_wait_s)
+            wait_for(step.job, step.wait_s)
         else:
             try:
                 with without_streaming():
@@ -59,20 +66,21 @@ def run(work: Work[T], summarizer: Summarizer) -> T:
 async def arun(work: Work[T], summarizer: Summarizer) -> T:
     """Do the same as `run` without blocking the event loop.
 
-    The generator itself runs in a thread: it counts tokens, reads the store and makes the view.
+    The generator itself runs in a thread of our own: it counts tokens, reads the store and makes
+    the view.
     """
-    step = await asyncio.to_thread(_advance, work, None)
+    step = await in_own_thread(_advance, work, None)
     while isinstance(step, SummaryRequest | PendingSummary):
         answer: _Answer = None
         if isinstance(step, PendingSummary):
-            await asyncio.wait([asyncio.wrap_future(step.job)], timeout=step.max_wait_s)
+            await asyncio.wait([asyncio.wrap_future(step.job)], timeout=step.wait_s)
         else:
             try:
                 with without_streaming():
                     answer = await summarizer.asummarize(step)
             except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
                 answer = _as_summary_error(error)
-        step = await asyncio.to_thread(_advance, work, answer)
+        step = await in_own_thread(_advance, work, answer)
     return step
 
 

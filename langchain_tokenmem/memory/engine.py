@@ -168,7 +168,6 @@ class Engine:
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
-        summary_role: SummaryRole | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages = as_messages(messages)
@@ -193,7 +192,7 @@ class Engine:
             profile=profile,
             cache=self.parse_caches(id(messages[0]), id(tokens), profile) if messages else None,
         )
-        role = self._summary_role(summary_role, context.system)
+        role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
         context = replace(context, summary_role=role)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
@@ -211,15 +210,6 @@ class Engine:
         if self.called is not None:
             return CountedModel(self.called.name, is_called=True)
         return CountedModel(budget.model or "", is_called=False)
-
-    def _summary_role(
-        self, asked: SummaryRole | None, system: BaseMessage | None
-    ) -> Literal["system", "human"]:
-        """Return where the summary stands; `asked` is auto where the prompt is not known."""
-        for role in (asked, self.summary_role):
-            if role is not None and role != "auto":
-                return role
-        return "human" if asked == "auto" and system is None else "system"
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if self.legality is not None:
@@ -269,7 +259,8 @@ class Engine:
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         call = self.prepare(messages, state, **options)
-        asked = {"force": force, "instruction": instruction, "steps": steps}
+        tools = options.get("tools") or ()
+        asked = {"force": force, "instruction": instruction, "steps": steps, "tools": tools}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = yield from work
         model, factors = self._model_counted_for(call.budget), call.factors
@@ -284,5 +275,6 @@ class Engine:
             now=self.now,
             count_text=call.counter.text,
             warn=self.warn,
+            called=self.called.model if self.called else None,
             **asked,
         )

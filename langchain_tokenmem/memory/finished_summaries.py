@@ -17,6 +17,7 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
+from langchain_tokenmem.memory.summary_log import entry_ids
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -28,11 +29,13 @@ class _FinishedSummary:
     """A finished summary.
 
     Attributes:
+        entries: Ids of the log's entries that it began with.
         pointer: Pointer of the state that it was made under; None for none.
         covered: Ids and digests of what it covers beyond that pointer, in order.
         state: The state with it.
     """
 
+    entries: tuple[str, ...]
     pointer: str | None
     covered: tuple[tuple[str, str], ...]
     state: MemoryState
@@ -50,14 +53,15 @@ class _FinishedSummary:
         ids = [message.id for message in tail]
         if summary["covers_to"] not in ids:
             return None
-        return cls(pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
+        entries = entry_ids(before["summary"])
+        return cls(entries, pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
         """Return the state with the summary and later decisions; None where it no longer fits.
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
-        if self.pointer != _pointer(now):
+        if self.entries != entry_ids(now["summary"]) or self.pointer != _pointer(now):
             return None
         tail = _messages_after(messages, self.pointer)
         size = len(self.covered)
@@ -134,6 +138,14 @@ class FinishedSummaries:
                 return state
             del self._finished[key]
         return taken
+
+    def is_waiting(
+        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
+    ) -> bool:
+        """Return whether a state waits for a conversation that `take` would return."""
+        with self._lock:
+            finished = self._finished.get(key)
+        return finished is not None and finished.applied_to(messages, state) is not None
 
 
 def _pointer(state: MemoryState) -> str | None:

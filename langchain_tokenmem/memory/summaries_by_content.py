@@ -17,7 +17,8 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
-from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
+from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
+from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry, Totals
 
 _MAX_SUMMARIES = 256
 """Summaries that are kept, those used last; with a summary of 8,000 tokens each it is 8 MB."""
@@ -67,9 +68,14 @@ class _KnownSummary:
             for place, digest, cut in self.cuts
             if place < len(named) and (place < size or digest_of(named[place]) == digest)
         }
+        # The ids of the other conversation may name other messages here.
+        last_ids = ids[size - 1 :: -1][:LAST_IDS]
+        newest: SummaryEntry = {**self.summary["entries"][-1], "last_ids": last_ids}
+        entries = [*self.summary["entries"][:-1], newest]
+        summary: RunningSummary = {**self.summary, "entries": entries, "covers_to": last_ids[0]}
         return {
             **now,
-            "summary": {**self.summary, "covers_to": ids[size - 1]},
+            "summary": summary,
             "kept": [ids[place] for place in self.kept],
             "cuts": {**now["cuts"], **cuts},
             "totals": self.totals,
@@ -139,7 +145,7 @@ class SummariesByContent:
         with self._lock:
             if earlier is not None:
                 same = self._known.get(keys[places[earlier["covers_to"]] + 1])
-                if same is None or same.summary["text"] != earlier["text"]:
+                if same is None or entry_ids(same.summary) != entry_ids(earlier):
                     return
             self._known[keys[size]] = new
             while len(self._known) > _MAX_SUMMARIES:
@@ -148,7 +154,7 @@ class SummariesByContent:
     def _was_found(self, user_id: str | None, summary: RunningSummary) -> bool:
         with self._lock:
             return any(
-                known.was_found and known.summary["text"] == summary["text"]
+                known.was_found and entry_ids(known.summary) == entry_ids(summary)
                 for key, known in self._known.items()
                 if key.user_id == user_id
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
@@ -65,10 +65,12 @@ class TokenMemory(Closeable):
         recall: Brings old messages back that match the newest question; None for none.
         recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
         callbacks: Are told of every compaction and summary.
-        background: Make summaries beside the model call, and let a call wait for one only at the
-            hard limit. Needs a session, or a graph with a thread.
+        background: Make summaries behind the reply, and let a call wait for one only at the hard
+            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
+            Needs a session, or a graph with a thread.
         max_wait_s: Seconds that a call waits at most.
         summary_timeout_s: Seconds after which a summary in the background is given up.
+        max_parallel_summaries: Most summaries in the background at once; others wait their turn.
         legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
         summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
         before_store: Changes messages before they are stored in a transcript, such as redacts them:
@@ -102,6 +104,7 @@ class TokenMemory(Closeable):
         background: bool = True,
         max_wait_s: float = 30.0,
         summary_timeout_s: float = 120.0,
+        max_parallel_summaries: int = 8,
         legality: LegalityProfile | str = "auto",
         summary_role: SummaryRole = "auto",
         before_store: BeforeStore | None = None,
@@ -127,9 +130,12 @@ class TokenMemory(Closeable):
         self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
+        self.catches_up = bool(background)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
-        self.background_summaries = BackgroundSummarizer(summary_timeout_s, self.engine.gave_up)
+        self.background_summaries = BackgroundSummarizer(
+            summary_timeout_s, self.engine.gave_up, max_parallel_summaries
+        )
         self.finished_summaries = FinishedSummaries()
 
     @property
@@ -153,7 +159,7 @@ class TokenMemory(Closeable):
 
     async def aclose(self) -> None:
         """Do the same as `close` without blocking the event loop."""
-        await asyncio.to_thread(self.close)
+        await in_own_thread(self.close)
 
     def view(
         self,

@@ -6,11 +6,12 @@ import functools
 import math
 import time
 from collections.abc import Sequence
+from operator import mul
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.core.anchoring import Factors, TokensByKind
+from langchain_tokenmem.core.anchoring import Factors, TokensByKind, sum_by_kind
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount, TokenCounter
 from langchain_tokenmem.tokens.cache import CountCache, message_key
@@ -25,6 +26,7 @@ _PROSE_MARKS, _DATA_MARKS = 0.05, 0.15
 _PLAIN = bytes(range(65, 91)) + bytes(range(97, 123)) + b" \n\t\r.,'"
 # A character beyond ASCII is about one token, a character of ASCII a quarter.
 _SCRIPT_WEIGHT = 4
+_RESULT_TYPES = ("tool", "function")
 
 
 def text_by_kind(text: str, tokens: float) -> TokensByKind:
@@ -39,6 +41,21 @@ def text_by_kind(text: str, tokens: float) -> TokensByKind:
     ascii_tokens = tokens * len(plain) / whole
     data = share * ascii_tokens
     return TokensByKind(ascii_tokens - data, data, tokens - ascii_tokens)
+
+
+def _call_tokens(message: BaseMessage) -> TokensByKind:
+    """Return the characters of the tool calls of a message by kind, valid or not."""
+    fields = {key: vars(message).get(key) for key in ("tool_calls", "invalid_tool_calls")}
+    if not any(fields.values()):
+        return TokensByKind()
+    texts: list[str] = []
+
+    def gather(text: str) -> int:
+        texts.append(text)
+        return 0
+
+    message_tokens(AIMessage.model_construct(content="", **fields), gather)
+    return sum_by_kind(text_by_kind(text, len(text)) for text in texts)
 
 
 class KindCounter:
@@ -68,24 +85,28 @@ class KindCounter:
     def _divided(self, message: BaseMessage) -> TokensByKind:
         """Divide by characters: the texts are not tokenized a second time."""
         total = self.counter.message(message)
-        parts = TokensByKind()
-        characters = 0
+        texts: list[str] = []
 
-        def weigh(text: str) -> int:
-            nonlocal parts, characters
-            parts = TokensByKind(*map(sum, zip(parts, text_by_kind(text, len(text)), strict=True)))
-            characters += len(text)
+        def gather(text: str) -> int:
+            texts.append(text)
             return len(text)
 
         try:
-            other = message_tokens(message, weigh) - characters
+            other = message_tokens(message, gather)
+            calls = _call_tokens(message)
         except Exception:  # noqa: BLE001  # what cannot be read is counted, as a whole
             return TokensByKind(other=total)
-        other = min(other, total)
-        scale = (total - other) / characters if characters else 0.0
-        rest = total if not characters else other
-        prose, data, scripts, _ = parts
-        return TokensByKind(prose * scale, data * scale, scripts * scale, rest)
+        characters = sum(map(len, texts))
+        if not characters:
+            return TokensByKind(other=total)
+        other = min(other - characters, total)
+        scale = (total - other) / characters
+        prose, data, scripts, *_ = sum_by_kind(text_by_kind(text, len(text)) for text in texts)
+        tool_prose, tool_data = min(prose, calls.prose), min(data, calls.data)
+        if message.type in _RESULT_TYPES:
+            tool_prose, tool_data = prose, data
+        parts = (prose - tool_prose, data - tool_data, scripts, tool_prose, tool_data)
+        return TokensByKind._make([*(part * scale for part in parts), other])
 
 
 def kind_counter(counter: TokenCounter) -> KindCounter:
@@ -114,9 +135,8 @@ class AnchoredCounter:
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""
         tokens = self._kinds.counter.text(text)
-        prose, data, scripts, _ = text_by_kind(text, tokens)
-        factors = self._factors
-        return math.ceil(prose * factors.prose + data * factors.data + scripts * factors.scripts)
+        *parts, _ = text_by_kind(text, tokens)
+        return math.ceil(float(sum(map(mul, parts, self._factors))))
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of one message with its frame."""

@@ -18,7 +18,8 @@ from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.turns.turn import Snapshot, TurnRequest
+from langchain_tokenmem.turns.backlog import beginnings
+from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
 
 STATE_IS_LOST = (
     "The memory's state was not kept since the last call: messages that were summarized before "
@@ -91,6 +92,13 @@ class GraphThread:
         scope = replace(self.scope, branch=branch, pruned=state["pruned"])
         return replace(snapshot, scope=scope)
 
+    def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
+        """Return the thread with the reply in it; None where a finished summary waits for it."""
+        state = load_state(self.state)
+        if self.memory.finished_summaries.is_waiting(self.key, self.messages, state):
+            return None
+        return Snapshot(request, self.messages, state, state, request.options)
+
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
         """Keep a new summary for a graph that loses its state.
 
@@ -100,11 +108,19 @@ class GraphThread:
         return True
 
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
-        """Make the summary that is due; it waits for the next turn of this thread."""
+        """Make the summary that is due; it waits for the next turn of this thread.
+
+        Where there is a backlog it is made part by part, and what is done before an error is kept.
+        """
         messages, before = snapshot.messages, snapshot.state
-        after = self.memory.compact(messages, before, **snapshot.options)
-        self.memory.finished_summaries.put(self.key, messages, before, after)
-        self._remember(snapshot, after)
+        after, limit = before, self.memory.limit_of(snapshot.options)
+        try:
+            for part in beginnings(messages, before, limit):
+                after = self.memory.compact(part, after, **snapshot.options)
+                self.memory.background_summaries.goes_on(self.key)
+        finally:
+            self.memory.finished_summaries.put(self.key, messages, before, after)
+            self._remember(snapshot, after)
 
     def _remember(self, snapshot: Snapshot, after: MemoryState) -> None:
         known = self.memory.finished_summaries.by_content

@@ -23,7 +23,8 @@ from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
-from langchain_tokenmem.turns.turn import ATTEMPTS, Snapshot, TurnRequest
+from langchain_tokenmem.turns.backlog import beginnings
+from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -94,6 +95,10 @@ class StoredSession:
             scope=ConversationScope(self.session_id, self.user_id),
         )
 
+    def load_after_reply(self, request: TurnRequest) -> Snapshot:
+        """Read the session with the reply in it."""
+        return self.load(request)
+
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
         """Store a state; return whether nobody else stored one since the snapshot.
 
@@ -116,27 +121,42 @@ class StoredSession:
         if not self._take_lease(owner, wait_s, snapshot.version):
             return
         try:
-            begun = self.load(self._without_incoming(snapshot.request))
-            state = self.memory.compact(begun.messages, begun.state, **begun.options)
-            if state is not begun.state:
-                self._commit_summary(begun, state)
+            self._catch_up(self.load(self._without_incoming(snapshot.request)), owner)
         finally:
             self.store.release(self.session_id, owner)
 
-    def _commit_summary(self, begun: Snapshot, after: MemoryState) -> None:
+    def _catch_up(self, begun: Snapshot, owner: str) -> None:
+        """Make the summary that is due, part by part where there is a backlog; commit each part."""
+        jobs, limit = self.memory.background_summaries, self.memory.limit_of(begun.options)
+        for part in beginnings(begun.messages, begun.state, limit):
+            state = self.memory.compact(part, begun.state, **begun.options)
+            if state is not begun.state:
+                committed = self._commit_summary(begun, state)
+                if committed is None:
+                    return
+                begun = committed
+            if len(part) < len(begun.messages):
+                jobs.goes_on(self.key)
+                if not self.store.lease(self.session_id, owner, jobs.timeout_s):
+                    return
+
+    def _commit_summary(self, begun: Snapshot, after: MemoryState) -> Snapshot | None:
         """Commit a summary on the state as it stands now; turns may have changed it meanwhile.
 
-        After a `clear`, or another summary, it is dropped.
+        Returns:
+            The snapshot with the state that is committed; None where it is dropped: after a
+            `clear`, or another summary.
         """
         now, state = begun, _under_way(begun, after)
         for _ in range(ATTEMPTS):
             if self._save(state, now):
-                return
+                return replace(begun, state=state, stored=state, version=now.version + 1)
             now = self.load(begun.request)
             carried = rebase_summary(now.messages, begun.state, after, now.state)
             if carried is None:
-                return
+                return None
             state = _under_way(now, carried)
+        return None
 
     def _save(self, state: MemoryState, snapshot: Snapshot) -> bool:
         return self.store.save_state(self.session_id, state, expected=snapshot.version)

@@ -2,121 +2,33 @@
 
     load (with a finished summary) -> recall -> start the summary that is due
         -> wait for it at the hard limit -> compact and view -> commit
+    the model's reply -> start the summary that the next call needs
 
 `Turn.take` is the generator that holds this order for every adapter; `take_turn` and `atake_turn`
-drive it. A `Conversation` is the I/O around it: a session in a store,
-or a thread in a graph's state.
+drive it, and `after_reply` and `aafter_reply` call `Turn.after_reply`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from langchain_core.messages import BaseMessage
-
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
-from langchain_tokenmem.errors import StoreError, SummaryError
+from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.memory.drivers import PendingSummary, Work, arun, run
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
-
-ATTEMPTS = 8
-"""Tries to commit a new state; each failure means that another writer's commit won."""
-
-
-@dataclass(frozen=True)
-class TurnRequest:
-    """An adapter's request for one model call.
-
-    Attributes:
-        options: System text, tools, overhead and budget of the call.
-        incoming: Messages of this turn that are not stored yet; none where the state has them.
-        steps: Steps that may be taken; None for none: then only the view is made.
-        instruction: Instruction of a compaction that the agent asked for; None where it did not.
-    """
-
-    options: RequestOptions = field(default_factory=RequestOptions)
-    incoming: Sequence[BaseMessage] = ()
-    steps: Steps | None = "all"
-    instruction: str | None = None
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A conversation as it was loaded for one call.
-
-    Attributes:
-        request: The adapter's request.
-        messages: The messages that the memory looks at, oldest first.
-        state: The memory's state, with a summary that was finished meanwhile.
-        stored: The state as it is kept; compared with a new one to see what changed.
-        options: System text, tools, overhead and budget of the call.
-        version: Version of the stored state, for a commit by compare-and-swap.
-        scope: Where recall may look; None where nothing is recalled.
-    """
-
-    request: TurnRequest
-    messages: Sequence[BaseMessage]
-    state: MemoryState
-    stored: MemoryState
-    options: RequestOptions
-    version: int = 0
-    scope: ConversationScope | None = None
-
-
-@dataclass(frozen=True)
-class TurnResult:
-    """The outcome of a turn.
-
-    Attributes:
-        state: The memory's state after it.
-        view: The request for the model call.
-        changed: Whether the state differs from the one that is kept.
-    """
-
-    state: MemoryState
-    view: View
-    changed: bool
-
-
-class Conversation(Protocol):
-    """The I/O of one conversation, as a turn needs it."""
-
-    @property
-    def memory(self) -> TokenMemory:
-        """Memory that decides what is shown."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """Name of the conversation in the log; empty where its warnings are logged elsewhere."""
-        ...
-
-    @property
-    def key(self) -> Hashable:
-        """Key of its background summary; None where it can have none."""
-        ...
-
-    def load(self, request: TurnRequest, previous: Snapshot | None = None, /) -> Snapshot:
-        """Read the conversation; a snapshot of the same turn keeps its memory block."""
-        ...
-
-    def summarize(self, snapshot: Snapshot, wait_s: float, /) -> None:
-        """Make the summary that is due and keep it for the next load; runs in the background.
-
-        Where another process is making it, wait for that one at most `wait_s`.
-        """
-        ...
-
-    def commit(self, snapshot: Snapshot, state: MemoryState, /) -> bool:
-        """Keep a new state; return False where another writer was first."""
-        ...
+from langchain_tokenmem.turns.backlog import newest_messages
+from langchain_tokenmem.turns.conversation import (
+    ATTEMPTS,
+    Conversation,
+    Snapshot,
+    TurnRequest,
+    TurnResult,
+)
 
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
@@ -144,22 +56,45 @@ async def acompact_now(conversation: Conversation, request: TurnRequest) -> Memo
     return await arun(Turn(conversation, request).compact_now(), conversation.memory.summarizer)
 
 
+def after_reply(conversation: Conversation, request: TurnRequest) -> None:
+    """Start the summary that the next call needs, right after the model's reply; never fails.
+
+    Args:
+        conversation: The conversation with the reply in it.
+        request: The next call, as far as it is known.
+    """
+    Turn(conversation, request).after_reply()
+
+
+async def aafter_reply(conversation: Conversation, request: TurnRequest) -> None:
+    """Do the same as `after_reply` without blocking the event loop."""
+    if conversation.memory.background:
+        await in_own_thread(Turn(conversation, request).after_reply)
+
+
 @dataclass(frozen=True)
 class Turn:
-    """The steps of one turn, as generators.
+    """The steps of one turn; those in which a call may wait are generators.
 
     Attributes:
         conversation: Loads and keeps the conversation.
         request: The adapter's request.
+        started: When the call came, by `time.monotonic`, in seconds.
     """
 
     conversation: Conversation
     request: TurnRequest
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def memory(self) -> TokenMemory:
         """Memory that decides what is shown."""
         return self.conversation.memory
+
+    @property
+    def until(self) -> float:
+        """Time at which the call stops to wait, also for a thread or for its turn."""
+        return self.started + self.memory.max_wait_s
 
     def take(self) -> Work[TurnResult]:
         """Compact where it is due, and return the view of the next model call.
@@ -170,7 +105,9 @@ class Turn:
         snapshot = self._load()
         job, is_needed = self._start_due_summary(snapshot)
         if job is not None and is_needed:
-            yield PendingSummary(job, self.memory.max_wait_s)
+            late = yield from self._wait_for(job, snapshot)
+            if late is not None:
+                return late
             snapshot = self._load(snapshot)
         # A summary that is made in the background is not made here as well.
         steps = self.request.steps if job is None else "shorten_if_enough"
@@ -185,11 +122,24 @@ class Turn:
         self._warn("others commit all the time.")
         return self._uncompacted(snapshot)
 
+    def after_reply(self) -> None:
+        """Start the summary that the next call needs, with the reply counted in; never fails."""
+        if not self.memory.background or self.conversation.key is None:
+            return
+        if self._running_summary() is not None:
+            return
+        try:
+            snapshot = self.conversation.load_after_reply(self.request)
+            if snapshot is not None:
+                self._start_due_summary(self._without_backlog(snapshot))
+        except TokenMemoryError as error:  # the reply is there, and the next call tries again
+            self._warn(f"no summary is begun after the reply, {error}")
+
     def compact_now(self) -> Work[MemoryState]:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""
         running = self._running_summary()
         if running is not None:  # no batch is paid for twice
-            yield PendingSummary(running, self.memory.max_wait_s)
+            yield PendingSummary(running, self.until)
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
             state = yield from self.memory.engine.compaction(
@@ -210,12 +160,39 @@ class Turn:
 
     def _load(self, previous: Snapshot | None = None) -> Snapshot:
         """Return the conversation, its newest question with its memory block."""
-        snapshot = self.conversation.load(self.request, previous)
+        snapshot = self._without_backlog(self.conversation.load(self.request, previous))
         if snapshot.scope is None:
             return snapshot
-        messages, state = snapshot.messages, snapshot.state
+        messages, state = snapshot.looked_at, snapshot.state
         recalled = self.memory.recalled(messages, state, snapshot.scope, **snapshot.options)
         return replace(snapshot, state=recalled or state)
+
+    def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
+        """Return the conversation with the newest messages only, where the others are too many.
+
+        These are summarized in the background, by a quick summarizer, too.
+        """
+        memory, request = self.memory, self.request
+        is_behind = memory.catches_up and self.conversation.key is not None
+        steps = request.steps in {"all", "shorten_if_enough"} and request.instruction is None
+        if not (is_behind and steps and memory.policy.trigger):
+            return snapshot
+        limit = memory.limit_of(snapshot.options)
+        return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
+
+    def _wait_for(self, job: Future[None], snapshot: Snapshot) -> Work[TurnResult | None]:
+        """Wait for a summary; return the result without it where it does not come in time.
+
+        That one is made before the wait: at its end there may be many calls, and no time.
+        """
+        if self.request.instruction is not None:
+            yield PendingSummary(job, self.until)
+            return None
+        state, view = yield from self._compact(snapshot, "shorten_if_enough")
+        yield PendingSummary(job, self.until)
+        if job.done() or not self.conversation.commit(snapshot, state):
+            return None
+        return self._result(snapshot, state, view)
 
     def _start_due_summary(self, snapshot: Snapshot) -> tuple[Future[None] | None, bool]:
         """Start the summary that is due in the background.
@@ -227,12 +204,15 @@ class Turn:
         memory, conversation = self.memory, self.conversation
         if self.request.instruction is not None:
             return self._running_summary(), True
-        if not memory.background or conversation.key is None or self.request.steps != "all":
+        is_over_limit = snapshot.newest is not None
+        is_possible = conversation.key is not None and self.request.steps == "all"
+        if not is_possible or not (memory.background or is_over_limit):
             return None, False
-        planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
-        if not planned.fold:
-            return None, False
-        is_over_limit = planned.before > memory.limit_of(snapshot.options)
+        if not is_over_limit:
+            planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
+            if not planned.fold:
+                return None, False
+            is_over_limit = planned.before > memory.limit_of(snapshot.options)
         wait_s = memory.max_wait_s if is_over_limit else 0.0
         job = memory.background_summaries.start(
             conversation.key, lambda: conversation.summarize(snapshot, wait_s)
@@ -244,7 +224,7 @@ class Turn:
 
     def _compact(self, snapshot: Snapshot, steps: Steps | None) -> Work[tuple[MemoryState, View]]:
         instruction = self.request.instruction
-        if instruction is None and steps is None:
+        if instruction is None and (steps is None or snapshot.unread):
             return snapshot.state, self._view(snapshot)
         work = self.memory.engine.compaction_and_view(
             snapshot.messages,
@@ -267,7 +247,14 @@ class Turn:
         return self._result(snapshot, snapshot.state, self._view(snapshot))
 
     def _view(self, snapshot: Snapshot) -> View:
-        return self.memory.view(snapshot.messages, snapshot.state, **snapshot.options)
+        view = self.memory.view(snapshot.looked_at, snapshot.state, **snapshot.options)
+        if not snapshot.unread:
+            return view
+        if not view.left_out:  # the newest ones fit: no marker stands for the others
+            return self.memory.view(snapshot.messages, snapshot.state, **snapshot.options)
+        warning = f"{snapshot.unread:,} messages before them wait to be summarized."
+        left_out = view.left_out + snapshot.unread
+        return replace(view, left_out=left_out, warnings=(*view.warnings, warning))
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:

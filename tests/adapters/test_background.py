@@ -6,15 +6,29 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
+from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.memory.drivers import run
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from tests.fakes import CharCounter
+from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.stored_session import StoredSession
+from langchain_tokenmem.turns.turn import Turn
+from tests.fakes import CharCounter, log_text, newest_entry
 from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, raising
 
@@ -153,7 +167,7 @@ def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
 def test_a_summary_that_never_ends_is_given_up_and_counts_as_an_attempt(store):
     gate = Gate()
     summarizer = ModelSummarizer(gate.model)
-    memory = memory_of(summarizer, summary_timeout_s=0.05, max_wait_s=0.05)
+    memory = memory_of(summarizer, summary_timeout_s=0.01, max_wait_s=0.2)
     fill(store, 9_000)
     for _ in range(4):
         gate.asked.clear()
@@ -171,7 +185,7 @@ def test_a_failing_model_gives_an_extractive_summary_and_a_warning(store):
     memory.close()
     view = history(store, memory).view()
     assert any("ConnectionError: provider down" in warning for warning in view.warnings)
-    assert store.state("s").state["summary"]["model"] == "extractive"
+    assert newest_entry(store.state("s").state)["model"] == "extractive"
 
 
 async def test_async_turns_do_not_wait_and_close_does(store):
@@ -215,7 +229,7 @@ asyncio.run(turn())
     )
     assert run.returncode == 0, run.stderr
     with TranscriptStore(f"sqlite:///{tmp_path}/m.db") as store:
-        assert store.state("s").state["summary"]["text"] == "## Goal\nThe user counts."
+        assert log_text(store.state("s").state) == "## Goal\nThe user counts."
 
 
 class Told(CompactCallbacks):
@@ -322,10 +336,148 @@ def test_compact_by_hand_waits_for_the_job_that_runs(store):
 def test_one_job_that_hangs_does_not_cost_the_others_their_end():
     from langchain_tokenmem.memory.background import BackgroundSummarizer
 
-    jobs, never, done = BackgroundSummarizer(0.3, lambda: None), threading.Event(), []
+    jobs, never, done = BackgroundSummarizer(0.3, lambda: None, 8), threading.Event(), []
     jobs.start("hangs", lambda: never.wait(20))
     threading.Event().wait(0.35)
     jobs.start("ends", lambda: (threading.Event().wait(0.1), done.append("ends")))
     assert jobs.wait() is False
     assert done == ["ends"]
     never.set()
+
+
+def reply(tokens: int) -> AIMessage:
+    return AIMessage("An answer. " * (tokens * 4 // 11), id=f"long{tokens}")
+
+
+def test_a_summary_starts_right_after_the_reply_and_not_beside_the_next_call(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 2_900)
+    mine = history(store, memory)
+    mine.view()
+    assert memory.background_summaries.wait(0)
+    assert gate.model.requests == []
+    mine.add_messages([HumanMessage("More?", id="h"), reply(500)])
+    assert gate.asked.wait(10)
+    gate.open.set()
+    memory.close()
+    view = history(store, memory).view()
+    assert view.usage.parts["summary"] > 0
+    assert len(gate.model.requests) == 1
+
+
+async def test_an_async_reply_starts_the_summary_too(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 2_900)
+    await history(store, memory).aadd_messages([reply(500)])
+    assert await asyncio.to_thread(gate.asked.wait, 10)
+    gate.open.set()
+    await memory.aclose()
+    assert store.state("s").state["summary"]
+
+
+def test_a_chain_starts_the_summary_after_its_answer(store):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    fill(store, 2_900)
+    model = FakeListChatModel(responses=[reply(500).text])
+    prompt = ChatPromptTemplate([("system", "Be brief."), MessagesPlaceholder("said")])
+    chain = with_token_memory(prompt | model, memory, store, input_messages_key="said")
+    chain.invoke({"said": "More?"}, {"configurable": {"session_id": "s"}})
+    assert gate.asked.wait(10)
+    gate.open.set()
+    memory.close()
+    assert store.state("s").state["summary"]
+
+
+@pytest.mark.parametrize("turned_off", ["background", "room", "question"])
+def test_nothing_starts_after_a_reply_where_nothing_is_due(store, turned_off):
+    model = Scripted()
+    memory = memory_of(model, background=turned_off != "background")
+    fill(store, 1_000 if turned_off == "room" else 2_900)
+    added = HumanMessage(reply(500).text) if turned_off == "question" else reply(500)
+    history(store, memory).add_messages([added])
+    memory.close()
+    assert model.requests == []
+    assert store.state("s").state is None
+
+
+def test_what_fails_after_the_reply_fails_no_reply(store, caplog):
+    memory = memory_of(Scripted())
+    fill(store, 2_900)
+    store.conversation = raising_store_error
+    history(store, memory).add_messages([reply(500)])
+    assert "is locked" in caplog.text
+    assert store.messages("s")[-1].id == reply(500).id
+
+
+def raising_store_error(*_args, **_keywords):
+    raise StoreError("The database is locked.")
+
+
+@pytest.mark.slow
+def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(store):
+    gate, running, most, lock = threading.Event(), [], [], threading.Lock()
+
+    def slow(_messages):
+        with lock:
+            running.append(1)
+            most.append(len(running))
+        assert gate.wait(20)
+        with lock:
+            running.pop()
+        return "## Goal\nThe user counts."
+
+    memory = memory_of(slow, max_wait_s=0.5, max_parallel_summaries=3)
+    for n in range(12):
+        fill(store, 4_500, f"s{n}")
+
+    async def burst():
+        calls = (history(store, memory, f"s{n}").ausage() for n in range(12))
+        usages = await asyncio.wait_for(asyncio.gather(*calls), 15)
+        assert all(usage.input_tokens <= usage.max_tokens for usage in usages)
+
+    asyncio.run(burst())
+    assert len(most) == 3
+    gate.set()
+    memory.close()
+    assert len(most) == 12
+    assert max(most) == 3
+    assert all(store.state(f"s{n}").state["summary"] for n in range(12))
+
+
+def test_the_wait_for_a_thread_counts_as_waiting(store):
+    gate = Gate()
+    memory = memory_of(gate.model, max_wait_s=60)
+    fill(store, 9_000)
+    session = StoredSession(memory, store, "s")
+    late = Turn(session, TurnRequest(), started=time.monotonic() - 60)
+    result = run(late.take(), memory.summarizer)
+    assert result.view.left_out > 0
+    gate.open.set()
+    memory.close()
+
+
+async def test_nobody_elses_thread_waits_for_ours(store):
+    gate, entered = threading.Event(), threading.Semaphore(0)
+    memory = memory_of(Scripted())
+
+    def blocked(*_args, **_keywords):
+        entered.release()
+        assert gate.wait(20)
+        raise StoreError("The database is locked.")
+
+    store.conversation = blocked
+    calls = [asyncio.create_task(history(store, memory).ausage()) for _ in range(80)]
+    assert await asyncio.to_thread(entered.acquire, timeout=10)
+    assert await asyncio.wait_for(asyncio.to_thread(len, "abc"), 10) == 3
+    gate.set()
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(error) for error in found} == {StoreError}
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "8"])
+def test_a_number_of_parallel_summaries_that_cannot_work_is_refused(number):
+    with pytest.raises(ConfigurationError, match="max_parallel_summaries"):
+        TokenMemory(max_parallel_summaries=number)

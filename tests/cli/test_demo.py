@@ -46,7 +46,7 @@ def test_the_demo_shows_the_numbers_and_finds_every_answer_in_the_view(demo, cap
     assert "Window 4,000 tokens" in printed
     assert "transcript only" not in printed
     assert "nowhere" not in printed
-    assert "<conversation_summary>" in printed
+    assert "<conversation_summary " in printed
 
 
 def test_what_the_view_lacks_is_looked_up_in_the_transcript(demo, recording):

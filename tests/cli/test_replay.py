@@ -28,16 +28,23 @@ SAID = [
 
 
 def summary(text, covers_to):
-    return {
+    entry = {
+        "id": "e1",
         "text": text,
-        "covers_to": covers_to,
+        "first": 1,
+        "last": 1,
         "covered": 1,
+        "since": None,
+        "until": None,
+        "last_ids": [covers_to],
         "tokens": len(text),
         "model": "stub",
         "prompt_version": "1",
         "reason": "summarize_at",
         "created_at": "",
+        "failures": [],
     }
+    return {"entries": [entry], "covers_to": covers_to, "covered": 1}
 
 
 @dataclass

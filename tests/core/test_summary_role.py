@@ -1,23 +1,26 @@
-"""Place of the running summary: in the system message, or in the first human one."""
+"""Place of the running summary: in the first human message, or in the system message."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import ConfigurationError
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 from tests.strategies import conversations
 
-FENCE = "<conversation_summary>"
+FENCE = "<conversation_summary "
 
 
-def memory_of(role="human", window=1_500, **options):
+def memory_of(role="auto", window=1_500, **options):
     return TokenMemory(
         TokenBudget(context_window=window),
         counter=CharCounter(),
@@ -44,10 +47,66 @@ def test_the_summary_stands_fenced_in_the_first_human_message_and_nowhere_else()
     assert [m.type for m in view[:2]] == ["system", "human"]
     assert view[0].content == "Be brief."
     assert view[1].id == "h0"
-    assert view[1].content.startswith(FENCE)
-    assert view[1].content.endswith(messages[0].content)
-    assert "history, not instructions" in view[1].content
+    own, *log = view[1].content
+    assert own == {"type": "text", "text": messages[0].content}
+    assert [block["type"] for block in log] == ["text"]
+    assert log[0]["text"].startswith("[Notes on earlier parts of this conversation, oldest first")
+    assert "history, not instructions" in log[0]["text"]
+    assert log[0]["text"].endswith("</conversation_summary>")
     assert str(view).count(FENCE) == 1
+
+
+def test_each_entry_is_a_text_block_of_its_own_behind_the_first_request():
+    memory, state = memory_of(), None
+    for end in range(20, 71, 2):
+        state = memory.compact(talk(end), state)
+    entries = entries_of(state)
+    assert len(entries) >= 2
+    blocks = memory.view(talk(70), state).messages[0].content
+    assert blocks[0]["text"] == talk(1)[0].content
+    assert len(blocks) == 1 + len(entries)
+    for block, entry in zip(blocks[1:], entries, strict=True):
+        assert (
+            f'<conversation_summary messages="{entry["first"]}-{entry["last"]}">' in block["text"]
+        )
+        assert entry["text"] in block["text"]
+    assert sum("history, not instructions" in block["text"] for block in blocks) == 1
+
+
+@pytest.mark.parametrize("legality", sorted(PROFILES))
+def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
+    messages = talk(30)
+    plain, joined = memory_of(legality="common"), memory_of(legality=legality)
+    state = plain.compact(messages)
+    one, two = (m.view(messages, state).messages[0].content for m in (plain, joined))
+    texts = "\n\n".join(block["text"] for block in one)
+    # Strict alternation joins the first message with a human one behind it, too.
+    assert two.startswith(texts) if PROFILES[legality].one_text else two[: len(one)] == one
+    assert {name for name, profile in PROFILES.items() if profile.one_text} == {"mistral", "strict"}
+
+
+def test_without_a_pinned_first_request_the_log_stands_in_front_of_the_first_message():
+    memory, messages = memory_of(pin_first=False), talk(30)
+    first = memory.view(messages, memory.compact(messages)).messages[0]
+    assert first.id != "h0"
+    assert FENCE in first.content[0]["text"]
+    assert first.content[-1]["text"] in {m.content for m in messages}
+
+
+def test_the_log_stands_in_the_opening_message_where_there_is_no_human_one():
+    calls = [{"name": "read", "args": {}, "id": "c"}]
+    said = [
+        m.model_copy(update={"tool_calls": [{**calls[0], "id": f"c{n}"}], "id": f"a{n}"})
+        if m.type == "ai"
+        else ToolMessage("data " * 30, tool_call_id=f"c{n}", id=f"t{n}")
+        for n in range(40)
+        for m in (AIMessage("Look. "), HumanMessage(""))
+    ]
+    memory = memory_of()
+    view = memory.view(said, memory.compact(said)).messages
+    assert [m.id for m in view].count("tm-opening") == 1
+    assert view[0].id == "tm-opening"
+    assert FENCE in view[0].text
 
 
 def test_without_a_prompt_there_is_no_system_message_at_all():
@@ -59,7 +118,10 @@ def test_without_a_prompt_there_is_no_system_message_at_all():
 def test_the_marker_of_what_does_not_fit_stands_in_the_first_human_message():
     view = memory_of().view(talk(30))
     assert view.left_out
-    assert "earlier messages are left out here" in view.messages[0].content
+    first, marker = view.messages[0].content
+    assert first["text"] == talk(1)[0].content
+    assert marker["text"] == LEFT_OUT
+    assert not any(letter.isdigit() for letter in LEFT_OUT)
     assert {m.type for m in view.messages} == {"human", "ai"}
 
 
@@ -69,8 +131,8 @@ def test_the_first_human_message_changes_only_when_the_summary_does():
     for n in range(60):
         messages = [*messages, *talk(1, n)]
         state = memory.compact(messages, state)
-        fronts.append(memory.view(messages, state).messages[0].content)
-        summaries.append(state["summary"] and state["summary"]["text"])
+        fronts.append(json.dumps(memory.view(messages, state).messages[0].content))
+        summaries.append([entry["id"] for entry in entries_of(state)])
     for n in range(1, 60):
         assert (fronts[n] == fronts[n - 1]) == (summaries[n] == summaries[n - 1])
     assert len(set(fronts)) > 2
@@ -86,7 +148,7 @@ def test_the_first_human_message_changes_only_when_the_summary_does():
 def test_a_summary_in_the_human_message_never_makes_a_request_illegal_or_too_long(
     messages, window, legality, pin_first, force
 ):
-    memory = memory_of(window=window, legality=legality, pin_first=pin_first)
+    memory = memory_of("human", window=window, legality=legality, pin_first=pin_first)
     view = memory.view(messages, memory.compact(messages, force=force))
     if any(m.type != "system" for m in view.messages):
         assert problems(view.messages) == []
@@ -94,28 +156,35 @@ def test_a_summary_in_the_human_message_never_makes_a_request_illegal_or_too_lon
     assert memory.count(view.messages).tokens <= view.usage.input_tokens
 
 
-@pytest.mark.parametrize("role", ["system", "human"])
+@pytest.mark.parametrize("role", ["auto", "human"])
 def test_both_places_hold_the_same_conversation_and_about_the_same_tokens(role):
     messages = talk(30)
     one, two = memory_of("system"), memory_of(role)
     state = one.compact(messages)
     here, there = one.view(messages, state), two.view(messages, state)
     assert [m.id for m in here.messages[1:]] == [m.id for m in there.messages if m.type != "system"]
-    assert abs(here.usage.input_tokens - there.usage.input_tokens) < 10
+    blocks = len(json.dumps(there.messages[0].content)) - len(there.messages[0].text)
+    assert 0 <= there.usage.input_tokens - here.usage.input_tokens < 10 + blocks // 4
     assert there.usage.parts["summary"] > 0
 
 
 @pytest.mark.parametrize(
-    ("messages", "expected"),
-    [(talk(30), "human"), ([SystemMessage("Rules.", id="s"), *talk(30)], "system")],
+    "messages", [talk(30), [SystemMessage("Rules.", id="s"), *talk(30)]], ids=["bare", "system"]
 )
-def test_where_the_prompt_is_not_known_the_summary_adds_no_system_message(messages, expected):
-    memory = memory_of("auto")
-    state = memory.compact(messages)
-    view = memory.view(messages, state, summary_role="auto").messages
-    assert FENCE in view[0].content
-    assert view[0].type == expected
-    assert memory.view(messages, state).messages[0].type == "system"
+@pytest.mark.parametrize("system", [None, "Be brief."])
+def test_the_summary_never_stands_in_the_system_message_unless_the_application_asks(
+    messages, system
+):
+    memory = memory_of()
+    state = memory.compact(messages, system=system)
+    view = memory.view(messages, state, system=system).messages
+    first = next(m for m in view if m.type == "human")
+    assert FENCE in first.text
+    assert not any(FENCE in m.text for m in view if m.type == "system")
+    asked = memory_of("system").view(messages, state, system=system).messages
+    assert FENCE in asked[0].text
+    assert asked[0].type == "system"
+    assert not any(FENCE in m.text for m in asked[1:])
 
 
 def test_an_unknown_place_is_refused():

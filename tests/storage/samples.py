@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import STATE_VERSION, MemoryState, SummaryEntry, new_state
 
 
 def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
     """A state whose summary covers everything up to one message."""
+    entry: SummaryEntry = {
+        "id": "e1",
+        "text": text,
+        "first": 1,
+        "last": 1,
+        "covered": 1,
+        "since": None,
+        "until": None,
+        "last_ids": [covers_to],
+        "tokens": 2,
+        "model": "extractive",
+        "prompt_version": "1",
+        "reason": "limit",
+        "created_at": "2026-11-21T12:00:00+00:00",
+        "failures": [],
+    }
     return {
-        "version": 1,
-        "summary": {
-            "text": text,
-            "covers_to": covers_to,
-            "covered": 1,
-            "tokens": 2,
-            "model": "extractive",
-            "prompt_version": "1",
-            "reason": "limit",
-            "created_at": "2026-11-21T12:00:00+00:00",
-            "failures": [],
-        },
+        "version": STATE_VERSION,
+        "summary": {"entries": [entry], "covers_to": covers_to, "covered": 1},
         "kept": list(kept),
         "blocks": {"h1": {"text": "", "ids": []}},
         "stored_to": None,

@@ -211,13 +211,45 @@ def roll(
     max_tokens: int,
     count_text: Callable[[str], int],
 ) -> list[str]:
-    """Return the running summary after each batch."""
+    """Return the running summary after each batch, each one written into the one before."""
     summaries: list[str] = []
     for batch in batches:
         prior = summaries[-1] if summaries else None
         request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count_text, prior=prior)
         summaries.append(summarizer.summarize(request).text)
     return summaries
+
+
+def roll_log(
+    summarizer: Summarizer,
+    batches: Sequence[Sequence[BaseMessage]],
+    *,
+    max_tokens: int,
+    count_text: Callable[[str], int],
+) -> list[str]:
+    """Return the log of entries after each batch, as one text of at most `max_tokens`.
+
+    An entry has at most a quarter of the room; where all together have too much, all but the newest
+    are condensed into one of half of the room.
+    """
+    entries: list[str] = []
+    logs: list[str] = []
+    for batch in batches:
+        request = SummaryRequest(
+            batch,
+            max_tokens=max_tokens // 4,
+            count_text=count_text,
+            prior="\n\n".join(entries) or None,
+        )
+        entries.append(summarizer.summarize(request).text)
+        if count_text("\n\n".join(entries)) > max_tokens:
+            notes = [HumanMessage(text, name="earlier_notes") for text in entries[:-1]]
+            condensing = SummaryRequest(
+                notes, max_tokens=max_tokens // 2, count_text=count_text, condenses=True
+            )
+            entries = [summarizer.summarize(condensing).text, entries[-1]]
+        logs.append("\n\n".join(entries))
+    return logs
 
 
 def measure(
@@ -229,12 +261,13 @@ def measure(
     rounds: int = 10,
     noise: bool = True,
     planted_by: Callable[..., Planted] = plant,
+    rolled: Callable[..., list[str]] = roll,
 ) -> Survival:
     """Count which planted literals are left after the last round, for each seed."""
     survival = Survival()
     for seed in seeds:
         planted = planted_by(seed, rounds=rounds, noise=noise)
-        last = roll(summarizer, planted.rounds, max_tokens=max_tokens, count_text=count_text)[-1]
+        last = rolled(summarizer, planted.rounds, max_tokens=max_tokens, count_text=count_text)[-1]
         for kind, literal in planted.literals.items():
             survival.alive[kind].append(literal in last)
     return survival

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from tests.fakes import CharCounter
+from tests.fakes import CharCounter, log_text, newest_entry, own_words
 from tests.summarize.models import Scripted, parts_of
 from tests.summarize.watched import coverage
 
@@ -59,7 +59,7 @@ def test_the_first_request_stays_verbatim_over_five_summaries():
     assert len(states) >= 5
     for state in states:
         messages = [HumanMessage(rules, id="h"), *loop(120)]
-        assert rules in [m.content for m in memory.view(messages, state).messages]
+        assert memory.view(messages, state).messages[0].content[0]["text"] == rules
 
 
 def test_the_prompt_keeps_done_pending_and_next_apart():
@@ -93,7 +93,7 @@ def test_literals_survive_ten_summaries_of_a_faithful_model():
         ]
     states = rolled(memory, talk)
     assert len(states) >= 10
-    assert [one for one in planted if one not in states[-1]["summary"]["text"]] == []
+    assert [one for one in planted if one not in log_text(states[-1])] == []
 
 
 def test_the_coverage_of_summaries_in_a_tool_loop_only_grows():
@@ -115,9 +115,10 @@ def test_system_text_is_not_summarized_and_the_summary_is_marked_as_history():
     messages = [SystemMessage("SECRET RULES", id="s"), HumanMessage("go", id="h"), *loop(30)]
     state = memory.compact(messages)
     assert "SECRET RULES" not in str(model.requests)
-    front = str(memory.view(messages, state).messages[0].content)
-    assert "history, not instructions" in front
-    assert front.startswith("SECRET RULES")
+    system, first = memory.view(messages, state).messages[:2]
+    assert system.content == "SECRET RULES"
+    assert "history, not instructions" in first.text
+    assert first.text.startswith("go")
 
 
 def test_the_prefix_of_requests_changes_once_in_many_turns():
@@ -152,13 +153,13 @@ def test_a_summary_over_its_share_is_never_stored():
     model = Scripted(answer=lambda _m: "## Goal\n" + "The user wants a lot. " * 300)
     memory = memory_of(model)
     state = memory.compact([HumanMessage("go", id="h"), *loop(30)])
-    assert state["summary"]["model"] == "extractive"
-    assert state["summary"]["tokens"] <= memory.budget.summary_tokens
+    assert newest_entry(state)["model"] == "extractive"
+    assert newest_entry(state)["tokens"] <= memory.budget.summary_tokens
 
 
 def test_a_summary_records_model_prompt_version_reason_time_and_coverage():
     memory = memory_of(Scripted())
-    summary = memory.compact([HumanMessage("go", id="h"), *loop(30)])["summary"]
+    summary = newest_entry(memory.compact([HumanMessage("go", id="h"), *loop(30)]))
     assert summary["model"] == "scripted"
     assert summary["prompt_version"] == "entry-1"
     assert summary["reason"] in {"summarize_at", "limit"}
@@ -185,7 +186,7 @@ def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
     states = rolled(memory, messages)
     assert len(states) >= 3
     assert states[-1]["summary"]["covered"] > messages.index(later[20])
-    shown = {one.id: one.content for one in memory.view(messages, states[-1]).messages}
+    shown = {one.id: own_words(one) for one in memory.view(messages, states[-1]).messages}
     assert shown["pin"] == "Never touch prod.cfg."
     assert not {"h", "plain"} & set(shown)
 

@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
+    AfterModelNode,
     CompactNode,
     MemoryAgentState,
     MemoryMessagesState,
@@ -55,6 +56,7 @@ def nodes(memory: TokenMemory, store: TranscriptStore) -> StateGraph[MemoryAgent
     builder.add_node("recall", RecallNode(memory))
     builder.add_node("compact", CompactNode(memory, archive=store, prune=True))
     builder.add_node("summarize", SummarizeNode(memory))
+    builder.add_node("after_model", AfterModelNode(memory))
     return builder
 
 

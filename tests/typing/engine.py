@@ -52,7 +52,7 @@ async def later(messages: list[BaseMessage]) -> None:
     assert_type(state, MemoryState)
     assert_type(state["summary"], RunningSummary | None)
     if summary := state["summary"]:
-        assert_type(summary["text"], str)
+        assert_type(summary["entries"][0]["text"], str)
         assert_type(summary["covered"], int)
     await memory.aclose()
 

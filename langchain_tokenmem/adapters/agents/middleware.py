@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -23,11 +22,13 @@ from langchain_tokenmem.adapters.agent_tools import (
     compact_conversation_tool,
     read_message_tool,
 )
+from langchain_tokenmem.adapters.agents.model_call import ModelCall
 from langchain_tokenmem.adapters.agents.output_limit import output_setting
-from langchain_tokenmem.adapters.agents.overflow import is_overflow, smaller_budget
+from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import graph_thread, write_events
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import unwrap_model
@@ -36,16 +37,10 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
+from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 
 _MAX_MODELS = 64
 """Models whose memories are kept, where the application gave none."""
-
-OVERFLOW_INSTRUCTION = (
-    "The provider refused the request as too long: keep only what the next steps need."
-)
-"""Instruction of the compaction that a refusal forces."""
 
 
 class TokenMemoryAgentState(AgentState[Any]):
@@ -139,8 +134,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
             try:
-                is_turn = isinstance(asked, _Call)
-                answer = take_turn(asked.thread, asked.turn) if is_turn else handler(asked)
+                is_call = isinstance(asked, ModelCall)
+                answer = asked.run() if is_call else handler(asked)
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
@@ -154,20 +149,20 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
         # Counting may read a vocabulary from disk first.
-        work = self._call_model(await asyncio.to_thread(self._call_of, request))
+        work = self._call_model(await in_own_thread(self._call_of, request))
         asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
             try:
-                is_turn = isinstance(asked, _Call)
-                answer = await (atake_turn(asked.thread, asked.turn) if is_turn else handler(asked))
+                is_call = isinstance(asked, ModelCall)
+                answer = await (asked.arun() if is_call else handler(asked))
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
                 asked = work.send(answer)
         return asked
 
-    def _call_model(self, call: _Call) -> Generator[Any, Any, None]:
-        """Yield the turns and model requests of one call, take their outcomes; the answer is last.
+    def _call_model(self, call: ModelCall) -> Generator[Any, Any, None]:
+        """Yield the steps and model requests of one call, take their outcomes; the answer is last.
 
         A request that the provider refuses as too long is made once more, tighter.
         """
@@ -175,7 +170,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         try:
             response = yield self._fitted(call, result)
         except Exception as error:
-            tighter = _tighter(call, result) if is_overflow(error) else None
+            tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
                 raise
             try:
@@ -185,9 +180,10 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
+        yield call.answered(result, response)
         yield self._answer(call, result, response)
 
-    def _call_of(self, request: ModelRequest[Any]) -> _Call:
+    def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
         """Return the turn of a model call."""
         memory = self._memory_for(request.model)
         counter = memory.counter_of(memory.budget)
@@ -209,7 +205,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         }
         instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
         steps: Steps | None = "all" if self._automatic else None
-        return _Call(request, thread, TurnRequest(options, steps=steps, instruction=instruction))
+        return ModelCall(
+            request, thread, TurnRequest(options, steps=steps, instruction=instruction)
+        )
 
     def _memory_for(self, model: BaseChatModel) -> TokenMemory:
         """Return the memory for a call of a model.
@@ -229,7 +227,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             self._by_model[id(model)] = known
         return known[1]
 
-    def _fitted(self, call: _Call, result: TurnResult) -> ModelRequest[Any]:
+    def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
         request, view, memory = call.request, result.view, call.thread.memory
         if _is_kept_by_provider(request.model, result):
@@ -249,7 +247,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         )
 
     def _answer(
-        self, call: _Call, result: TurnResult, response: ModelResponse[Any]
+        self, call: ModelCall, result: TurnResult, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         """Return the model's response, and with it what the memory decided."""
         update: dict[str, Any] = {}
@@ -265,15 +263,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         return ExtendedModelResponse(model_response=response, command=command)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """One model call: the agent's request, and the turn of the memory before it."""
-
-    request: ModelRequest[Any]
-    thread: GraphThread
-    turn: TurnRequest
-
-
 _KEPT_BY_PROVIDER = (
     "The model is set to use_previous_response_id: the provider goes on from its own copy of "
     "the conversation, which is not compacted. Turn it off."
@@ -284,16 +273,3 @@ def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
     """Return whether the provider keeps a conversation that the view no longer shows."""
     decided = result.state["summary"] or result.state["cuts"]
     return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))
-
-
-def _tighter(call: _Call, result: TurnResult) -> _Call | None:
-    """Return the turn after a provider found the request too long; None if it cannot shrink."""
-    smaller = smaller_budget(call.thread.memory.budget, result.view.usage.input_tokens)
-    if smaller is None:
-        return None
-    turn = replace(
-        call.turn,
-        options={**call.turn.options, "budget": smaller},
-        instruction=call.turn.instruction or OVERFLOW_INSTRUCTION,
-    )
-    return _Call(call.request, replace(call.thread, state=result.state), turn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.messages import digest_of, marked
+from langchain_tokenmem.core.messages import digest_of, marked, role_of
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.usage import TokenUsage
 from langchain_tokenmem.core.view import View
@@ -20,10 +20,12 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.sessions import checked_id
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
-    TurnRequest,
+    aafter_reply,
     acompact_now,
+    after_reply,
     atake_turn,
     compact_now,
     take_turn,
@@ -38,9 +40,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
 
     A history cannot know the prompt around it: give its size as `overhead_tokens`, or use
-    `with_token_memory`, which counts the whole request. For the same reason the running summary
-    stands in the first human message, unless a system message stands in the history itself:
-    beside the prompt's own it would be a second one (`TokenMemory(summary_role=...)` decides).
+    `with_token_memory`, which counts the whole request.
 
     Args:
         session_id: Names the conversation.
@@ -81,7 +81,6 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
                 "tools": tools,
                 "overhead_tokens": overhead_tokens,
                 "budget": as_budget(budget),
-                "summary_role": "auto",  # the prompt is written elsewhere
             }
         )
         self._frozen: View | None = None
@@ -98,17 +97,22 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, all or none; one that is there already stays once.
 
-        Other words under a known id supersede those that it has.
+        Other words under a known id supersede those that it has. With a reply among them, the
+        summary that the next call needs is started.
         """
         given = self._without_view_forms(messages)
         self._frozen = None
         self._session.add(given)
+        if _hold_reply(given):
+            after_reply(self._session, self._request)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Do the same as `add_messages` without blocking the event loop."""
         given = self._without_view_forms(messages)
         self._frozen = None
-        await asyncio.to_thread(self._session.add, given)
+        await in_own_thread(self._session.add, given)
+        if _hold_reply(given):
+            await aafter_reply(self._session, self._request)
 
     def _without_view_forms(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Return messages with a mark on those that the view has shown: they are no edits."""
@@ -148,7 +152,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     async def afull_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""
-        return await asyncio.to_thread(self.full_history, include_superseded=include_superseded)
+        return await in_own_thread(self.full_history, include_superseded=include_superseded)
 
     def usage(self) -> TokenUsage:
         """Return what the next call will hold, in all and part by part."""
@@ -189,6 +193,10 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         if self._frozen is None:
             self._frozen = (await atake_turn(self._session, self._request)).view
         return self._frozen
+
+
+def _hold_reply(messages: Sequence[BaseMessage]) -> bool:
+    return any(role_of(message) == "ai" for message in messages)
 
 
 def _before_input(view: View) -> list[BaseMessage]:

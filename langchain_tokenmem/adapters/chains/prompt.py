@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -19,8 +19,9 @@ from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
-from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
+from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
 _HISTORY_MARK = HumanMessage("", id="tm-history")
 """Stands in the rendered prompt where the history goes."""
@@ -35,12 +36,19 @@ class ChainCall:
         messages: What is new in it.
         request: What surrounds them.
         shown: Ids of the view that was put into the chain's input.
+        fitted: What surrounds the history in each prompt that was rendered, in order.
     """
 
     session: StoredSession
     messages: list[BaseMessage]
     request: TurnRequest
     shown: frozenset[str | None] = frozenset()
+    fitted: list[TurnRequest] = field(default_factory=list)
+
+    @property
+    def next_request(self) -> TurnRequest:
+        """The next call of the same chain, as far as it is known."""
+        return replace([self.request, *self.fitted][-1], incoming=())
 
 
 class FittedPrompt(Runnable[Any, PromptValue]):
@@ -118,12 +126,13 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if not self._is_history:
             incoming = [*call.messages, *(one for one in after if one.id not in new)]
         count = call.session.memory.counter_of(call.session.memory.budget).message
-        options = call.request.options.copy()
-        options.pop("summary_role", None)  # the prompt is known here
+        options = call.request.options
         overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
         system = merged_system([m for m in before if role_of(m) == "system"])
         fitted: RequestOptions = {**options, "system": system, "overhead_tokens": overhead}
-        return replace(call.request, incoming=incoming, options=fitted), examples
+        request = replace(call.request, incoming=incoming, options=fitted)
+        call.fitted.append(request)
+        return request, examples
 
 
 def _prompt_value(view: View, examples: list[BaseMessage]) -> PromptValue:

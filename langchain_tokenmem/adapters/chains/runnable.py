@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +21,6 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem.adapters.chains.composition import (
     bound_kwarg,
     bound_model,
-    is_model,
     replace_prompts,
 )
 from langchain_tokenmem.adapters.chains.message_io import (
@@ -33,14 +31,16 @@ from langchain_tokenmem.adapters.chains.message_io import (
 )
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
-from langchain_tokenmem.turns.turn import TurnRequest, atake_turn, take_turn
+from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
 
 def with_token_memory(
@@ -102,8 +102,6 @@ def with_token_memory(
         "tools": bound_kwarg(runnable, "tools"),
         "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
     }
-    if not is_model(runnable):
-        options["summary_role"] = "auto"  # an agent inside may have a prompt of its own
     turns = _ChainTurns(
         runnable,
         memory,
@@ -237,6 +235,7 @@ class _AnswerStore:
             chunks.append(chunk)
             yield chunk
         self.call.session.add(self._turn(chunks))
+        after_reply(self.call.session, self.call.next_request)
 
     async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same as `transform` without blocking the event loop."""
@@ -244,7 +243,8 @@ class _AnswerStore:
         async for chunk in pieces:
             chunks.append(chunk)
             yield chunk
-        await asyncio.to_thread(self.call.session.add, self._turn(chunks))
+        await in_own_thread(self.call.session.add, self._turn(chunks))
+        await aafter_reply(self.call.session, self.call.next_request)
 
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))

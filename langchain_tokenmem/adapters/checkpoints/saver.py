@@ -28,6 +28,7 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 )
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -214,12 +215,10 @@ class TokenMemorySaver(ThreadSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Do the same as `put` without blocking the event loop; retention runs behind it."""
-        stored, is_due = await asyncio.to_thread(
-            self._put, config, checkpoint, metadata, new_versions
-        )
+        stored, is_due = await in_own_thread(self._put, config, checkpoint, metadata, new_versions)
         if is_due:
             thread_id = stored["configurable"]["thread_id"]
-            task = asyncio.create_task(asyncio.to_thread(self._prune_old, thread_id))
+            task = asyncio.create_task(in_own_thread(self._prune_old, thread_id))
             self._prune_tasks.add(task)
             task.add_done_callback(self._prune_tasks.discard)
         return stored

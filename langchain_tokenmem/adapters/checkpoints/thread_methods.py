@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -13,6 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, Delt
 
 from langchain_tokenmem.adapters.checkpoints.config import address_of, tuple_of
 from langchain_tokenmem.adapters.checkpoints.retention_policy import rule_of
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import threads as checkpoint_threads
 from langchain_tokenmem.storage.checkpoints.listing import delta_history, listed
@@ -84,7 +84,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
     ) -> AsyncIterator[CheckpointTuple]:
         """Do the same as `list` without blocking the event loop."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
+        while (one := await in_own_thread(next, found, None)) is not None:
             yield one
 
     def get_delta_channel_history(

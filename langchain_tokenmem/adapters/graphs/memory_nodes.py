@@ -9,6 +9,7 @@ from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 from typing_extensions import get_type_hints, is_typeddict
 
+from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
 from langchain_tokenmem.adapters.graphs.nodes import (
     CompactNode,
     MemoryNode,
@@ -47,7 +48,8 @@ def memory_nodes(
     Edges that went to the model's node go to that name; the edge from the memory to the model is
     made here. The model's node reads `memory_input(state, memory)`. The channels that the memory
     needs are added where the graph's state does not have them. Where the graph's output is its
-    whole state, the view of the run is taken out of it.
+    whole state, the view of the run is taken out of it. Where the memory makes summaries in the
+    background an `AfterModelNode` stands behind the model's node, beside whatever follows it.
 
     Args:
         builder: The graph, before `compile`.
@@ -96,6 +98,10 @@ def memory_nodes(
     schema = summarizing.keys.graph_schema(builder)
     for node_name, node in nodes.items():
         builder.add_node(node_name, cast("Any", node), input_schema=schema)
+    if memory.background:
+        behind = AfterModelNode(memory, **keywords)
+        builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema)
+        builder.add_edge(before, f"{name}_after_model")
     _keep_views_out_of_output(builder)
     for node_name, following in pairwise([*nodes, before]):
         builder.add_edge(node_name, following)

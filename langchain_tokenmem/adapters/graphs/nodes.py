@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MethodType
@@ -26,6 +25,7 @@ from langchain_tokenmem.adapters.run_context import (
     stream_writer,
     write_events,
 )
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -33,11 +33,12 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import TurnRequest, TurnResult, atake_turn, take_turn
+from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
 
-class _TurnNode(Runnable[Any, dict[str, Any]]):
+class TurnNode(Runnable[Any, dict[str, Any]]):
     """A node that takes one turn of the memory, and writes state and view."""
 
     _steps: Steps | None = "all"
@@ -65,7 +66,6 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
             "system": system,
             "tools": tools,
             "overhead_tokens": overhead_tokens,
-            "summary_role": "auto",  # without `system` the agent may have a prompt of its own
         }
         self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
         self._shared_threads = shared_threads
@@ -104,7 +104,7 @@ class _TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = await atake_turn(thread, request)
-        removals = await asyncio.to_thread(self._removals, thread, result, config)
+        removals = await in_own_thread(self._removals, thread, result, config)
         return self._update(thread, request, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
@@ -165,7 +165,7 @@ def _with_removals(result: TurnResult, removals: Removals) -> TurnResult:
     return replace(result, state={**result.state, "pruned": pruned}, changed=True)
 
 
-class SummarizeNode(_TurnNode):
+class SummarizeNode(TurnNode):
     """Folds the oldest groups into the running summary where it is due, and writes the view.
 
     Args:
@@ -181,7 +181,7 @@ class SummarizeNode(_TurnNode):
     """
 
 
-class MemoryNode(_TurnNode):
+class MemoryNode(TurnNode):
     """Does everything before a model call in one superstep: recall, compaction, summary, view.
 
     Also a `pre_model_hook` of `create_react_agent`. The channel of the memory's state is added to
@@ -211,7 +211,7 @@ class MemoryNode(_TurnNode):
     _recalls = True
 
 
-class CompactNode(_TurnNode):
+class CompactNode(TurnNode):
     """Shortens old tool results where it is due, without any model call, and writes the view.
 
     By default the graph's messages stay as they are. With an archive and `prune` the state stays
@@ -274,7 +274,7 @@ class CompactNode(_TurnNode):
         return found if self._prune else Removals()
 
 
-class RecallNode(_TurnNode):
+class RecallNode(TurnNode):
     """Brings verbatim old messages back because they match the newest question.
 
     They ride in a memory block inside that question, made once and kept in the memory's state; the

@@ -239,7 +239,6 @@ def memory_input(
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
-        "summary_role": "auto",  # as in the memory's node
     }
     fresh = called.view(messages, held, **options).messages
     if not fresh:

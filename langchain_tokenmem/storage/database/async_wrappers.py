@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from langchain_tokenmem.background import in_own_thread
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -17,7 +18,7 @@ def in_thread(
 
     async def wrapper(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         # By its name: a subclass may have a sync one of its own.
-        return await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
+        return await in_own_thread(getattr(self, method.__name__), *args, **kwargs)
 
     wrapper.__name__ = f"a{method.__name__}"
     wrapper.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it

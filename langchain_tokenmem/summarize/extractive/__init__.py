@@ -1,4 +1,4 @@
-"""Extractive summaries: verbatim extracts in sections, without a model."""
+"""Extractive entries: a chronicle of verbatim extracts, without a model."""
 
 from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer
 

@@ -7,21 +7,27 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.extractive.gathering import collect_items
-from langchain_tokenmem.summarize.extractive.selection import best_text
+from langchain_tokenmem.summarize.extractive.chronicle import chronicle_lines
+from langchain_tokenmem.summarize.extractive.condensing import condensed_lines
+from langchain_tokenmem.summarize.extractive.lines import Line
+from langchain_tokenmem.summarize.extractive.selection import best_lines
+from langchain_tokenmem.summarize.extractive.worth import ranking_of
 
 
 class ExtractiveSummarizer:
-    """Writes a running summary of verbatim extracts, without a model and without I/O.
+    """Writes an entry as a chronicle of verbatim extracts, without a model and without I/O.
 
-    It keeps, in this order, files and functions touched, errors with their fixes, dependencies,
-    configuration changes, decisions and constraints, what is done, open items, names, numbers and
-    dates. Greetings, raw logs and repeated reads are dropped. The text can be read back without
-    loss, so facts of earlier summaries are carried forward as they stand; when the limit presses,
-    sentences shrink to clauses and then to their literals, redundant ones first.
+    For each turn, in order: what the user asked or decided, what was done and how it ended, what
+    came out of it, and what the assistant answered. Greetings, announcements, logs and repeated
+    calls are left out. When the limit presses, what is worth least for its tokens goes first:
+    sentences shrink to clauses, and verbatim literals go last.
 
-    The instruction of a request raises the worth of the items that share words with it.
+    Entries are condensed into one (`SummaryRequest.condenses`) in the same way: the oldest give
+    most, and the last outcome of a call stands for the ones before it.
+
+    The instruction of a request raises the worth of the lines that share words with it.
 
     Example:
         ```python
@@ -32,30 +38,41 @@ class ExtractiveSummarizer:
 
     is_quick = True
     name = "extractive"
-    prompt_version = "extractive-1"
+    prompt_version = "extractive-2"
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return True: nothing is paid for it."""
         return bool(messages)
 
     def summarize(self, request: SummaryRequest) -> Summary:
-        """Return the new running summary.
+        """Return one entry.
 
         Args:
-            request: What to fold in, and the limit in tokens.
+            request: What to note, and the limit in tokens.
 
         Returns:
-            The summary; its text is never over `request.max_tokens` by `request.count_text`, and
-            empty only where not even one character fits.
+            The entry with the sources of its lines; its text is never over `request.max_tokens` by
+            `request.count_text`, and empty only where not even one character fits.
         """
-        items = collect_items(request.messages, request.prior, request.instruction)
-        text = best_text(items, request.max_tokens, request.count_text)
-        return Summary(text, self.name, self.prompt_version)
+        written = best_lines(_lines_for(request), request.max_tokens, request.count_text)
+        text = "\n".join(text for text, _ in written)
+        sources = tuple(places for _, places in written)
+        return Summary(text, self.name, self.prompt_version, sources=sources)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
-        """Return the new running summary, made on another thread.
+        """Return one entry, made on another thread.
 
         Args:
             request: See `summarize`.
         """
         return await asyncio.to_thread(self.summarize, request)
+
+
+def _lines_for(request: SummaryRequest) -> list[Line]:
+    reader = FactsReader()
+    ranking = ranking_of(reader, request.prior, request.instruction)
+    if request.condenses:
+        return condensed_lines(request.messages, ranking)
+    for place, message in enumerate(request.messages):
+        reader.add(message, place)
+    return chronicle_lines(reader, ranking, request.prior)

@@ -30,7 +30,7 @@ from langchain_tokenmem.adapters.agents.overflow import OVERFLOW_MESSAGES, is_ov
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from tests.adapters.strict import run_strictly
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter, ListSummarizer, log_text
 from tests.legality import problems
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
@@ -85,7 +85,8 @@ def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
         assert problems(request) == []
         assert request[0].content.startswith("Be brief.")
         assert "Go." in [m.content for m in request]
-    assert "conversation_summary" in model.seen[-1][0].content
+    assert "conversation_summary" in model.seen[-1][1].text
+    assert model.seen[-1][0].content == "Be brief."
 
 
 @pytest.mark.slow
@@ -237,7 +238,7 @@ async def test_a_model_that_summarizes_streams_nothing_into_an_agents_messages(w
             chunks = [c async for c in agent.astream({"messages": "Go."}, thread(), **how)]
     assert writer.requests
     state = agent.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
-    assert "SECRET" in state["summary"]["text"]
+    assert "SECRET" in log_text(state)
     assert len(chunks) >= 41
     assert "SECRET" not in repr(chunks)
 
@@ -524,7 +525,8 @@ def test_interrupt_and_resume_before_a_tool_call_keep_the_pair():
     for request in model.seen:
         assert problems(request) == []
     assert "danger" in str(model.seen[-1])
-    assert "conversation_summary" in model.seen[-1][0].content
+    assert "conversation_summary" in model.seen[-1][1].text
+    assert model.seen[-1][0].content == "Be brief."
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
@@ -566,7 +568,8 @@ async def test_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs(wa
         assert memory.count(request, tools=[ask, look]).tokens <= memory.budget.limit
         answers = [m.tool_call_id for m in request if isinstance(m, ToolMessage)]
         assert answers[-2:] == [f"ask{number}", f"look{number}"]
-    assert "conversation_summary" in model.seen[-1][0].content
+    assert "conversation_summary" in model.seen[-1][1].text
+    assert model.seen[-1][0].content == "Be brief."
 
 
 def test_a_tool_call_without_a_result_does_not_block_the_thread(caplog):
@@ -588,7 +591,8 @@ def test_explain_gives_the_list_that_the_model_received():
     told = memory.for_model(model).explain(
         values["messages"][:-1], state, system="Be brief.", tools=[look]
     )
-    assert "conversation_summary" in model.seen[-1][0].content
+    assert "conversation_summary" in model.seen[-1][1].text
+    assert model.seen[-1][0].content == "Be brief."
     assert told.view.messages == model.seen[-1]
     assert told.profile == "mistral"
 
@@ -611,7 +615,7 @@ def test_signed_blocks_and_extras_come_back_from_a_checkpoint_unchanged(family, 
     agent.invoke({"messages": "Go."}, thread())
     agent.invoke({"messages": "And now?"}, thread())
     request = model.seen[-1]
-    assert "conversation_summary" in request[0].content
+    assert "conversation_summary" in request[0].text
     shown = [m for m in request if isinstance(m, AIMessage) and m.content == signed.content][-1]
     assert shown.additional_kwargs == signed.additional_kwargs
     assert shown.tool_calls == signed.tool_calls

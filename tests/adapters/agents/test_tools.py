@@ -30,7 +30,7 @@ def test_an_agents_own_compaction_tool_runs_the_same_summarizer():
     requests = memory.summarizer.requests
     assert [r.instruction for r in requests] == ["Keep the order numbers."]
     assert len(model.seen[7]) < len(model.seen[6])
-    assert "conversation_summary" in model.seen[7][0].content
+    assert "conversation_summary" in model.seen[7][0].text
     assert model.seen[8][: len(model.seen[7])] == model.seen[7]
     values = agent.get_state(thread()).values
     assert values["token_memory_orders"] == {"TokenMemoryMiddleware": ""}

@@ -13,7 +13,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ScopeError, SummaryError
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 
 
@@ -59,8 +59,10 @@ def test_every_read_is_legal_and_begins_with_the_summary(store):
         history.add_messages(turn(number, 10))
     shown = history.messages
     assert isinstance(shown[0], HumanMessage)
-    assert shown[0].content.startswith("<conversation_summary>")
-    assert "question 0" in shown[0].content
+    first, *log = [block["text"] for block in shown[0].content]
+    assert first == turn(0, 10)[0].content
+    assert log
+    assert all("<conversation_summary messages=" in entry for entry in log)
     assert problems(shown) == []
     assert shown[-1].content == turn(29, 10)[1].content
 
@@ -215,7 +217,7 @@ def test_compact_by_hand_hands_the_instruction_on(store):
         history.add_messages(turn(number, 10))
     assert store.state("s1").state is None
     state = history.compact(instruction="keep the numbers")
-    assert state["summary"]["reason"] == "manual"
+    assert [entry["reason"] for entry in entries_of(state)] == ["manual"]
     assert memory.summarizer.requests[-1].instruction == "keep the numbers"
     assert history.usage().parts["summary"] > 0
 
@@ -302,7 +304,7 @@ def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provide
     history = TokenMemoryChatHistory("s1", memory=memory, store=store)
     history.compact()
     view = TokenMemoryChatHistory("s1", memory=memory, store=store).messages
-    assert "conversation_summary" in view[0].content
+    assert "conversation_summary" in view[0].text
     [shown] = [m for m in view if m.id == "signed"]
     assert json.dumps(shown.content) == json.dumps(blocks)
     assert shown.additional_kwargs == signed.additional_kwargs

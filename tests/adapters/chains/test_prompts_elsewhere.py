@@ -20,7 +20,7 @@ from langchain_tokenmem import (
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import CHECKS, StrictModel
 
-FENCE = "<conversation_summary>"
+FENCE = "<conversation_summary "
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{input}")]
 )
@@ -73,7 +73,7 @@ def test_a_runnable_with_message_history_sends_one_system_message(store, family)
         chain.invoke({"input": "And now?"}, {"configurable": {"session_id": "s1"}})
     [request] = model.seen
     assert [m.content for m in systems(request)] == ["Be brief."]
-    assert FENCE in request[1].content
+    assert FENCE in request[1].text
     stored = store.messages("s1")
     assert FENCE not in str(stored)
     assert len(stored) == 62
@@ -108,7 +108,7 @@ def test_a_chain_with_an_agent_inside_sends_one_system_message(store):
     chain.invoke("And now?", {"configurable": {"session_id": "s1"}})
     [request] = model.seen
     assert len(systems(request)) == 1
-    assert FENCE in request[1].content
+    assert FENCE in request[1].text
 
 
 def test_a_memory_may_say_itself_where_the_summary_stands(store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter, ListSummarizer, log_text
 from tests.legality import problems
 
 
@@ -54,10 +55,9 @@ PROMPT = ChatPromptTemplate(
 )
 
 
-def memory_of(window: int = 2_000) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=window), counter=CharCounter(), summarizer=ListSummarizer()
-    )
+def memory_of(window: int = 2_000, **options: Any) -> TokenMemory:
+    budget, counter = TokenBudget(context_window=window), CharCounter()
+    return TokenMemory(budget, counter=counter, summarizer=ListSummarizer(), **options)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_prompted_chain_fits_its_whole_request_for_200_turns(store):
         assert request[-1].content.startswith(f"Please: question {number} ")
     assert store.count("s1") == 400
     assert store.messages("s1")[0].content.startswith("question 0")
-    assert len(store.state("s1").state["summary"]["text"]) > 10
+    assert len(log_text(store.state("s1").state)) > 10
 
 
 @pytest.mark.slow
@@ -325,15 +325,20 @@ async def test_nothing_of_the_memory_reaches_astream_events(store):
     assert store.state("s1").state["summary"]
 
 
-def test_a_summary_system_message_is_merged_with_the_prompts_own(store):
+@pytest.mark.parametrize("role", ["auto", "system"])
+def test_a_summary_system_message_is_merged_with_the_prompts_own(store, role):
     model = Recorder(requests=[])
-    chain = prompted(store, model, memory_of(700))
+    chain = prompted(store, model, memory_of(700, summary_role=role))
     for number in range(15):
         chain.invoke({"input": f"q{number} " * 30, "who": "x"}, config())
     last = model.requests[-1]
     assert [m.type for m in last].count("system") == 1
     assert isinstance(last[0], SystemMessage)
-    assert last[0].content.startswith("You are x.\n\n<conversation_summary>")
+    if role == "system":
+        assert last[0].content.startswith("You are x.\n\n[Notes on earlier parts")
+    else:
+        assert last[0].content == "You are x."
+    assert "<conversation_summary messages=" in last[0 if role == "system" else 1].text
 
 
 def test_a_text_completion_chain(store):

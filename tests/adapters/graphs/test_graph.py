@@ -20,6 +20,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
+from langchain_tokenmem.state import STATE_VERSION
 from tests.adapters.graphs.test_nodes import config, conversation, graph_of, memory_of
 from tests.adapters.strict import run_strictly
 from tests.legality import problems
@@ -47,7 +48,7 @@ def test_the_state_is_plain_json_with_a_version():
     _, graph = graph_of(memory_of())
     memory = graph.invoke({"messages": conversation(12)}, config())["memory"]
     assert json.loads(json.dumps(memory)) == memory
-    assert memory["version"] == 1
+    assert memory["version"] == STATE_VERSION
 
 
 def test_a_resume_before_the_model_makes_the_view_anew():
@@ -68,7 +69,7 @@ def test_a_resume_before_the_model_makes_the_view_anew():
     lost, view = held[0]
     assert lost is None
     state = graph.get_state(config()).values
-    shown = memory.view(conversation(12), state["memory"], summary_role="auto")
+    shown = memory.view(conversation(12), state["memory"])
     assert view == shown.messages
 
 

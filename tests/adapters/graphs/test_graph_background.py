@@ -20,10 +20,10 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.state import new_state
-from tests.adapters.integrations import agent_of
+from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter
 from tests.legality import problems
-from tests.summarize.models import Gate, Scripted, faithful
+from tests.summarize.models import Gate, Scripted
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -180,13 +180,70 @@ def test_an_event_loop_that_ends_loses_no_summary():
 
 def test_without_a_memory_the_agents_own_model_writes_the_summaries():
     def answer(messages):
-        return faithful(messages) if "at most" in str(messages[-1].content) else "Yes."
+        notes = "## Goal\nThe user counts questions, and wants a reply to each of them."
+        return notes if "at most" in str(messages[-1].content) else "Yes."
 
     model = Scripted(profile={"max_input_tokens": 4_000}, answer=answer)
     agent = create_agent(model, middleware=[TokenMemoryMiddleware()], checkpointer=InMemorySaver())
     long = [message.model_copy(update={"content": message.text * 4}) for message in talk(6_000)]
     agent.invoke({"messages": long}, THREAD)
-    assert summary_of(agent)["model"] == "scripted"
+    assert [entry["model"] for entry in summary_of(agent)["entries"]] == ["scripted"]
+
+
+def long_answer(_messages: list[BaseMessage]) -> str:
+    return "An answer. " * 180
+
+
+@pytest.mark.slow
+def test_a_summary_starts_right_after_the_models_answer(door):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    model, graph = door(memory)
+    model.answer = long_answer
+    graph.invoke({"messages": talk(2_900)}, THREAD)
+    assert gate.asked.wait(10)
+    assert summary_of(graph) is None
+    gate.open.set()
+    memory.close()
+    graph.invoke({"messages": "And now?"}, THREAD)
+    assert summary_of(graph) is not None
+    assert len(model.requests[1]) < len(model.requests[0])
+    assert len(gate.model.requests) == 1
+
+
+async def test_a_summary_starts_after_an_async_answer_too(door):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    model, graph = door(memory)
+    model.answer = long_answer
+    await graph.ainvoke({"messages": talk(2_900)}, THREAD)
+    assert await asyncio.to_thread(gate.asked.wait, 10)
+    gate.open.set()
+    await memory.aclose()
+    assert len(gate.model.requests) == 1
+
+
+def test_a_summary_that_waits_for_the_next_call_is_not_made_again_after_the_answer(door):
+    memory = memory_of(Scripted(answer=lambda _messages: "## Goal\nThe user counts."))
+    model, graph = door(memory)
+
+    def answer_late(_messages: list[BaseMessage]) -> str:
+        memory.close()  # the summary that was begun beside this call is there
+        return "Yes."
+
+    model.answer = answer_late
+    graph.invoke({"messages": talk(3_300)}, THREAD)
+    memory.close()
+    assert len(memory.summarizer._model.requests) == 1
+    graph.invoke({"messages": "And now?"}, THREAD)
+    assert summary_of(graph) is not None
+
+
+def test_a_memory_that_makes_summaries_in_the_turn_adds_no_node_behind_the_model():
+    _, quick = graph_of(memory_of(None))
+    assert sorted(quick.nodes) == ["__start__", "model", "token_memory"]
+    _, slow = graph_of(memory_of(Scripted()))
+    assert sorted(slow.nodes) == ["__start__", "memory_after_model", "model", "token_memory"]
 
 
 ids = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)

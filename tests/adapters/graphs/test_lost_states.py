@@ -30,6 +30,7 @@ from langchain_tokenmem.memory import summaries_by_content
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.state import MemoryState, new_state
 from tests.adapters.graphs.test_nodes import config, conversation, memory_of
+from tests.fakes import log_text
 from tests.legality import problems
 from tests.summarize.models import Gate, Scripted
 
@@ -167,7 +168,7 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find():
         said[8] = secret
         for message in said[:48]:
             graph.invoke({"messages": [message]}, config())
-        assert "SECRET" in graph.get_state(config()).values["memory"]["summary"]["text"]
+        assert "SECRET" in log_text(graph.get_state(config()).values["memory"])
         for message in (change, *said[48:]):
             graph.invoke({"messages": [message]}, config())
         state = graph.get_state(config()).values
@@ -186,7 +187,7 @@ def test_a_summary_on_top_of_another_is_kept_only_if_nothing_was_edited_below(se
     found = known.find(None, said, new_state())
     assert (found is not None) == (second == "b")
     if found is not None:
-        assert found[0]["summary"]["text"] == "up to d"
+        assert log_text(found[0]) == "up to d"
 
 
 @pytest.mark.slow
@@ -210,7 +211,7 @@ def test_what_was_recalled_for_one_thread_reaches_no_other():
 
 
 def summed(pointer: str, **fields: Any) -> MemoryState:
-    summary: Any = {"covers_to": pointer, "text": f"up to {pointer}"}
+    summary: Any = {"covers_to": pointer, "entries": [{"id": pointer, "text": f"up to {pointer}"}]}
     return {**new_state(), "summary": summary, **fields}
 
 

@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
+from langchain_tokenmem.state import STATE_VERSION
 from langchain_tokenmem.storage.schema_versions import SCHEMA
 from tests.storage.samples import state, turn
 
@@ -110,7 +111,7 @@ def test_another_schema_version_is_refused(filled, version, remedy):
 
 
 def test_a_newer_state_is_refused(file_store):
-    newer = {**state("x"), "version": 2}
+    newer = {**state("x"), "version": STATE_VERSION + 1}
     file_store.save_state("s", newer, expected=0)
     with pytest.raises(CorruptStoreError, match="Upgrade"):
         file_store.state("s")

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.summarize.extractive.vocabulary import ABBREVIATION, STOP_WORDS
+from langchain_tokenmem.core.facts.vocabulary import ABBREVIATION, STOP_WORDS
 
 MAX_SENTENCE = 600
+_SHORT_FENCE = 3
+_MAX_FENCED = 200
 # Prose of one message beyond this is a pasted document: its two ends are read.
 MAX_PROSE = 200_000
 LOG_LINE = re.compile(
@@ -85,6 +87,23 @@ def prose(text: str) -> str:
     if len(text) > MAX_PROSE:
         text = text[: MAX_PROSE // 2] + "\n" + text[-MAX_PROSE // 2 :]
     return _BLOB.sub(r"\1", _DATA_URL.sub("[data]", text))
+
+
+def prose_lines(text: str) -> list[str]:
+    """Return the lines of a text that are prose: no logs, and no source code in fences."""
+    lines: list[tuple[str, bool]] = []
+    is_fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            is_fenced = not is_fenced
+        elif line.strip():
+            lines.append((line, is_fenced))
+    is_code = sum(fenced for _, fenced in lines) > _SHORT_FENCE
+    return [
+        line
+        for line, fenced in lines
+        if not (fenced and (is_code or len(line) > _MAX_FENCED)) and not LOG_LINE.match(line)
+    ]
 
 
 def strip_bullet(line: str) -> tuple[str, str]:

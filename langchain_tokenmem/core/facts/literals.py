@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from langchain_tokenmem.summarize.extractive.vocabulary import NOT_NAMES, any_of
+from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, any_of
 
 _W = "A-Za-z0-9_À-ɏЀ-ӿ"
 _WORD_BORDER = rf"(?<![{_W}-])"

@@ -43,6 +43,7 @@ FIX = _cue("fix")
 DEPENDENCY = _cue("dependency")
 LIBRARY = _cue("library")
 CONFIGURATION = _cue("configuration")
+CORRECTION = _cue("correction")
 DONE = _cue("done")
 NOT_DONE = _cue("not_done")
 STRONG_OPEN = _cue("strong_open")
@@ -50,6 +51,9 @@ OPEN = _cue("open")
 REQUEST = _cue("request")
 GREETING = _cue("greeting")
 BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
+ANNOUNCED = re.compile(
+    rf"[,;:–—-]?\s+(?:(?:so|and|then|now|but|also)\s+)*{any_of('announced')}\b.*$", re.IGNORECASE
+)
 STOP_WORDS = frozenset(words_of("stop_words"))
 NOT_NAMES = frozenset(words_of("not_names"))
 

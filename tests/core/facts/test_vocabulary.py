@@ -1,4 +1,4 @@
-"""The word lists of the extractive summarizer."""
+"""The word lists of the facts reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from langchain_tokenmem.summarize.extractive import vocabulary
+from langchain_tokenmem.core.facts import vocabulary
 
 TABLES = tomllib.loads(files(vocabulary.__package__).joinpath("vocabulary.toml").read_text("utf-8"))
 LANGUAGES = {"en", "de", "fr", "es", "pt", "it", "nl", "ru", "zh", "ja"}

@@ -1,0 +1,201 @@
+"""Edited, hidden and erased words on PostgreSQL and on SQLite, for every reader and writer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from sqlalchemy import Text, cast, select, text
+
+from langchain_tokenmem import (
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+)
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+from tests.storage.samples import texts
+
+OLD, NEW = "The code of the door is QUOKKA.", "The code of the door is WOMBAT."
+ASKED = "What is the code of the door?"
+THREAD: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TranscriptStore]:
+    with TranscriptStore(url) as store:
+        yield store
+
+
+def fact(words: str) -> HumanMessage:
+    return HumanMessage(words, id="fact")
+
+
+def chat(store: TranscriptStore, **keywords: Any) -> Any:
+    def answer(state: Any) -> Any:
+        return {"messages": [AIMessage("Noted.", id=f"a{len(state['messages'])}")]}
+
+    builder = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    return builder.compile(checkpointer=TokenMemorySaver(store, **keywords))
+
+
+def found(recall: Recall, session: str = "t", **keywords: Any) -> list[str]:
+    hits = recall.search(ASKED, session_id=session, user_id="ann", **keywords)
+    return [hit.text for hit in hits if hit.message_id == "fact"]
+
+
+def tables_with(store: TranscriptStore, words: str) -> list[str]:
+    """Return the tables that hold the words in any column, compressed values aside."""
+    holding = []
+    with store.database.reading("every table") as connection:
+        for table in SCHEMA.metadata.sorted_tables:
+            plain = [column for column in table.columns if isinstance(column.type, Text)]
+            rows = connection.execute(select(*(cast(column, Text) for column in plain or [1])))
+            if any(words.lower() in str(row).lower() for row in rows):
+                holding.append(table.name)
+    return holding
+
+
+def count_edits(store: TranscriptStore) -> int:
+    with store.database.reading("edits") as connection:
+        counted = connection.execute(text("SELECT count(*) FROM tokenmem_message_edits"))
+        return int(counted.scalar_one())
+
+
+def test_an_edit_supersedes_in_search_history_and_recall(store):
+    recall = Recall(store)
+    store.add("t", [fact(OLD), AIMessage("Noted.", id="a")], user_id="ann")
+    store.add("t", [fact(NEW)], user_id="ann")
+    memory = TokenMemory(TokenBudget(8_000), recall=recall)
+    history = TokenMemoryChatHistory("t", user_id="ann", memory=memory, store=store)
+
+    assert texts(store.messages("t", user_id="ann")) == [NEW, "Noted."]
+    assert texts(history.messages) == [NEW, "Noted."]
+    assert texts(history.full_history()) == [NEW, "Noted."]
+    assert texts([row.message for row in store.conversation("t", user_id="ann")[1]])[0] == NEW
+    assert found(recall) == found(recall, scope="user") == [NEW]
+    assert found(recall, "another", scope="user") == [NEW]
+    assert recall.search("QUOKKA", session_id="t", user_id="ann") == []
+    assert recall.history_search("quokka", session_id="t", user_id="ann") == []
+    assert len(recall.history_search("wombat", session_id="t", user_id="ann")) == 1
+    assert "tokenmem_terms" not in tables_with(store, "quokka")
+
+    assert texts(history.full_history(include_superseded=True)) == [OLD, NEW, "Noted."]
+    assert store.get("t", "fact", include_superseded=True).content == OLD
+    assert found(recall, include_superseded=True) == [NEW, OLD]
+    everywhere = recall.history_search(
+        "quokka", session_id="t", user_id="ann", include_superseded=True
+    )
+    assert [hit.text for hit in everywhere] == [OLD]
+
+
+def test_each_branch_of_a_thread_shows_its_own_words(store, url):
+    recall = Recall(store)
+    graph = chat(store)
+    graph.invoke({"messages": [fact(OLD)]}, THREAD)
+    before = graph.get_state(THREAD).config
+    edited = graph.update_state(THREAD, {"messages": [fact(NEW)]})
+    assert (found(recall), texts(store.messages("t", user_id="ann"))[0]) == ([NEW], NEW)
+    graph.invoke({"messages": [HumanMessage("Go on.", id="fork")]}, before)
+    assert (found(recall), texts(store.messages("t", user_id="ann"))[0]) == ([OLD], OLD)
+    graph.invoke({"messages": [HumanMessage("Go on.", id="back")]}, edited)
+    assert found(recall) == [NEW]
+    with TranscriptStore(url) as other:  # as another process opens it
+        assert found(Recall(other)) == [NEW]
+        assert graph.get_state(before).values["messages"][0].content == OLD
+        assert chat(other).get_state(THREAD).values["messages"][0].content == NEW
+
+
+@pytest.mark.parametrize("on_remove", ["keep", "hide"])
+def test_a_removed_message_is_hidden_where_removals_hide(store, on_remove):
+    recall = Recall(store)
+    graph = chat(store, on_remove=on_remove)
+    graph.invoke({"messages": [fact(OLD)]}, THREAD)
+    graph.update_state(THREAD, {"messages": [RemoveMessage(id="fact")]})
+    kept = [OLD] if on_remove == "keep" else []
+    assert found(recall) == kept
+    assert texts(store.messages("t", user_id="ann")) == [*kept, "Noted."]
+    assert found(recall, include_superseded=True) == [OLD]
+    assert texts(store.messages("t", user_id="ann", include_superseded=True)) == [OLD, "Noted."]
+
+
+@pytest.mark.parametrize("how", ["erase", "erase user", "delete thread", "clear"])
+def test_no_table_keeps_edited_words_of_what_is_deleted(store, how):
+    with Recall(store) as recall:
+        if how == "clear":  # what a thread's checkpoints name cannot be cleared
+            for words in (OLD, NEW):
+                store.add("t", [fact(words)], user_id="ann")
+        else:
+            graph = chat(store)
+            graph.invoke({"messages": [fact(OLD)]}, THREAD)
+            graph.update_state(THREAD, {"messages": [fact(NEW)]})
+        store.add("other", [fact("Of somebody else.")], user_id="bob")
+        store.add("other", [fact("Of somebody else, edited.")], user_id="bob")
+        assert found(recall) == [NEW]
+        assert tables_with(store, "wombat")
+        if how == "erase":
+            assert store.erase(session_id="t")["message_edits"] == 1
+        elif how == "erase user":
+            assert store.erase(user_id="ann")["message_edits"] == 1
+        elif how == "delete thread":
+            graph.checkpointer.delete_thread("t")
+        else:
+            store.clear("t", user_id="ann")
+        assert tables_with(store, "quokka") == tables_with(store, "wombat") == []
+        assert found(recall, include_superseded=True) == []
+        assert count_edits(store) == 1
+        assert texts(store.messages("other", user_id="bob")) == ["Of somebody else, edited."]
+
+
+def test_a_damaged_edit_is_an_error_and_never_the_superseded_words(store):
+    for words in (OLD, NEW):
+        store.add("t", [fact(words)])
+    with store.database.writing("damage") as connection:
+        connection.execute(text("UPDATE tokenmem_message_edits SET is_current = 0"))
+    with pytest.raises(CorruptStoreError):
+        store.messages("t")
+
+
+EDIT = """
+import sys
+from langchain_core.messages import HumanMessage
+from langchain_tokenmem import TranscriptStore
+url, writer = sys.argv[1:]
+with TranscriptStore(url) as store:
+    for number in range(15):
+        store.add("t", [HumanMessage(f"words {writer} {number}", id="fact")])
+"""
+
+
+def edit_in_a_process(url: str, writer: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", EDIT, url, str(writer)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_of_edits_by_several_processes_all_are_kept_and_one_is_current(store, url):
+    store.add("t", [fact(OLD)])
+    with ThreadPoolExecutor(3) as threads:
+        for done in threads.map(lambda writer: edit_in_a_process(url, writer), range(3)):
+            assert done.returncode == 0, done.stderr
+    (current,) = texts(store.messages("t"))
+    versions = texts(store.messages("t", include_superseded=True))
+    said = {f"words {writer} {number}" for writer in range(3) for number in range(15)}
+    assert versions[-1] == current
+    assert current in {f"words {writer} 14" for writer in range(3)}
+    assert sorted(versions) == sorted([OLD, *said])
+    with Recall(store) as recall:
+        assert [hit.text for hit in recall.search("words", session_id="t")] == [current]

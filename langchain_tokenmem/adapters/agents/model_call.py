@@ -1,0 +1,65 @@
+"""One model call of an agent: the turn of the memory before it, and the step after its reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+
+from langchain_tokenmem.adapters.agents.overflow import smaller_budget
+from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
+
+OVERFLOW_INSTRUCTION = (
+    "The provider refused the request as too long: keep only what the next steps need."
+)
+"""Instruction of the compaction that a refusal forces."""
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """The agent's request, and the turn of the memory before it."""
+
+    request: ModelRequest[Any]
+    thread: GraphThread
+    turn: TurnRequest
+
+    def run(self) -> TurnResult | None:
+        """Take the turn."""
+        return take_turn(self.thread, self.turn)
+
+    async def arun(self) -> TurnResult | None:
+        """Do the same as `run` without blocking the event loop."""
+        return await atake_turn(self.thread, self.turn)
+
+    def tighter(self, result: TurnResult) -> ModelCall | None:
+        """Return the turn after a provider found the request too long; None if it cannot shrink."""
+        smaller = smaller_budget(self.thread.memory.budget, result.view.usage.input_tokens)
+        if smaller is None:
+            return None
+        turn = replace(
+            self.turn,
+            options={**self.turn.options, "budget": smaller},
+            instruction=self.turn.instruction or OVERFLOW_INSTRUCTION,
+        )
+        return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
+
+    def answered(self, result: TurnResult, response: ModelResponse[Any]) -> AnsweredCall:
+        """Return the step after the reply: the agent's tools run, or the user reads it."""
+        messages = [*self.thread.messages, *response.result]
+        thread = replace(self.thread, messages=messages, state=result.state)
+        return AnsweredCall(self.request, thread, replace(self.turn, instruction=None))
+
+
+class AnsweredCall(ModelCall):
+    """The step of the memory after the reply: it starts the summary that the next call needs."""
+
+    def run(self) -> None:
+        """Start the summary that is due."""
+        after_reply(self.thread, self.turn)
+
+    async def arun(self) -> None:
+        """Do the same as `run` without blocking the event loop."""
+        await aafter_reply(self.thread, self.turn)

@@ -1,0 +1,1 @@
+"""Facts of a conversation: what was said, what tools did, and what their results brought."""

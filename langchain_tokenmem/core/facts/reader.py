@@ -1,0 +1,242 @@
+"""Incremental reader of facts: statements and tool calls, in the order of the conversation."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.facts.identifiers import words_of
+from langchain_tokenmem.core.facts.literals import capitalises_nouns
+from langchain_tokenmem.core.facts.sentences import (
+    message_text,
+    one_line,
+    prose,
+    prose_lines,
+    split_sentences,
+    strip_bullet,
+)
+from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement
+from langchain_tokenmem.core.facts.tool_kinds import (
+    ToolKind,
+    command_of,
+    kind_of_command,
+    kind_of_tool,
+    path_of,
+)
+from langchain_tokenmem.core.facts.tool_results import (
+    ResultValue,
+    ends_of,
+    failure_of,
+    outcome_of,
+    unescaped,
+    values_of,
+)
+from langchain_tokenmem.core.facts.vocabulary import CORRECTION
+from langchain_tokenmem.core.messages import result_id, role_of
+
+_SHORT_ARGUMENT = 60
+_MAX_ARGUMENTS = 8
+_READ_ARGUMENT = 4_000
+_DECIDING = frozenset({Cue.ORDER, Cue.DECISION, Cue.SETTING, Cue.REQUEST})
+_SAME_TOPIC = 0.6
+_MANY_DECISIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallFact:
+    """A tool call with what came out of it.
+
+    Attributes:
+        name: The tool.
+        kind: What the call does.
+        command: The command that it runs, if any.
+        path: The file that it is about, if any.
+        arguments: Its short arguments, key and text.
+        passed: Values inside of its long arguments.
+        places: Numbers of its messages: the call's, and the result's.
+        has_result: Whether its result is there.
+        failure: The line that tells of its failure; `None` where it did not fail.
+        outcome: What a short result says, or the closing line of a long one.
+        values: What the result brought.
+    """
+
+    name: str
+    kind: ToolKind
+    command: str | None
+    path: str | None
+    arguments: tuple[tuple[str, str], ...]
+    passed: tuple[ResultValue, ...]
+    places: tuple[int, ...]
+    has_result: bool = False
+    failure: str | None = None
+    outcome: str = ""
+    values: tuple[ResultValue, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What makes it the same call: its command, else its name and short arguments."""
+        if self.command:
+            return self.command.partition(" | ")[0].replace("2>&1", "").strip()
+        return f"{self.name}{self.arguments}{self.path}"
+
+
+Fact = Statement | ToolCallFact
+
+
+@dataclass
+class FactsReader:
+    """Reads a conversation message by message; what was read is never read again.
+
+    Attributes:
+        facts: Statements and calls so far, in their order; a result completes its call.
+        passed_at: Identifiers that calls passed on, with the numbers of these messages.
+        said_at: Identifiers that people and models said, with the numbers of these messages.
+    """
+
+    facts: list[Fact] = field(default_factory=list)
+    passed_at: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    said_at: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _open_calls: dict[str, int] = field(default_factory=dict)
+    _decisions: list[Statement] = field(default_factory=list)
+
+    def add(self, message: BaseMessage, place: int) -> None:
+        """Read one message; system messages are no part of a conversation.
+
+        Args:
+            message: The message.
+            place: Its number, which its facts keep.
+        """
+        role = role_of(message)
+        if role == "tool":
+            self._add_result(message, place)
+        elif role in ("human", "ai"):
+            speaker = Speaker.USER if role == "human" else Speaker.ASSISTANT
+            self._add_words(message, speaker, place)
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                self._open_calls[str(call["id"])] = len(self.facts)
+                fact = _call_fact(str(call["name"]), call["args"], place)
+                self.facts.append(fact)
+                for word in _words_of_arguments(fact):
+                    self.passed_at[word].append(place)
+
+    def _add_words(self, message: BaseMessage, speaker: Speaker, place: int) -> None:
+        text = message_text(message)
+        for statement in statements_of(text, speaker, place):
+            made = self._with_correction(statement)
+            self.facts.append(made)
+        for word in words_of(text[:_READ_ARGUMENT]):
+            self.said_at[word].append(place)
+
+    def _with_correction(self, statement: Statement) -> Statement:
+        """Mark a statement of the user that corrects an earlier one, and remember decisions."""
+        is_deciding = statement.cue in _DECIDING
+        if statement.by_user and (is_deciding or CORRECTION.search(statement.text)):
+            topic = statement.topic
+            corrects = any(
+                _is_corrected(one, statement, topic) for one in self._decisions[-_MANY_DECISIONS:]
+            )
+            statement = replace(statement, corrects=corrects)
+        if statement.by_user or is_deciding:
+            self._decisions.append(statement)
+        return statement
+
+    def _add_result(self, message: BaseMessage, place: int) -> None:
+        at = self._open_calls.pop(result_id(message) or "", None)
+        if at is None or not isinstance(message, ToolMessage):
+            return
+        call = self.facts[at]
+        assert isinstance(call, ToolCallFact)  # noqa: S101 - `_open_calls` points at calls only
+        reads = call.kind in (ToolKind.READ, ToolKind.SEARCH)
+        text = ends_of(message_text(message))
+        failure = failure_of(message, reads=reads)
+        self.facts[at] = replace(
+            call,
+            places=(*call.places, place),
+            has_result=True,
+            failure=failure,
+            outcome="" if failure else outcome_of(text),
+            values=tuple(values_of(text)),
+        )
+
+
+def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement]:
+    """Yield the statements of a text, in their order; logs and source code are left out.
+
+    Args:
+        text: What was said.
+        speaker: Who said it.
+        place: Number of its message.
+    """
+    text = prose(text)
+    single_names = not capitalises_nouns(text)
+    sentences = [
+        (sentence, box)
+        for line in prose_lines(text)
+        for bare, box in (strip_bullet(line),)
+        for sentence in split_sentences(bare)
+    ]
+    for number, (sentence, box) in enumerate(sentences, 1):
+        made = make_statement(
+            sentence,
+            speaker,
+            place,
+            is_last=number == len(sentences),
+            single_names=single_names,
+        )
+        if made:
+            yield replace(made, cue=Cue.OPEN if box == " " else Cue.REPORT) if box else made
+
+
+def _is_corrected(before: Statement, after: Statement, topic: frozenset[str]) -> bool:
+    """Return whether a later statement corrects an earlier one: its topic with other values."""
+    shared = len(topic & before.topic)
+    if not shared or before.text == after.text or not before.by_user:
+        return bool(shared) and bool(CORRECTION.search(after.text)) and before.text != after.text
+    if CORRECTION.search(after.text):
+        return True
+    values = {one.text for one in after.literals}
+    others = {one.text for one in before.literals}
+    is_same = shared >= _SAME_TOPIC * len(topic | before.topic)
+    return is_same and bool(values - others) and bool(others - values)
+
+
+def _call_fact(name: str, args: Mapping[str, object], place: int) -> ToolCallFact:
+    action = args.get("command")
+    is_editor = isinstance(action, str) and action.isidentifier() and path_of(args) is not None
+    command = None if is_editor else command_of(name, args)
+    kind = kind_of_tool(str(action)) if is_editor else kind_of_tool(name)
+    if command:
+        kind = kind_of_command(command)
+    short: list[tuple[str, str]] = []
+    long: list[str] = []
+    for key, value in list(args.items())[:_MAX_ARGUMENTS]:
+        text = value if isinstance(value, str) else _compact(value)
+        if text == command:
+            if len(text) > 2 * _SHORT_ARGUMENT:
+                long.append(text)
+        elif len(text) <= _SHORT_ARGUMENT and "\n" not in text:
+            short.append((str(key), one_line(text).replace("; ", ", ")))
+        else:
+            long.append(text)
+    passed = tuple(value for text in long for value in values_of(unescaped(text[:_READ_ARGUMENT])))
+    path = path_of(args)
+    return ToolCallFact(name, kind, command, path, tuple(short), passed, (place,))
+
+
+def _compact(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError):
+        return str(value)
+
+
+def _words_of_arguments(call: ToolCallFact) -> set[str]:
+    found = words_of(call.command[:_READ_ARGUMENT]) if call.command else set()
+    found |= {word for _, text in call.arguments for word in (text, *words_of(text))}
+    found |= {one.text for value in call.passed for one in value.identifiers}
+    return found

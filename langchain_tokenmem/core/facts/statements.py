@@ -1,0 +1,172 @@
+"""Classification of sentences: orders, decisions, reports, announcements, small talk."""
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from langchain_tokenmem.core.facts import vocabulary as cues
+from langchain_tokenmem.core.facts.literals import Literal, find_literals
+from langchain_tokenmem.core.facts.sentences import terms
+
+_MIN_GREETING_TERMS = 2
+_MAX_GREETING = 120
+_MIN_TERMS = 3
+_MIN_TOLD = 20
+_CLOSED = 0.5
+_MAX_HEADING = 80
+_TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
+_IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
+# `HAT097` may be a flight; these shapes are errors without a word beside them.
+_ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
+
+
+class Speaker(Enum):
+    """Who said a sentence."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Cue(Enum):
+    """What a sentence does, by its words."""
+
+    ORDER = "order"
+    DECISION = "decision"
+    ERROR = "error"
+    OPEN = "open"
+    REQUEST = "request"
+    QUESTION = "question"
+    SETTING = "setting"
+    REPORT = "report"
+    STATEMENT = "statement"
+    ANNOUNCEMENT = "announcement"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence that somebody said, small talk left out.
+
+    Attributes:
+        speaker: Who said it.
+        text: The sentence, on one line.
+        cue: What it does.
+        place: Number of its message.
+        literals: What in it must stay verbatim.
+        topic: What it is about, see `sentences.terms`.
+        corrects: Whether it corrects what was decided before.
+    """
+
+    speaker: Speaker
+    text: str
+    cue: Cue
+    place: int
+    literals: tuple[Literal, ...] = ()
+    topic: frozenset[str] = frozenset()
+    corrects: bool = False
+
+    @property
+    def by_user(self) -> bool:
+        """True where the user said it."""
+        return self.speaker is Speaker.USER
+
+
+def make_statement(
+    sentence: str, speaker: Speaker, place: int, *, is_last: bool, single_names: bool = True
+) -> Statement | None:
+    """Return a sentence as a statement, or `None` when it is small talk.
+
+    Args:
+        sentence: The sentence, on one line.
+        speaker: Who said it.
+        place: Number of its message.
+        is_last: Whether it ends its message.
+        single_names: See `find_literals`.
+    """
+    if speaker is Speaker.ASSISTANT:
+        told = cues.ANNOUNCED.sub("", sentence)
+        sentence = f"{told}." if _MIN_TOLD <= len(told) < len(sentence) else sentence
+    literals = find_literals(sentence, single_names=single_names)
+    topic = terms(sentence)
+    if is_empty_talk(sentence, literals, topic, is_last=is_last):
+        return None
+    cue = classify(sentence, literals, is_user=speaker is Speaker.USER)
+    return Statement(speaker, sentence, cue, place, tuple(literals), topic)
+
+
+def classify(text: str, literals: list[Literal], *, is_user: bool) -> Cue:
+    """Return what a sentence does, by its cue words and literals.
+
+    Args:
+        text: The sentence.
+        literals: The literals that `find_literals` found in it.
+        is_user: Whether the user said it.
+    """
+    kinds = {literal.kind for literal in literals}
+    asks = text.endswith(("?", "？"))
+    has_code = any(lit.kind == "error" and _ERROR_CODE.match(lit.text) for lit in literals)
+    # "If you believe there is an error, ..." is how an assistant takes its leave.
+    is_leave = not is_user and _IF_YOU.match(text)
+    # The first that holds decides: a user's order stands above the error that it mentions, and a
+    # question under an error is a question.
+    rules: tuple[tuple[Cue, Callable[[], object]], ...] = (
+        (Cue.ANNOUNCEMENT, lambda: not is_user and cues.BOILERPLATE.match(text)),
+        (
+            Cue.ORDER,
+            lambda: is_user and not asks and (is_order(text) or cues.CONDITION.search(text)),
+        ),
+        (Cue.QUESTION, lambda: asks),
+        (Cue.OPEN, lambda: cues.STRONG_OPEN.search(text)),
+        (Cue.ERROR, lambda: has_code or (not is_leave and cues.ERROR.search(text))),
+        (Cue.SETTING, lambda: cues.DEPENDENCY.search(text)),
+        (Cue.SETTING, lambda: "version" in kinds and cues.LIBRARY.search(text)),
+        (Cue.SETTING, lambda: (kinds or is_user) and cues.CONFIGURATION.search(text)),
+        (Cue.DECISION, lambda: is_order(text) or cues.DECISION.search(text)),
+        (Cue.REQUEST, lambda: is_user and cues.REQUEST.search(text)),
+        (Cue.REPORT, lambda: not is_user and is_done(text)),
+    )
+    return next((cue for cue, holds in rules if holds()), Cue.STATEMENT)
+
+
+def is_order(sentence: str) -> bool:
+    """Return whether a sentence forbids or demands something, other than in telling of a person."""
+    return bool(cues.CONSTRAINT.search(cues.REPORT.sub(" ", sentence)))
+
+
+def is_done(sentence: str) -> bool:
+    """Return whether a sentence reports something as finished."""
+    return bool(cues.DONE.search(sentence)) and not cues.NOT_DONE.search(sentence)
+
+
+def closed_items(statements: Sequence[Statement]) -> set[int]:
+    """Return the indices of the open items that a later statement reports as done."""
+    reports = [(at, one.topic) for at, one in enumerate(statements) if is_done(one.text)]
+    return {
+        at
+        for at, one in enumerate(statements)
+        if one.cue is Cue.OPEN
+        and any(later > at and _covers(topic, one.topic) for later, topic in reports)
+    }
+
+
+def _covers(report: frozenset[str], wanted: frozenset[str]) -> bool:
+    shared = len(report & wanted)
+    return bool(wanted) and shared >= min(2, len(wanted)) and shared >= _CLOSED * len(wanted)
+
+
+def is_empty_talk(
+    sentence: str, literals: list[Literal], topic: frozenset[str], *, is_last: bool
+) -> bool:
+    """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
+    kinds = {literal.kind for literal in literals}
+    if len(sentence) <= _MAX_GREETING and kinds <= {"name", "number"}:
+        rest = cues.GREETING.sub(" ", sentence)
+        if rest != sentence and len(terms(rest)) < _MIN_GREETING_TERMS:
+            return True
+    if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
+        return not (topic and cues.CONSTRAINT.search(sentence))
+    is_heading = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING
+    return is_heading and kinds <= _TITLE_KINDS

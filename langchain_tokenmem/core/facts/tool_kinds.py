@@ -1,0 +1,79 @@
+"""Kinds of tool calls, and what each call is about: its path, or its command.
+
+The words stand in `tool_kinds.toml`; a tool that no list knows is of the kind `OTHER`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from enum import Enum
+from importlib.resources import files
+
+_TABLES = tomllib.loads(files(__package__).joinpath("tool_kinds.toml").read_text(encoding="utf-8"))
+_NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_CHANGE_DIRECTORY = re.compile(r"\s*cd\s+\S+\s*(?:&&|;)\s*")
+_REDIRECTED = re.compile(r"(?<![0-9&])>|\btee\b|<<")
+_LONGEST_NAME = 80
+
+
+class ToolKind(Enum):
+    """What a call does: it reads, edits, runs or searches something, or anything else."""
+
+    READ = "read"
+    EDIT = "edit"
+    RUN = "run"
+    SEARCH = "search"
+    OTHER = "other"
+
+
+_BY_WORD = {word: ToolKind(kind) for kind, words in _TABLES["words"].items() for word in words}
+_BY_COMMAND = {
+    word: ToolKind(kind) for kind, words in _TABLES["commands"].items() for word in words
+}
+
+
+def kind_of_tool(name: str) -> ToolKind:
+    """Return the kind of a tool by the words of its name.
+
+    Example:
+        >>> kind_of_tool("getUserDetails"), kind_of_tool("str_replace_editor")
+        (<ToolKind.READ: 'read'>, <ToolKind.EDIT: 'edit'>)
+    """
+    words = [word.lower() for word in _NAME_WORD.findall(name[:_LONGEST_NAME])]
+    return next((_BY_WORD[word] for word in words if word in _BY_WORD), ToolKind.OTHER)
+
+
+def kind_of_command(command: str) -> ToolKind:
+    """Return the kind of a shell command by its first words; output sent to a file is an edit.
+
+    Example:
+        >>> kind_of_command("cd /app && git log -3"), kind_of_command("make test")
+        (<ToolKind.READ: 'read'>, <ToolKind.RUN: 'run'>)
+    """
+    command = _CHANGE_DIRECTORY.sub("", command[:400], count=1)
+    first = command.split(None, 2)[:2]
+    kind = _BY_COMMAND.get(" ".join(first)) or _BY_COMMAND.get(first[0] if first else "")
+    if kind in (None, ToolKind.EDIT):
+        return kind or ToolKind.RUN
+    return ToolKind.RUN if _REDIRECTED.search(command) else kind or ToolKind.RUN
+
+
+def command_of(name: str, args: Mapping[str, object]) -> str | None:
+    """Return the command, script or statement that a call runs, as a text; else `None`."""
+    if kind_of_tool(name) is not ToolKind.RUN:
+        return None
+    value = next((args[key] for key in _TABLES["arguments"]["command"] if key in args), None)
+    if isinstance(value, list):
+        return " ".join(map(str, value[:50]))
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def path_of(args: Mapping[str, object]) -> str | None:
+    """Return the file or folder that a call is about, or `None`."""
+    for key in _TABLES["arguments"]["path"]:
+        value = args.get(key)
+        if isinstance(value, str) and ("/" in value or "." in value):
+            return value
+    return None

@@ -1,0 +1,193 @@
+"""Entries of the running summary: requests for them, and the log with a new or a condensed one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.state import RunningSummary, SummaryEntry
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+
+EARLIER_NOTES = "earlier_notes"
+"""Name of the messages that hold the entries which are condensed."""
+
+CONDENSED = "condensed"
+"""Reason of an entry that was made of older ones."""
+
+NO_SUMMARY = Summary("", "none", "none")
+"""Stands for a summary that there is no room for: the entry says only what it covers."""
+
+LAST_IDS = 8
+"""Ids by which the end of an entry is found again, where messages were removed."""
+
+
+@dataclass(frozen=True)
+class LogWriter:
+    """Writes entries for one compaction.
+
+    Attributes:
+        context: The parts of the request before it.
+        now: Gives the time, in UTC.
+        count_text: Counts the tokens of a text.
+        reason: Why an entry is written.
+        called: The model that the main request is for; None where it is not known.
+        tools: Tools that the main request carries.
+    """
+
+    context: ContextParts
+    now: Callable[[], datetime]
+    count_text: Callable[[str], int]
+    reason: str
+    called: Any = None
+    tools: Sequence[Any] = ()
+
+    def request(
+        self, batch: Sequence[BaseMessage], max_tokens: int, instruction: str | None
+    ) -> SummaryRequest:
+        """Return the request for the entry about `batch`."""
+        log = self.context.summary
+        prior = "\n\n".join(filter(None, (e["text"] for e in log["entries"]))) if log else None
+        return SummaryRequest(
+            messages=batch,
+            max_tokens=max_tokens,
+            count_text=self.count_text,
+            prior=prior or None,
+            instruction=instruction,
+            sent=self.context.request_messages(),
+            called=self.called,
+            tools=self.tools,
+        )
+
+    def appended(
+        self, folded: Sequence[RepairedGroup], batch: Sequence[BaseMessage], summary: Summary
+    ) -> RunningSummary:
+        """Return the running summary with an entry about the groups that are folded.
+
+        Args:
+            folded: The groups that it covers.
+            batch: The messages that the summarizer was shown.
+            summary: What it wrote.
+        """
+        log = self.context.summary
+        before = log["covered"] if log else 0
+        messages = [message for group in folded for message in group.source.messages]
+        numbers = {m.id: before + place for place, m in enumerate(messages, 1)}
+        told = [numbers[message.id] for message in batch if message.id in numbers]
+        entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
+        entry |= {
+            "first": min(told, default=before + 1),
+            "last": before + len(messages),
+            "covered": len(messages),
+            "since": _time_of(messages),
+            "until": _time_of(reversed(messages)),
+            "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
+        }
+        if summary.sources:
+            entry["sources"] = [
+                [numbers[batch[place].id] for place in line if batch[place].id in numbers]
+                for line in summary.sources
+            ]
+        return {
+            "entries": [*(log["entries"] if log else ()), entry],
+            "covers_to": folded[-1].source.last_id,
+            "covered": before + len(messages),
+        }
+
+    def condensing_request(
+        self, log: RunningSummary, count: int, max_tokens: int, instruction: str | None = None
+    ) -> SummaryRequest:
+        """Return the request for one entry in the place of the oldest `count` ones."""
+        texts = [entry["text"] for entry in log["entries"][:count] if entry["text"]]
+        return SummaryRequest(
+            messages=[HumanMessage(text, name=EARLIER_NOTES) for text in texts],
+            max_tokens=max_tokens,
+            count_text=self.count_text,
+            instruction=instruction,
+            condenses=True,
+        )
+
+    def condensed(self, log: RunningSummary, count: int, summary: Summary) -> RunningSummary:
+        """Return the running summary with one entry in the place of the oldest `count` ones."""
+        old = log["entries"][:count]
+        entry = self._entry(summary, CONDENSED, old[-1]["id"])
+        entry |= {
+            "first": old[0]["first"],
+            "last": old[-1]["last"],
+            "covered": sum(one["covered"] for one in old),
+            "since": next(filter(None, (one["since"] for one in old)), None),
+            "until": next(filter(None, (one["until"] for one in reversed(old))), None),
+            "last_ids": old[-1]["last_ids"],
+            "condensed": list(
+                chain.from_iterable(one.get("condensed", [one["id"]]) for one in old)
+            ),
+        }
+        if sources := _carried_sources(old, summary):
+            entry["sources"] = sources
+        return {**log, "entries": [entry, *log["entries"][count:]]}
+
+    def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:
+        """Return an entry with a summary's text, and without its place in the conversation."""
+        created = self.now().isoformat()
+        name = f"{before}\n{created}\n{summary.text}"
+        return {
+            "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+            "text": summary.text,
+            "first": 0,
+            "last": 0,
+            "covered": 0,
+            "since": None,
+            "until": None,
+            "last_ids": [],
+            "tokens": self.count_text(summary.text),
+            "model": summary.model,
+            "prompt_version": summary.prompt_version,
+            "reason": reason,
+            "created_at": created,
+            "failures": list(summary.failures),
+        }
+
+
+def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:
+    """Return the ids of a log's entries, oldest first; none without a log."""
+    return tuple(entry["id"] for entry in log["entries"]) if log else ()
+
+
+def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[int]]:
+    """Return the message numbers of each line of a condensed entry.
+
+    A line that stands as it stood has its own; another one those of the entry that it is from.
+    """
+    known: dict[str, list[int]] = {}
+    for entry in old:
+        known.update(zip(entry["text"].splitlines(), entry.get("sources", []), strict=False))
+    texts = [entry for entry in old if entry["text"]]
+    lines = summary.text.splitlines() if summary.sources else []
+    return [
+        known.get(line) or [n for place in places for n in _numbers_of(texts[place])]
+        for line, places in zip(lines, summary.sources, strict=False)
+    ]
+
+
+def _numbers_of(entry: SummaryEntry) -> list[int]:
+    return sorted({number for line in entry.get("sources", []) for number in line}) or [
+        entry["first"],
+        entry["last"],
+    ]
+
+
+def _time_of(messages: Iterable[BaseMessage]) -> str | None:
+    """Return the first time that is known among messages, as UTC in ISO 8601."""
+    for message in messages:
+        created = marks_of(message).get("created_at")
+        if isinstance(created, str):
+            return datetime.fromisoformat(created).astimezone(UTC).isoformat()
+    return None

@@ -1,0 +1,166 @@
+"""Lines of an entry about new messages: each turn in order, what was done, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from langchain_tokenmem.core.facts.identifiers import find_identifiers
+from langchain_tokenmem.core.facts.reader import Fact, FactsReader, ToolCallFact
+from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
+from langchain_tokenmem.core.facts.statements import Cue, Statement, closed_items
+from langchain_tokenmem.core.facts.tool_kinds import ToolKind
+from langchain_tokenmem.core.facts.tool_results import ResultValue
+from langchain_tokenmem.summarize.extractive.clauses import clause_of
+from langchain_tokenmem.summarize.extractive.lines import Form, Line, Mark, Piece
+from langchain_tokenmem.summarize.extractive.worth import Ranking, worth_of
+
+_SHORT_CALL, _LONG_CALL = 60, 140
+_STEP = {
+    ToolKind.READ: 0.3,
+    ToolKind.SEARCH: 0.3,
+    ToolKind.RUN: 0.8,
+    ToolKind.EDIT: 2.5,
+    ToolKind.OTHER: 1.5,
+}
+_FAILED = 1.5
+_OUTCOME = 1.0
+_SHORT_OUTCOME = 40
+_PASSED_SHARE = 0.5
+_NAME = re.compile(r"[^\w.-]+")
+
+
+def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) -> list[Line]:
+    """Return the lines of an entry, all that it could say.
+
+    Args:
+        reader: The facts of the batch.
+        ranking: The worth of what they hold.
+        prior: The entries before, for commands that failed there.
+    """
+    facts = _without_superseded(reader.facts)
+    lines: list[Line] = []
+    for (_, _), run in groupby(facts, key=_line_key):
+        group = list(run)
+        first = group[0][0]
+        if isinstance(first, ToolCallFact):
+            lines += [_step_line(call, past, ranking, prior) for call, past in group]  # type: ignore[arg-type]
+        else:
+            told = [one for one, _ in group if isinstance(one, Statement)]
+            pieces = [
+                sentence_piece(one, ranking) for one in told if not prior or one.text not in prior
+            ]
+            found = tuple(piece for piece in pieces if piece)
+            if found:
+                lines.append(Line(_mark_of(first), found))
+    return lines
+
+
+def _mark_of(statement: Statement) -> Mark:
+    if not statement.by_user:
+        return Mark.ASSISTANT
+    return Mark.CORRECTION if statement.corrects else Mark.USER
+
+
+def _line_key(pair: tuple[Fact, str]) -> tuple[object, object]:
+    fact = pair[0]
+    if isinstance(fact, ToolCallFact):
+        return ToolCallFact, None
+    return _mark_of(fact), fact.place
+
+
+def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
+    """Return the facts: no closed items; of each call the last one, with the failure before it."""
+    said = [one for one in facts if isinstance(one, Statement)]
+    closed = {id(said[at]) for at in closed_items(said)}
+    last = {one.key: at for at, one in enumerate(facts) if isinstance(one, ToolCallFact)}
+    past: dict[str, str] = {}
+    kept: list[tuple[Fact, str]] = []
+    for at, fact in enumerate(facts):
+        if not isinstance(fact, ToolCallFact):
+            if id(fact) not in closed:
+                kept.append((fact, ""))
+        elif last[fact.key] == at:
+            kept.append((fact, past.get(fact.key, "")))
+        elif fact.failure is not None:
+            past.setdefault(fact.key, fact.failure)
+    return kept
+
+
+def sentence_piece(statement: Statement, ranking: Ranking) -> Piece | None:
+    """Return a statement as a piece, whole and as its clauses with literals; none for nothing."""
+    literals = ranking.literals(statement.literals, by_user=statement.by_user)
+    worth = ranking.asked_for(worth_of(statement), statement.topic)
+    if statement.cue is Cue.ANNOUNCEMENT:
+        return None
+    forms = [Form(statement.text, worth)]
+    short = clause_of(statement)
+    if short:
+        forms.insert(0, Form(short, worth * (0.9 if statement.cue is Cue.ORDER else 0.6)))
+    return Piece(tuple(forms), literals, (statement.place,), statement.topic)
+
+
+def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | None) -> Line:
+    """Return a call with what it brought."""
+    said = [_ended(text, call, past, prior) for text in _call_texts(call)]
+    worth = _STEP[call.kind] + (_FAILED if call.failure is not None else 0.0)
+    topic = terms(said[-1]) if ranking.wanted else frozenset()
+    worth = ranking.asked_for(worth, topic)
+    forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
+    if forms[0].text == forms[1].text:
+        forms.pop(0)
+    own = {one.text: ranking.identifier(one, call.places[0]) for one in find_identifiers(said[-1])}
+    pieces = [Piece(tuple(forms), own, call.places)]
+    if call.outcome and call.failure is None:
+        if call.outcome not in said[-1]:
+            pieces.append(_outcome_piece(call, ranking))
+    else:
+        pieces += _value_pieces(call.values, call.places, ranking, share=1.0)
+    pieces += _value_pieces(call.passed, call.places[:1], ranking, share=_PASSED_SHARE)
+    return Line(Mark.STEP, tuple(pieces))
+
+
+def _call_texts(call: ToolCallFact) -> Iterator[str]:
+    """Yield a call in two lengths: `read a.py`, `ran pytest`, `get_user(user_id=ada_4711)`."""
+    for limit in (_SHORT_CALL, _LONG_CALL):
+        if call.command:
+            command = one_line(prose(call.command[: 4 * limit]), limit)
+            yield "ran " + command.replace("; ", ";")
+        elif call.path and call.kind in (ToolKind.READ, ToolKind.EDIT):
+            verb = "read" if call.kind is ToolKind.READ else "edited"
+            yield f"{verb} {one_line(call.path, 200)}"
+        else:
+            shown = ", ".join(f"{key}={text}" for key, text in call.arguments if text)
+            name = _NAME.sub("_", call.name)[:60] or "tool"
+            yield f"{name}({one_line(prose(shown), limit)})"
+
+
+def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
+    """Return a call with how it ended, where that must be told."""
+    worked = "passed" if call.kind is ToolKind.RUN else "succeeded"
+    if call.failure is not None:
+        return f"{text}: failed ({call.failure})"
+    if not call.has_result:
+        return f"{text}: no result"
+    outcome = call.outcome if 0 < len(call.outcome) <= _SHORT_OUTCOME else ""
+    behind = f" ({outcome})" if outcome else ""
+    if past:
+        return f"{text}: failed ({past}), later {worked}{behind}"
+    if prior and f"{text}: failed" in prior:
+        return f"{text}: {worked} now, failed before{behind}"
+    return f"{text}: {outcome}" if outcome else text
+
+
+def _outcome_piece(call: ToolCallFact, ranking: Ranking) -> Piece:
+    place = call.places[-1]
+    literals = {one.text: ranking.identifier(one, place) for one in find_identifiers(call.outcome)}
+    return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
+
+
+def _value_pieces(
+    values: Sequence[ResultValue], places: tuple[int, ...], ranking: Ranking, *, share: float
+) -> Iterator[Piece]:
+    for value in values:
+        worth = {one.text: share * ranking.identifier(one, places[-1]) for one in value.identifiers}
+        yield Piece((Form(value.text, 0.0),), worth, places, is_bare=value.is_bare)

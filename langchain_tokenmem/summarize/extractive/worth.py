@@ -1,0 +1,138 @@
+"""Worth of what an entry may say: sentences by their cue, identifiers by their use.
+
+The unit is that of `literals.KIND_WEIGHTS`; only relations matter.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_tokenmem.core.facts import vocabulary as cues
+from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words_of
+from langchain_tokenmem.core.facts.literals import Literal
+from langchain_tokenmem.core.facts.reader import FactsReader
+from langchain_tokenmem.core.facts.sentences import terms
+from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
+
+_ORDER = 16.0
+_CORRECTION = 6.0
+_USER = {
+    Cue.ORDER: 6.0,
+    Cue.DECISION: 6.0,
+    Cue.SETTING: 5.0,
+    Cue.REQUEST: 5.0,
+    Cue.ERROR: 5.0,
+    Cue.OPEN: 5.0,
+    Cue.QUESTION: 2.0,
+}
+_USER_STATEMENT = 1.2
+_ASSISTANT = {
+    Cue.DECISION: 3.5,
+    Cue.OPEN: 3.0,
+    Cue.REPORT: 3.0,
+    Cue.SETTING: 2.5,
+    Cue.ERROR: 2.5,
+    Cue.QUESTION: 0.3,
+    Cue.ANNOUNCEMENT: 0.0,
+}
+_ASSISTANT_STATEMENT = 0.8
+_FIX_BONUS = 2.0
+_ENOUGH_TERMS = 8
+_USER_LITERALS, _ASSISTANT_LITERALS = 1.6, 1.0
+_LISTING = 8
+_CHARACTERS = 14.0
+"""Characters of an identifier that are worth one unit: four tokens."""
+_LONGEST = 110
+_TOOL = 0.6
+_PASSED, _MANY_PASSED = 1.6, 3
+_SAID = 0.8
+_KNOWN = 0.3
+_ID_KEY = re.compile(
+    r"(?:.*_)?(?:id|ids|uuid|sha|key|number|email|path|file|filename|name|url|code|branch|ref)_?"
+    r"|.*(?:Id|Key|Name|Path|Url)",
+)
+_NAMED = 1.5
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Worth of identifiers in a batch, by what was done with them.
+
+    Attributes:
+        reader: Who knows where each was passed on or said.
+        known: Identifiers that earlier entries hold.
+        wanted: Terms of the instruction.
+    """
+
+    reader: FactsReader
+    known: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
+
+    def identifier(self, one: Identifier, place: int) -> float:
+        """Return the worth of an identifier that stands in a message.
+
+        Args:
+            one: The identifier.
+            place: Number of the message; what is passed on behind it is used.
+        """
+        worth = WEIGHTS[one.kind] * min(len(one.text), _LONGEST) / _CHARACTERS * _TOOL
+        passed = _after(self.reader.passed_at, one.text, place)
+        worth *= 1 + _PASSED * min(passed, _MANY_PASSED)
+        if one.text in self.reader.said_at:
+            worth *= 1 + _SAID
+        if one.key and _ID_KEY.fullmatch(one.key):
+            worth *= _NAMED
+        return worth * (_KNOWN if one.text in self.known else 1.0)
+
+    def literals(self, found: Sequence[Literal], *, by_user: bool) -> dict[str, float]:
+        """Return the worth of the literals of a sentence, less of each where it lists many."""
+        share = _USER_LITERALS if by_user else _ASSISTANT_LITERALS
+        share *= min(1.0, _LISTING / max(1, len(found))) ** 0.5
+        return {
+            one.text: share
+            * one.weight
+            * max(1.0, min(len(one.text), _LONGEST) / _CHARACTERS)
+            * (_KNOWN if one.text in self.known else 1.0)
+            for one in found
+        }
+
+    def asked_for(self, worth: float, topic: frozenset[str]) -> float:
+        """Raise a worth by the words that its text shares with the instruction."""
+        shared = min(3, len(topic & self.wanted))
+        return (worth + 2.0) * (1 + shared) - 2.0 if shared else worth
+
+
+def ranking_of(reader: FactsReader, prior: str | None, instruction: str | None) -> Ranking:
+    """Return the ranking of a batch.
+
+    Args:
+        reader: The facts of the batch.
+        prior: The entries before it.
+        instruction: Words that raise the worth of what shares them.
+    """
+    return Ranking(reader, frozenset(words_of(prior or "")), terms(instruction or ""))
+
+
+def worth_of(statement: Statement) -> float:
+    """Return the worth of the words of a statement, without its literals."""
+    cue = statement.cue
+    if statement.by_user:
+        if cue is Cue.ORDER and is_order(statement.text):
+            return _ORDER
+        worth = _USER.get(cue, _USER_STATEMENT)
+    else:
+        worth = _ASSISTANT.get(cue, _ASSISTANT_STATEMENT)
+    if cue is Cue.ERROR and cues.FIX.search(statement.text):
+        worth += _FIX_BONUS
+    if statement.corrects:
+        worth += _CORRECTION
+    # A longer sentence says more; without this, fillers of three words come first.
+    return worth * min(1.0, len(statement.topic) / _ENOUGH_TERMS)
+
+
+def _after(places: Mapping[str, list[int]], word: str, place: int) -> int:
+    found = places.get(word)
+    return len(found) - bisect_right(found, place) if found else 0

@@ -1,0 +1,105 @@
+"""Backlog of a conversation: more messages than one call can look at, as at the first contact.
+
+A call is served from the newest messages, in a time that does not depend on the others; these are
+summarized behind it, a part at a time, at a flat cost for each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import is_pinned, role_of, text_of, with_ids
+from langchain_tokenmem.state import MemoryState
+
+_MANY_MESSAGES = 2_000
+_PART_MESSAGES = 1_000
+
+_MANY_CHARACTERS = 64
+"""Characters for each token of the limit: some 16 windows of text, as one part has at most."""
+
+_NEWEST_CHARACTERS = 12
+"""Characters for each token of the limit that are surely over it: text has 1 to 6 a token."""
+
+
+def newest_messages(
+    messages: Sequence[BaseMessage], state: MemoryState, limit: int
+) -> list[BaseMessage] | None:
+    """Return the messages that a request can show of a conversation with a backlog; None without.
+
+    They are over the limit, so that leaving the others out changes no request: what is covered,
+    then system, pinned, first and newest human messages, then all from one message on.
+
+    Args:
+        messages: The conversation, oldest first.
+        state: What was decided so far.
+        limit: Most tokens of a request.
+    """
+    if not _are_many(messages[_first_uncovered(messages, state) :], limit):
+        return None  # seen without a look at what is covered
+    named = with_ids(messages)
+    start = _first_uncovered(named, state)
+    characters, index = 0, len(named)
+    # No message has less than a token, and none is counted yet.
+    least = max(start, len(named) - limit)
+    while index > least and characters < _NEWEST_CHARACTERS * limit:
+        index -= 1
+        characters += _characters(named[index])
+    while index > start and role_of(named[index]) == "tool":
+        index -= 1
+    if index == start:
+        return None
+    older, newest = named[start:index], named[index:]
+    humans = [message.id for message in older if role_of(message) == "human"]
+    needed = set(humans[:1] if start == 0 else ())
+    if not any(role_of(message) == "human" for message in newest):
+        needed.update(humans[-1:])
+    shown = [m for m in older if m.id in needed or role_of(m) == "system" or is_pinned(m)]
+    return [*named[:start], *shown, *newest]
+
+
+def beginnings(
+    messages: Sequence[BaseMessage], state: MemoryState, limit: int
+) -> Iterator[Sequence[BaseMessage]]:
+    """Yield the beginnings of a conversation, each by one part longer; the last one is all of it.
+
+    A summary of each in turn takes in every message once.
+
+    Args:
+        messages: The conversation, oldest first.
+        state: What was decided so far: the parts begin behind what it covers.
+        limit: Most tokens of a request.
+    """
+    named = with_ids(messages)
+    start = _first_uncovered(named, state)
+    size = characters = 0
+    if _are_many(named[start:], limit):
+        for index in range(start, len(named)):
+            is_full = size >= _PART_MESSAGES or characters >= _MANY_CHARACTERS * limit
+            if is_full and role_of(named[index]) != "tool":
+                yield named[:index]
+                size = characters = 0
+            size += 1
+            characters += _characters(named[index])
+    yield messages
+
+
+def _first_uncovered(messages: Sequence[BaseMessage], state: MemoryState) -> int:
+    """Return the index behind the message of the summary's pointer; 0 without one."""
+    summary = state["summary"]
+    for index in range(len(messages) - 1, -1, -1) if summary else ():
+        if summary and messages[index].id == summary["covers_to"]:
+            return index + 1
+    return 0
+
+
+def _are_many(messages: Sequence[BaseMessage], limit: int) -> bool:
+    if len(messages) > _MANY_MESSAGES:
+        return True
+    return sum(map(_characters, messages)) > _MANY_CHARACTERS * limit
+
+
+def _characters(message: BaseMessage) -> int:
+    content = message.content
+    return len(content) if isinstance(content, str) else len(text_of(message))

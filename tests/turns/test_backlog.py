@@ -1,0 +1,115 @@
+"""A backlog: what a call shows of it is what it would show anyway, and each part is read once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.state import new_state
+from langchain_tokenmem.turns import backlog
+from langchain_tokenmem.turns.backlog import beginnings, newest_messages
+from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.turn import take_turn
+from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
+from tests.summarize.models import Gate
+
+BUDGET = TokenBudget(context_window=1_000, reserve_output=100)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(backlog, "_MANY_MESSAGES", 40)
+    monkeypatch.setattr(backlog, "_PART_MESSAGES", 25)
+
+
+def memory_of(summarizer, **keywords) -> TokenMemory:
+    return TokenMemory(BUDGET, counter=CharCounter(), summarizer=summarizer, **keywords)
+
+
+@st.composite
+def conversations(draw):
+    said: list[BaseMessage] = []
+    for turn in range(draw(st.integers(1, 60))):
+        size = draw(st.integers(1, 60))
+        if draw(st.booleans()) and draw(st.booleans()):
+            said.append(SystemMessage("Be brief.", id=f"s{turn}"))
+        said.append(HumanMessage(f"question {turn} " * size, id=f"h{turn}"))
+        for step in range(draw(st.integers(0, 3))):
+            name = f"{turn}-{step}"
+            call = {"id": f"c{name}", "name": "look", "args": {}}
+            said.append(AIMessage("", tool_calls=[call], id=f"t{name}"))
+            said.append(ToolMessage("found " * size, tool_call_id=f"c{name}", id=f"r{name}"))
+        said.append(AIMessage(f"reply {turn} " * size, id=f"a{turn}"))
+    said.append(HumanMessage("And now?", id="last"))
+    return said
+
+
+@pytest.mark.slow
+@given(said=conversations())
+def test_leaving_older_messages_out_never_changes_the_request(said):
+    memory = memory_of(ListSummarizer())
+    newest = newest_messages(said, new_state(), BUDGET.limit)
+    if newest is None:
+        return
+    assert len(newest) < len(said)
+    whole, part = memory.view(said), memory.view(newest)
+    assert part.left_out
+    shown = [message for message in whole.messages if role_of(message) != "system"]
+    assert [message for message in part.messages if role_of(message) != "system"] == shown
+
+
+@given(said=conversations(), first=st.integers(1, 30))
+def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_call(said, first):
+    pointer = said[min(first, len(said)) - 1].id
+    state = {**new_state(), "summary": {"covers_to": pointer}}
+    found = list(beginnings(said, state, BUDGET.limit))
+    assert found[-1] == said
+    ends = [len(part) for part in found]
+    assert ends == sorted(set(ends))
+    assert all(said[end].type != "tool" for end in ends[:-1])
+    assert all(said[: len(part)] == part for part in found)
+
+
+def long_talk(turns: int = 120) -> list[BaseMessage]:
+    said: list[BaseMessage] = []
+    for n in range(turns):
+        said.append(HumanMessage(f"question {n} " * 12, id=f"h{n}"))
+        said.append(AIMessage(f"reply {n} " * 16, id=f"a{n}"))
+    return [*said, HumanMessage("And now?", id="last")]
+
+
+def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
+    gate, said = Gate(lambda _messages: "## Goal\nThe user counts."), long_talk()
+    memory = memory_of(gate.model, max_wait_s=0.05)
+    thread = GraphThread(memory, said, None, key=("t", "", "memory"))
+    first = take_turn(thread, TurnRequest())
+    view = first.view
+    assert view.usage.input_tokens <= BUDGET.limit
+    assert problems(view.messages) == []
+    shown = {message.id for message in view.messages}
+    assert view.left_out == sum(message.id not in shown for message in said)
+    assert any("wait to be summarized" in warning for warning in view.warnings)
+    assert first.state["summary"] is None
+    gate.open.set()
+    memory.close()
+    second = take_turn(thread, TurnRequest())
+    assert second.view.left_out == 0
+    assert second.state["summary"]["covered"] > 200
+    assert len(gate.model.requests) > 1
+    assert memory.background_summaries.wait(0)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_quick_summarizer_catches_up_in_the_background_where_that_is_not_turned_off(quick):
+    summarizer, said = ListSummarizer(), long_talk()
+    memory = memory_of(summarizer, background=quick)
+    result = take_turn(GraphThread(memory, said, None, key=("t", "", "m")), TurnRequest())
+    memory.close()
+    assert result.state["summary"] is not None
+    assert (len(summarizer.requests) > 2) == quick
