@@ -41,8 +41,10 @@ _ASIDE = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _COUNT = re.compile(
-    r"(?<![\w$€£#.,/-])\d+(?:,\d{3})*(?=\s(?:of\s|out\sof\s|[^\W\d_]+(?:-[^\W\d_]+)*\s){0,2}"
-    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)|\d+\s?(?:/|of|out of)\s?\d+|\d+\s?[x×](?!\w)"
+    r"(?<![\w$€£#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s"
+    r"(?:of\s|out\sof\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}"
+    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)"
+    r"|\b\d{1,9}\s?(?:/|of|out of)\s?\d{1,9}|\b\d{1,9}\s?[x×](?!\w)"
 )
 _NO_COUNT = re.compile(
     r"\s(?:dollars|euros|pounds|cents|points|tokens|bytes|pixels|meters|miles|degrees|gramm?s)\b"
@@ -59,9 +61,10 @@ _LITERAL = re.compile(
     | (?P<url>https?://[^\s"'<>()\[\]{},`]+)
     | (?<!\w)["“«„](?P<quote>[^"“”«»„\n]{2,200})["”»“](?!\w)
     | (?<!\w)['‘](?P<single>[^'’\n]{2,80})['’](?!\w)
-    | (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
-    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?[\w.@+*-]*[\w*](?:[/\\][\w.@+*-]*[\w*])+/?
-        |(?<![\w/.<])[~.]{0,2}/[\w.@+-]*\w)
+    | (?P<mail>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})
+    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?
+            [\w.@+*-]{0,80}[\w*](?:[/\\][\w.@+*-]{0,80}[\w*]){1,20}/?
+        |(?<![\w/.<])[~.]{0,2}/[\w.@+-]{0,80}\w)
     | (?P<price>\b[A-Z]{3}\d[\d,]*\.\d\d\b)
     | (?P<identifier>--?[a-z][\w-]{2,}\b
         |(?<![\w.-])[^\W\d]\w*(?:[.-]\w+)*(?:\(\))?|\d+(?:\.\d+){2,}|\d+[^\W\d_]\w*(?:[.-]\w+)*)
@@ -220,7 +223,7 @@ def _is_known(word: str, known: KnownText) -> bool:
     if len(word) < _SHORTEST and not word.isdigit():
         return True
     if NUMBER.fullmatch(word):
-        is_small = word.isdigit() and int(word) <= SMALL_NUMBER
+        is_small = word.isdigit() and len(word) <= _SHORTEST and int(word) <= SMALL_NUMBER
         return is_small or known.has_number(word)
     if measure := _MEASURE.fullmatch(word):
         return _is_known(measure[1], known) or known.has_words(word)

@@ -6,14 +6,17 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.summarize.model import ModelSummarizer
 from tests.fakes import CharCounter, log_text, newest_entry, own_words
 from tests.summarize.models import Scripted, parts_of
 from tests.summarize.watched import coverage
 
 
 def memory_of(model, window=2_000, **kwargs) -> TokenMemory:
+    """Return a memory whose model writes every entry: tool loops alone are left to extracts."""
+    writer = ModelSummarizer(model, min_messages=0)
     return TokenMemory(
-        TokenBudget(context_window=window), counter=CharCounter(), summarizer=model, **kwargs
+        TokenBudget(context_window=window), counter=CharCounter(), summarizer=writer, **kwargs
     )
 
 

@@ -66,10 +66,10 @@ def test_failed_blank_cut_off_and_off_topic_summaries_are_refused_and_history_ke
     messages = [*talk(20), HumanMessage("and now?", id="now")]
     state = memory.compact(messages)
     assert len(model.requests) == 3
-    summary = state["summary"]
+    summary = state["summary"]["entries"][-1]
     assert summary["model"] == "extractive"
     assert len(summary["failures"]) == 3
-    assert "src/mod0.py" in summary["text"]
+    assert "src/mod1.py" in summary["text"]  # mod0 stands in the first request, which stays
     view = memory.view(messages, state)
     assert view.usage.input_tokens <= memory.budget.limit
     assert any("scripted" in warning for warning in view.warnings)
@@ -384,9 +384,11 @@ async def test_no_summarizer_token_reaches_stream_or_events_of_a_runnable():
     memory = memory_of(summarizer=writer)
 
     async def turn(messages):
-        return (await memory.acompact(messages))["summary"]["text"]
+        return (await memory.acompact(messages))["summary"]["entries"][-1]["text"]
 
-    chain = RunnableLambda(lambda m: memory.compact(m)["summary"]["text"], afunc=turn)
+    chain = RunnableLambda(
+        lambda m: memory.compact(m)["summary"]["entries"][-1]["text"], afunc=turn
+    )
     events = [event async for event in chain.astream_events(talk(20), version="v2")]
     assert model.requests
     assert not [e for e in events if "chat_model" in e["event"]]
