@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,10 @@ _READ_ARGUMENT = 4_000
 _DECIDING = frozenset({Cue.ORDER, Cue.DECISION, Cue.SETTING, Cue.REQUEST})
 _SAME_TOPIC = 0.6
 _MANY_DECISIONS = 200
+_PASTED = 30
+"""Sentences from which a message is taken for a pasted text."""
+_FEWEST_WORDS = 4
+_PLAIN_WORD = re.compile(r"(?<![^\s(\"'])[^\W\d_]{2,}(?![^\s),.:;!?\"'])|[\u2e80-\u9fff]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,7 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
         for bare, box in (strip_bullet(line),)
         for sentence in split_sentences(bare)
     ]
+    is_pasted = len(sentences) > _PASTED
     for number, (sentence, box) in enumerate(sentences, 1):
         made = make_statement(
             sentence,
@@ -188,8 +194,18 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
             is_last=number == len(sentences),
             single_names=single_names,
         )
+        if made and is_pasted and _is_listing(made):
+            continue
         if made:
             yield replace(made, cue=Cue.OPEN if box == " " else Cue.REPORT) if box else made
+
+
+def _is_listing(statement: Statement) -> bool:
+    """Return whether a line of a pasted text is no sentence: a path, a line of code, a table's row."""
+    rest = statement.text
+    for literal in statement.literals:
+        rest = rest.replace(literal.text, " ")
+    return len(_PLAIN_WORD.findall(rest)) < _FEWEST_WORDS
 
 
 def _is_corrected(before: Statement, after: Statement, topic: frozenset[str]) -> bool:

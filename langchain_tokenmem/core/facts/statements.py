@@ -88,7 +88,10 @@ def make_statement(
     """
     if speaker is Speaker.ASSISTANT:
         told = cues.ANNOUNCED.sub("", sentence)
-        sentence = f"{told}." if _MIN_TOLD <= len(told) < len(sentence) else sentence
+        if _MIN_TOLD <= len(told) < len(sentence) and not cues.SUBORDINATE.match(told):
+            sentence = f"{told}."
+        elif len(told) < len(sentence):
+            return None
     literals = find_literals(sentence, single_names=single_names)
     topic = terms(sentence)
     if is_empty_talk(sentence, literals, topic, is_last=is_last):

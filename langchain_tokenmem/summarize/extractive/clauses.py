@@ -16,7 +16,7 @@ from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 _MAX_CLAUSE = 320
 _SHORT_FROM = 60
 _SHORT_ENOUGH = 0.75
-_BEFORE, _AFTER = 34, 12
+_BEFORE, _AFTER = 34, 24
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 

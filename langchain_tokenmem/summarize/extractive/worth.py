@@ -41,7 +41,7 @@ _ASSISTANT = {
 _ASSISTANT_STATEMENT = 0.8
 _FIX_BONUS = 2.0
 _ENOUGH_TERMS = 8
-_USER_LITERALS, _ASSISTANT_LITERALS = 1.6, 1.0
+_USER_LITERALS, _ASSISTANT_LITERALS = 5.0, 4.0
 _LISTING = 8
 _CHARACTERS = 14.0
 """Characters of an identifier that are worth one unit: four tokens."""
