@@ -45,6 +45,7 @@ _EMPTY = re.compile(r"\W*(?:none|null|ok|true|success|done|\[\]|\{\})?\W*", re.I
 _ESCAPED_SPACE = re.compile(r"\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"\\+([\"'/])")
 _LIST_MARK = re.compile(r"^[\s\-*•>|,{\[\]}(\"']+(?=[\w#/~.@])")
+_TAG = re.compile(r"</?[\w-]{1,40}>?")
 _IS_KEY = re.compile(r"[\"']\s?:")
 _JSON_SIGNS = re.compile(r"[\"'] ?: ?[\"'\[{]*|[\"'{}\[\]]+")
 _WRAPPERS = frozenset(
@@ -237,9 +238,9 @@ def _value(text: str, start: int, end: int, found: list[Identifier]) -> ResultVa
         said = _LIST_MARK.sub("", said)
         if '": ' in said or '":' in said or '","' in said:
             said = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", said)
-    said = said.replace("; ", ", ").rstrip(" ,;{[(\"'")
+    said = said.replace("; ", ", ").rstrip(" ,;:{[(\"'")
     inside = tuple(one for one in found if one.text in said)
-    if not inside:
+    if not inside or _TAG.fullmatch(said):
         return None
     if first.key:
         return ResultValue(f"{first.key}={said}", inside)
