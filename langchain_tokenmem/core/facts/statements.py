@@ -90,6 +90,8 @@ def make_statement(
         is_last: Whether it ends its message.
         single_names: See `find_literals`.
     """
+    if greeting := cues.SALUTATION.match(sentence):
+        sentence = sentence[greeting.end() :]
     if speaker is Speaker.ASSISTANT:
         told = cues.ANNOUNCED.sub("", sentence)
         if _MIN_TOLD <= len(told) < len(sentence) and not cues.SUBORDINATE.match(told):

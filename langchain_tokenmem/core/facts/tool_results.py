@@ -158,6 +158,8 @@ def outcome_of(text: str) -> str:
     text = text.strip("=\n ")
     if _EMPTY.fullmatch(text):
         return ""
+    if text.startswith(("{", "[")):
+        text = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", text)
     if len(text) <= _MAX_OUTCOME and text.count("\n") < _SHORT_LINES:
         return one_line(text, _MAX_OUTCOME).replace("; ", ", ")
     last = text.rpartition("\n")[2].strip("= ")[:_MAX_OUTCOME]

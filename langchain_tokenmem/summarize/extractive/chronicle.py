@@ -24,13 +24,15 @@ _STEP = {
     ToolKind.EDIT: 2.5,
     ToolKind.OTHER: 1.5,
 }
-_FAILED = 1.5
+_FAILED = 4.0
 _CLAUSE_SHARE, _ORDER_SHARE = 0.6, 0.9
 """Share of the worth of its words that a sentence keeps with each shorter form."""
 _PASTED = 20
 _OUTCOME = 1.0
 _SHORT_OUTCOME = 40
 _PASSED_SHARE = 0.5
+_LISTED = 10
+_COPIED = frozenset({"path", "address", "id"})
 _FAILED_SHARE = 0.4
 _NAME = re.compile(r"[^\w.-]+")
 
@@ -122,7 +124,7 @@ def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | Non
     said = [_ended(text, call, past, prior) for text in _call_texts(call)]
     is_empty = not (call.arguments or call.path or call.command or call.outcome)
     worth = 0.1 if is_empty else _STEP[call.kind]
-    worth += _FAILED if call.failure is not None else 0.0
+    worth += _FAILED if past or call.failure is not None else 0.0
     topic = terms(said[-1]) if ranking.wanted else frozenset()
     worth = ranking.asked_for(worth, topic)
     forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
@@ -135,7 +137,13 @@ def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | Non
             pieces.append(_outcome_piece(call, ranking))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
-        pieces += _value_pieces(call.values, call.places, ranking, share=share)
+        is_content = call.kind is ToolKind.READ and call.path is not None
+        values = [
+            value
+            for value in call.values
+            if not is_content or _is_worth_it(value, call.places[-1], ranking)
+        ]
+        pieces += _value_pieces(values, call.places, ranking, share=share)
     pieces += _value_pieces(call.passed, call.places[:1], ranking, share=_PASSED_SHARE)
     return Line(Mark.STEP, tuple(pieces))
 
@@ -177,9 +185,20 @@ def _outcome_piece(call: ToolCallFact, ranking: Ranking) -> Piece:
     return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
+def _is_worth_it(value: ResultValue, place: int, ranking: Ranking) -> bool:
+    """Return whether a line of a file holds more than names that nobody used since."""
+    return any(one.kind in _COPIED or ranking.is_used(one, place) for one in value.identifiers)
+
+
 def _value_pieces(
     values: Sequence[ResultValue], places: tuple[int, ...], ranking: Ranking, *, share: float
 ) -> Iterator[Piece]:
+    """Yield the values of a result; of a long list, those that nobody used count less each."""
+    unused = share * min(1.0, _LISTED / max(1, len(values))) ** 0.5
     for value in values:
-        worth = {one.text: share * ranking.identifier(one, places[-1]) for one in value.identifiers}
+        worth = {
+            one.text: (share if ranking.is_used(one, places[-1]) else unused)
+            * ranking.identifier(one, places[-1])
+            for one in value.identifiers
+        }
         yield Piece((Form(value.text, 0.0),), worth, places, is_bare=value.is_bare)

@@ -18,7 +18,7 @@ from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 
-_ORDER = 24.0
+_ORDER = 32.0
 _CORRECTION = 6.0
 _USER = {
     Cue.ORDER: 6.0,
@@ -99,6 +99,10 @@ class Ranking:
         if one.key and _ID_KEY.fullmatch(one.key):
             worth *= _NAMED
         return worth * (_KNOWN if one.text in self.known else 1.0)
+
+    def is_used(self, one: Identifier, place: int) -> bool:
+        """Return whether an identifier was passed on behind a message, or said."""
+        return one.text in self.reader.said_at or _after(self.reader.passed_at, one.text, place) > 0
 
     def literals(
         self, found: Sequence[Literal], *, by_user: bool, listed: int = 0
