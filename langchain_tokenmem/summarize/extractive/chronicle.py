@@ -170,7 +170,8 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
         return f"{text}: failed ({call.failure})"
     if not call.has_result:
         return f"{text}: no result"
-    outcome = call.outcome if 0 < len(call.outcome) <= _SHORT_OUTCOME else ""
+    is_shown = 0 < len(call.outcome) <= _SHORT_OUTCOME and call.outcome not in text
+    outcome = call.outcome.rstrip(":") if is_shown else ""
     behind = f" ({outcome})" if outcome else ""
     if past:
         return f"{text}: failed ({past}), later {worked}{behind}"
