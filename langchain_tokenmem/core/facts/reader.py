@@ -214,10 +214,12 @@ def _is_listing(statement: Statement) -> bool:
 def _is_corrected(before: Statement, after: Statement, *, says_so: bool) -> bool:
     """Return whether a later statement corrects an earlier one: its topic with other values."""
     shared = len(before.topic & after.topic)
+    if before.place == after.place and not CORRECTION.match(after.text):
+        return False  # "do this instead of that" in one request
     if not shared or before.text == after.text or says_so:
         return bool(shared) and before.text != after.text
     is_same = shared >= _SAME_TOPIC * len(before.topic | after.topic)
-    if not is_same or not before.by_user or before.place == after.place:
+    if not is_same or not before.by_user:
         return False
     values = {one.text for one in after.literals}
     others = {one.text for one in before.literals}

@@ -137,14 +137,10 @@ def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | Non
             pieces.append(_outcome_piece(call, ranking))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
-        is_content = call.kind is ToolKind.READ and call.path is not None
-        values = [
-            value
-            for value in call.values
-            if not is_content or _is_worth_it(value, call.places[-1], ranking)
-        ]
+        values = _without_content(call, call.values, ToolKind.READ, ranking)
         pieces += _value_pieces(values, call.places, ranking, share=share)
-    pieces += _value_pieces(call.passed, call.places[:1], ranking, share=_PASSED_SHARE)
+    passed = _without_content(call, call.passed, ToolKind.EDIT, ranking)
+    pieces += _value_pieces(passed, call.places[:1], ranking, share=_PASSED_SHARE)
     return Line(Mark.STEP, tuple(pieces))
 
 
@@ -170,7 +166,8 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
         return f"{text}: failed ({call.failure})"
     if not call.has_result:
         return f"{text}: no result"
-    outcome = call.outcome if 0 < len(call.outcome) <= _SHORT_OUTCOME else ""
+    is_shown = 0 < len(call.outcome) <= _SHORT_OUTCOME and call.outcome not in text
+    outcome = call.outcome.rstrip(":") if is_shown else ""
     behind = f" ({outcome})" if outcome else ""
     if past:
         return f"{text}: failed ({past}), later {worked}{behind}"
@@ -185,9 +182,20 @@ def _outcome_piece(call: ToolCallFact, ranking: Ranking) -> Piece:
     return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
-def _is_worth_it(value: ResultValue, place: int, ranking: Ranking) -> bool:
-    """Return whether a line of a file holds more than names that nobody used since."""
-    return any(one.kind in _COPIED or ranking.is_used(one, place) for one in value.identifiers)
+def _without_content(
+    call: ToolCallFact, values: Sequence[ResultValue], kind: ToolKind, ranking: Ranking
+) -> Sequence[ResultValue]:
+    """Return values, of a file's content none with mere names that nobody used since."""
+    if call.kind is not kind or call.path is None:
+        return values
+    return [
+        value
+        for value in values
+        if any(
+            one.kind in _COPIED or ranking.is_used(one, call.places[-1])
+            for one in value.identifiers
+        )
+    ]
 
 
 def _value_pieces(
