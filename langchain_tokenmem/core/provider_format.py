@@ -16,6 +16,7 @@ from langchain_tokenmem.core.messages import (
     Role,
     is_blank_block,
     is_reasoning_block,
+    marked,
     role_of,
     text_of,
 )
@@ -186,7 +187,7 @@ def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
         content = [*_as_blocks(first.content), *_as_blocks(second.content)]
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
-    return second.model_copy(update=update)
+    return marked(second.model_copy(update=update), cut=True)  # no words of the newer one
 
 
 def _as_blocks(content: Any) -> list[Any]:
