@@ -20,7 +20,7 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
 )
-from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement
+from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement, split_announcement
 from langchain_tokenmem.core.facts.tool_kinds import (
     ToolKind,
     command_of,
@@ -187,6 +187,7 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
         for line in prose_lines(text)
         for bare, box in (strip_bullet(line),)
         for sentence in split_sentences(bare)
+        for sentence in split_announcement(sentence)
     ]
     is_pasted = len(sentences) > _PASTED
     for number, (sentence, box) in enumerate(sentences, 1):
