@@ -63,6 +63,7 @@ class Statement:
         literals: What in it must stay verbatim.
         topic: What it is about, see `sentences.terms`.
         corrects: Whether it corrects what was decided before.
+        beside: How many statements stand with it: in its message, or in the short end of a long one.
     """
 
     speaker: Speaker
@@ -72,6 +73,7 @@ class Statement:
     literals: tuple[Literal, ...] = ()
     topic: frozenset[str] = frozenset()
     corrects: bool = False
+    beside: int = 1
 
     @property
     def by_user(self) -> bool:
