@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,6 +42,7 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.providers import CHECKS, RefusedError, StrictModel
 
@@ -202,8 +204,18 @@ def _run_turns(graph: Any, model: StrictModel, messages: Messages) -> Requests:
 def said(requests: Requests) -> list:
     """Return what a model would read: role, words and calls, without the store's time stamps."""
     return [
-        [(m.type, m.content, getattr(m, "tool_calls", None)) for m in request]
+        [(m.type, _timeless(m.content), getattr(m, "tool_calls", None)) for m in request]
         for request in requests
+    ]
+
+
+def _timeless(content: Any) -> Any:
+    """Return a content without the times of the summary's entries."""
+    if isinstance(content, str):
+        return _TIMES.sub("", content)
+    return [
+        {**block, "text": _TIMES.sub("", block["text"])} if "text" in block else block
+        for block in content
     ]
 
 
@@ -246,9 +258,15 @@ def _of_blocks(message: BaseMessage, provider: str, *blocks: dict) -> BaseMessag
     return message.model_copy(update={"content": list(blocks), "response_metadata": metadata})
 
 
+RECORDED_AT = "2026-11-20T10:05:00+00:00"
+_TIMES = re.compile(r' from="[^"]+ UTC" to="[^"]+"')
+
+
 def recording(number: int, *, rough: bool) -> Messages:
+    """Return the messages of a recording, all at one time: only a store has times of its own."""
     messages = conversations()[number].messages
-    return roughened(messages) if rough else messages
+    messages = roughened(messages) if rough else messages
+    return [marked(message, created_at=RECORDED_AT) for message in messages]
 
 
 @dataclass(frozen=True)

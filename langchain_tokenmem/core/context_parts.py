@@ -264,6 +264,7 @@ def split_context(
     notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
     if summary and not start:
         notes.append(POINTER_IS_LOST)
+        summary = {**summary, "covered": 0}  # what is told again is not counted twice
     merged = merged_system([*own, *inside])
     if merged is not None:
         merged = fit_message(merged, profile, notes)

@@ -83,8 +83,9 @@ class LogForecast:
     def of(cls, context: ContextParts, most: int, *, may_condense: bool = True) -> LogForecast:
         """Return the forecast for a context, in which all entries have `most` tokens at most."""
         bare = replace(context, system=None, kept=(), tail=(), blocks={})
-        newest = context.tail[-1].source.messages if context.tail else ()
-        is_timed = any(marks_of(message).get("created_at") for message in newest)
+        ends = (*context.tail[:1], *context.tail[-1:])
+        messages = [message for group in ends for message in group.source.messages]
+        is_timed = any(marks_of(message).get("created_at") for message in messages)
         empty = _EMPTY_ENTRY if is_timed else {**_EMPTY_ENTRY, "since": None}
         alone = bare.added_tokens(log_texts([empty]))
 
