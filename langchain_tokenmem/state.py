@@ -19,6 +19,7 @@ STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
 
 _Number = Annotated[int, Field(ge=0)]
+_Range = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class SummaryEntry(TypedDict):
@@ -44,6 +45,9 @@ class SummaryEntry(TypedDict):
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
         sources: For each line of the text the numbers of the messages that it was taken from;
             missing where the summarizer does not know.
+        digest: Of the numbers and ids of the messages that it covers: by it they are found again
+            for certain. Missing in entries of before.
+        gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
     """
 
     id: str
@@ -62,6 +66,8 @@ class SummaryEntry(TypedDict):
     failures: list[str]
     condensed: NotRequired[list[str]]
     sources: NotRequired[list[list[int]]]
+    digest: NotRequired[str]
+    gaps: NotRequired[list[_Range]]
 
 
 class RunningSummary(TypedDict):
@@ -106,12 +112,15 @@ class Cut(TypedDict):
         tail: Characters kept at its end.
         args: Characters kept of each string inside the arguments of its tool calls.
         calls: How many of its tool calls are kept, counted from the last.
+        number: Number of the message, which its marker names; None where it names nothing, because
+            the model has no tool that opens it. Missing where it names the message's id.
     """
 
     head: _Number
     tail: _Number
     args: NotRequired[_Number]
     calls: NotRequired[_Number]
+    number: NotRequired[_Number | None]
 
 
 class Block(TypedDict):
@@ -154,6 +163,8 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
+        numbers: Fixed numbers of messages by id, where no cut names them: of kept ones, and of
+            those that were named and then removed.
         blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
@@ -167,9 +178,10 @@ class MemoryState(TypedDict):
     summary: RunningSummary | None
     kept: list[str]
     cuts: dict[str, Cut]
+    numbers: NotRequired[dict[str, _Number]]
     blocks: dict[str, Block]
     stored_to: str | None
-    pruned: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+    pruned: list[_Range]
     owner: NotRequired[str]
     totals: Totals
     anchor: NotRequired[Anchor]

@@ -135,6 +135,12 @@ def test_a_message_over_its_share_is_cut(snapshot_of):
     snapshot_of("message_over_its_share", of_view(view))
 
 
+def test_a_cut_message_that_the_model_can_open(snapshot_of):
+    said = [HumanMessage(LINES * 20, id="h1")]
+    _, view = memory_of().compact_and_view(said, tools=[{"name": "read_message"}])
+    snapshot_of("message_named_by_its_number", of_view(view))
+
+
 def test_arguments_of_a_call_are_cut(snapshot_of):
     large = call("write", "c1", path="log", lines=["." * 5_000] * 2, more={"text": LINES})
     said = [

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+from operator import itemgetter
 from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
+from pydantic import BeforeValidator
 
-from langchain_tokenmem.core.messages import text_of
+from langchain_tokenmem.adapters.run_context import session_and_user, state_in_run
+from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.messages import spoken_messages, text_of
+from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered_messages
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
 
 COMPACT_REQUESTS = "token_memory_orders"
 """State key of the compactions that an agent asked for, by the memory's name."""
@@ -57,23 +67,37 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
     return compact
 
 
-def read_message_tool(messages_key: str = "messages") -> BaseTool:
+def read_message_tool(
+    messages_key: str = "messages",
+    *,
+    name: str = "memory",
+    archive: TranscriptStore | None = None,
+) -> BaseTool:
     """Return the tool `read_message`, by which an agent reads again what a marker left out.
 
-    A marker names the message (`full text: message m7`); the text comes from the graph's own
-    state, so it follows forks.
+    A marker names the message by its number (`full text: message 57`), an entry of the running
+    summary the numbers that it is about. The text comes from the graph's own state, so it follows
+    forks. A number opens the one message that had it when it was shown; where that cannot be known
+    for certain any more, the tool says so.
 
     Args:
         messages_key: State key of the messages.
+        name: Whose numbers: the middleware's name, or the state key of nodes.
+        archive: The store that keeps what `CompactNode(prune=True)` removed from the state.
+
+    Raises:
+        ConfigurationError: When `archive` is no store.
 
     Example:
         >>> read_message_tool().name
         'read_message'
     """
+    if archive is not None:
+        checked(archive, TranscriptStore, "archive", "read_message_tool(archive=store)")
 
     @tool
     def read_message(  # noqa: D417  # what is injected is not the model's to know
-        id: str,  # noqa: A002
+        id: Annotated[str, BeforeValidator(str)],  # noqa: A002
         state: Annotated[Any, InjectedState],
         offset: int = 0,
         limit: int = 4_000,
@@ -81,27 +105,64 @@ def read_message_tool(messages_key: str = "messages") -> BaseTool:
         """Read a message of this conversation that is shown shortened, or no longer at all.
 
         Args:
-            id: The message's id, as a marker names it.
+            id: The message's number, as a marker or the notes name it, or its id.
             offset: First character to read.
             limit: How many characters to read, at most 20,000.
         """
         held = state if isinstance(state, dict) else vars(state)
-        return read_again(held[messages_key], id, offset, limit)
+        memory = _memory_state(held, name)
+        messages = spoken_messages(held[messages_key])
+        if archive is not None and memory is not None and memory["pruned"]:
+            session, user_id = session_and_user(None)
+            messages = _with_pruned(messages, memory, archive.rows(session, user_id=user_id))
+        return _read(messages, memory, id.strip(), offset, limit)
 
     read: BaseTool = read_message
     return read
 
 
-def read_again(messages: list[BaseMessage], key: str, offset: int, limit: int) -> str:
+def _memory_state(held: dict[str, Any], name: str) -> MemoryState | None:
+    """Return the state of a memory in a graph's state; an agent's only one whatever its name."""
+    by_name = held.get("token_memory") or {}
+    found = by_name.get(name) or held.get(name) or state_in_run(name)
+    if found is None and len(by_name) == 1:
+        (found,) = by_name.values()
+    is_state = isinstance(found, dict) and {"version", "summary", "cuts"} <= found.keys()
+    return load_state(found) if is_state else None
+
+
+def _with_pruned(
+    messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
+) -> list[BaseMessage]:
+    """Return the conversation with the messages that were removed into a transcript, in order."""
+    here = {message.id for message in messages}
+    places = {row.message.id: row.seq for row in reversed(rows)}
+    pruned = [
+        (row.seq, row.message)
+        for row in rows
+        if row.message.id not in here and any(a <= row.seq <= b for a, b in state["pruned"])
+    ]
+    held = [(places.get(message.id, inf), message) for message in messages]
+    return [message for _, message in sorted([*pruned, *held], key=itemgetter(0))]
+
+
+def _read(
+    messages: Sequence[BaseMessage], state: MemoryState | None, key: str, offset: int, limit: int
+) -> str:
     """Return a part of a message's text, with its place in the whole.
 
     Args:
-        messages: The conversation.
-        key: Id of the message.
+        messages: The conversation, system messages left out.
+        state: The memory's state, which has the numbers; None where only ids are known.
+        key: Number or id of the message.
         offset: First character.
         limit: Characters, at most 20,000.
     """
     found = next((message for message in messages if message.id == key), None)
+    if state is not None and _is_number(key, state):
+        found = numbered_messages(state, messages).get(int(key))
+        if found is None:
+            return f"Message {key} cannot be opened: it, or others beside it, were removed."
     if found is None:
         return f"There is no message {key} in this conversation."
     text = text_of(found)
@@ -109,3 +170,12 @@ def read_again(messages: list[BaseMessage], key: str, offset: int, limit: int) -
     end = min(start + max(1, min(limit, _LONGEST_READ)), len(text))
     rest = f"; go on with offset={end}" if end < len(text) else ""
     return f"[characters {start:,} to {end:,} of {len(text):,}{rest}]\n{text[start:end]}"
+
+
+def _is_number(key: str, state: MemoryState) -> bool:
+    """Return whether a number was given to a message; a marker of before may have shown an id."""
+    is_named_id = key in state["cuts"] and "number" not in state["cuts"][key]
+    if is_named_id or not key.isdecimal():
+        return False
+    highest = max([last_number(state["summary"]), *fixed_numbers(state).values()])
+    return 0 < int(key) <= highest

@@ -14,6 +14,10 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, To
 
 from langchain_tokenmem.cli.reference_counter import calls_of, text_of
 
+_MARKER = re.compile(r"\[\.\.\. [^\[\]]*(?:left out|only text is shown)[^\[\]]* ?\.\.\.\]")
+_BESIDE = 12
+"""Characters beside a marker that are compared."""
+
 
 def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> list[str]:
     """Return what is wrong with a request; nothing when all is well.
@@ -168,7 +172,26 @@ def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:
 
 
 def _is_capped(message: BaseMessage, candidate: BaseMessage) -> bool:
+    """Return whether a marker stands in the message's own place, or one that names its id.
+
+    In a message that was merged with others, words of its own stand beside the marker.
+    """
     if not message.id:
         return False
-    shown = "\n".join([text_of(candidate), *(args for _, _, args in calls_of(candidate))])
-    return re.search(rf"(?<![\w-]){re.escape(message.id)}(?![\w-])", shown) is not None
+    shown = _all_text(candidate)
+    if re.search(rf"(?<![\w-]){re.escape(message.id)}(?![\w-])", shown):
+        return True
+    markers = list(_MARKER.finditer(shown))
+    if candidate.id == message.id:
+        return bool(markers)
+    own = _all_text(message)
+    beside = [
+        words
+        for marker in markers
+        for words in (shown[: marker.start()].rstrip()[-_BESIDE:], shown[marker.end() :].strip())
+    ]
+    return any(words and words[:_BESIDE] in own for words in beside)
+
+
+def _all_text(message: BaseMessage) -> str:
+    return "\n".join([text_of(message), *(args for _, _, args in calls_of(message))])

@@ -10,6 +10,7 @@ from typing import Literal
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
+from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
     log_texts,
@@ -19,6 +20,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_text,
 )
 from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
+from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
@@ -32,10 +34,6 @@ from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, Repair
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
-
-POINTER_IS_LOST = (
-    "The messages that the running summary ends with are no longer here: all messages are shown."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,8 @@ class ContextParts:
         blocks: Texts of live memory blocks, by the id of the human message that holds them.
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
+        can_read: Whether the model has a tool that opens a message by its number.
+        numbers: Numbers of the messages; None where none can be fixed: in a view.
     """
 
     counter: RequestCounter
@@ -74,6 +74,19 @@ class ContextParts:
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
     summary_role: Literal["system", "human"] = "system"
+    can_read: bool = False
+    numbers: MessageNumbers | None = None
+
+    def new_cut(self, key: str) -> Cut:
+        """Return an empty cut of a message, with what its marker names.
+
+        That is its number. Where that is not known, or the cut is not kept, it is its id; nothing
+        where the model cannot open it, or would take the id for a number.
+        """
+        number = self.numbers.of(key) if self.numbers and self.can_read else None
+        if number is None and self.can_read and not key.isdecimal():
+            return {"head": 0, "tail": 0}
+        return {"head": 0, "tail": 0, "number": number}
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as this context shows them, without memory blocks."""
@@ -264,7 +277,8 @@ def split_context(
     notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
     if summary and not start:
         notes.append(POINTER_IS_LOST)
-        summary = {**summary, "covered": 0}  # what is told again is not counted twice
+    if summary:
+        summary = with_true_count(summary, covered, start, state)
     merged = merged_system([*own, *inside])
     if merged is not None:
         merged = fit_message(merged, profile, notes)
@@ -281,16 +295,5 @@ def split_context(
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
+        numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
     )
-
-
-def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
-    """Return the index behind the last message that a summary covers; 0 where it is not known.
-
-    Where the pointer's message was removed, the newest one before it that is still there counts.
-    """
-    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
-        for index in range(len(messages) - 1, -1, -1):
-            if messages[index].id == key:
-                return index + 1
-    return 0

@@ -139,6 +139,11 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return unique
 
 
+def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that have numbers, each with an id: all but system and remove ones."""
+    return [m for m in with_ids(messages) if role_of(m) not in {"system", "remove"}]
+
+
 def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:
     number = 2
     while f"{key}~{number}" in taken:

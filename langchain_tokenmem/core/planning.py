@@ -208,7 +208,7 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
             key = message.id or ""
             if excess <= 0 or role_of(message) != "tool" or key in cuts:
                 continue
-            cut = old_result_cut(message, budget, context.counter.message)
+            cut = old_result_cut(message, budget, context.counter.message, context.new_cut)
             if cut is not None:
                 cuts[key] = cut
                 excess -= context.counter.message(message) - context.counter.message(

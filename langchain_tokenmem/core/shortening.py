@@ -21,6 +21,9 @@ from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
 
+NewCut = Callable[[str], Cut]
+"""Gives an empty cut for the message with an id, with what its marker names."""
+
 _SNAP = 0.25
 """A cut may give up this part of what it keeps to end at the end of a line."""
 
@@ -39,17 +42,18 @@ _LEFT_OUT_KWARGS = frozenset(
 def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     """Return the message as the cut shows it: beginning, marker, end; the id stays.
 
-    The marker says how much was left out and names the message id under which the full text can
-    be read. Reasoning and media of a cut message are left out whole. The form depends on nothing
-    but the message and the cut.
+    The marker says how much was left out, and names the message by its number where the cut says
+    so: there the model can open it. Reasoning and media of a cut message are left out whole. The
+    form depends on nothing but the message and the cut.
     """
-    text = _cut_text(text_of(message), cut, message.id or "")
+    name = _name_of(message, cut)
+    text = _cut_text(text_of(message), cut, name)
     if isinstance(message.content, list) and cut["head"] + cut["tail"] >= len(text):
-        text = f"{text}\n[... only text is shown; full content: message {message.id} ...]"
+        text = f"{text}\n{_marker('only text is shown', name, 'full content')}"
     update: dict[str, Any] = {"content": text}
     if isinstance(message, AIMessage):
         whole, message = message, _cut_calls(message, cut)
-        update["content"] = _with_call_marker(text, whole, message)
+        update["content"] = _with_call_marker(text, whole, message, name)
         update["usage_metadata"] = None
         update["additional_kwargs"] = {
             key: _cut_function_call(value, cut) if key == "function_call" else value
@@ -61,7 +65,16 @@ def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     return marked(message.model_copy(update=update), cut=True)
 
 
-def _cut_text(text: str, cut: Cut, key: str) -> str:
+def _name_of(message: BaseMessage, cut: Cut) -> str:
+    """Return what a marker names the message by: its number, or nothing; its id in older cuts."""
+    return str(cut.get("number", message.id) or "")
+
+
+def _marker(what: str, name: str, about: str = "full text") -> str:
+    return f"[... {what}; {about}: message {name} ...]" if name else f"[... {what} ...]"
+
+
+def _cut_text(text: str, cut: Cut, name: str) -> str:
     head, tail = cut["head"], cut["tail"]
     if head + tail >= len(text):
         return text
@@ -70,7 +83,7 @@ def _cut_text(text: str, cut: Cut, key: str) -> str:
     left = text[end:start]
     lines = left.count("\n")
     what = f"{len(left):,} characters" + (f", {lines:,} lines" if lines else "")
-    marker = f"[... {what} left out; full text: message {key} ...]"
+    marker = _marker(f"{what} left out", name)
     return "\n".join(part for part in (text[:end].rstrip("\n"), marker, text[start:]) if part)
 
 
@@ -114,7 +127,7 @@ def _cut_text_args(written: str | None, most: int) -> str:
     return str(_cut_value(written, most))
 
 
-def _with_call_marker(text: str, whole: AIMessage, short: AIMessage) -> str:
+def _with_call_marker(text: str, whole: AIMessage, short: AIMessage, name: str) -> str:
     """Return the text with a marker behind it where calls or their arguments are left out."""
     if short.tool_calls == whole.tool_calls and (
         short.invalid_tool_calls == whole.invalid_tool_calls
@@ -122,7 +135,7 @@ def _with_call_marker(text: str, whole: AIMessage, short: AIMessage) -> str:
         return text
     gone = len(call_ids(whole)) - len(call_ids(short))
     what = f"{gone:,} tool calls" if gone else "arguments of tool calls"
-    marker = f"[... {what} left out; full text: message {whole.id} ...]"
+    marker = _marker(f"{what} left out", name)
     return f"{text}\n{marker}" if text else marker
 
 
@@ -140,28 +153,31 @@ def _cut_value(value: Any, most: int) -> Any:
     return value
 
 
-def old_result_cut(message: BaseMessage, budget: TokenBudget, count: CountMessage) -> Cut | None:
+def old_result_cut(
+    message: BaseMessage, budget: TokenBudget, count: CountMessage, new: NewCut
+) -> Cut | None:
     """Return the cut of a tool result that is no longer recent; None if it stays as it is.
 
     Args:
         message: A tool result.
         budget: Gives `result_tokens` and, for results that report an error, `error_chars`.
         count: Tokens of a message.
+        new: Gives an empty cut, with what the marker names.
     """
     size = count(message)
     if size <= budget.result_tokens:
         return None
     if is_error(message):
         half = budget.error_chars // 2
-        cut: Cut = {"head": half, "tail": half}
+        cut: Cut = {**new(message.id or ""), "head": half, "tail": half}
         if len(text_of(message)) <= budget.error_chars:
             return None
     else:
-        cut = cut_to(message, budget.result_tokens, count)
+        cut = cut_to(message, budget.result_tokens, count, new)
     return cut if count(apply_cut(message, cut)) < size else None
 
 
-def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
+def cut_to(message: BaseMessage, most: int, count: CountMessage, new: NewCut) -> Cut:
     """Return the cut by which a message has at most `most` tokens, or the smallest there is.
 
     Half of what stays is taken from the beginning and half from the end; the arguments of tool
@@ -169,20 +185,20 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage) -> Cut:
     """
     length = len(text_of(message))
     longest = max(map(_longest, _arguments(message)), default=0)
+    empty = new(message.id or "")
     share = 1.0
     for _ in range(_ROUNDS):
-        size = count(apply_cut(message, _cut_by(share, length, longest)))
-        if size <= most:
+        if (size := count(apply_cut(message, _cut_by(empty, share, length, longest)))) <= most:
             break
         share *= min(0.9, 0.95 * most / size)
     else:
         share = 0.0
-    return _cut_by(share, length, longest)
+    return _cut_by(empty, share, length, longest)
 
 
-def _cut_by(share: float, length: int, longest: int) -> Cut:
+def _cut_by(empty: Cut, share: float, length: int, longest: int) -> Cut:
     half = int(share * length / 2)
-    cut: Cut = {"head": half, "tail": half}
+    cut: Cut = {**empty, "head": half, "tail": half}
     if longest:
         cut["args"] = int(share * longest)
     return cut
@@ -208,7 +224,9 @@ def _longest(value: Any) -> int:
     return 1
 
 
-def cut_group(messages: tuple[BaseMessage, ...], most: int, count: CountMessage) -> dict[str, Cut]:
+def cut_group(
+    messages: tuple[BaseMessage, ...], most: int, count: CountMessage, new: NewCut
+) -> dict[str, Cut]:
     """Return the cuts by which a whole group has at most `most` tokens.
 
     Its messages share the room evenly: small ones stay whole, large ones are cut to one level.
@@ -216,19 +234,19 @@ def cut_group(messages: tuple[BaseMessage, ...], most: int, count: CountMessage)
     """
     calls = len(call_ids(messages[0]))
     while True:
-        cuts = _level_cuts(messages, calls, most, count)
+        cuts = _level_cuts(messages, calls, most, count, new)
         if not calls or group_tokens(messages, cuts, count) <= most:
             return cuts
         calls //= 2
 
 
 def _level_cuts(
-    messages: tuple[BaseMessage, ...], calls: int, most: int, count: CountMessage
+    messages: tuple[BaseMessage, ...], calls: int, most: int, count: CountMessage, new: NewCut
 ) -> dict[str, Cut]:
     base: dict[str, Cut] = {}
-    first = messages[0]
-    if calls < len(call_ids(first)):
-        base[first.id or ""] = {"head": 1 << 60, "tail": 0, "calls": calls}
+    key = messages[0].id or ""
+    if calls < len(call_ids(messages[0])):
+        base[key] = {**new(key), "head": 1 << 60, "tail": 0, "calls": calls}
     visible = apply_cuts(messages, base)
     sizes = [count(message) for message in visible]
     level = _level(sizes, most)
@@ -237,7 +255,7 @@ def _level_cuts(
     for message, size in zip(visible, sizes, strict=True):
         if size > level:
             key = message.id or ""
-            cut = cut_to(originals.get(key, message), level, count)
+            cut = cut_to(originals.get(key, message), level, count, new)
             cuts[key] = {**cut, "calls": calls} if key in base else cut
     return cuts
 

@@ -61,7 +61,7 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
     """
     share, counter = message_cap(context, budget)
     cuts = {
-        message.id or "": cut_to(message, share, counter.message)
+        message.id or "": cut_to(message, share, counter.message, context.new_cut)
         for found in (context.kept, context.tail)
         if counter.group_sizes(found, context.cuts).largest > share
         for group in found
@@ -96,7 +96,7 @@ def shrink_to_target(
         excess = request_tokens(context) + aside - budget.target_tokens
         most = max(budget.pinned_tokens, size - excess)
         if size > most:
-            cuts = {**context.cuts, key: cut_to(message, most, count)}
+            cuts = {**context.cuts, key: cut_to(message, most, count, context.new_cut)}
             context = replace(context, cuts=cuts)
     return context
 
@@ -122,7 +122,8 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
         cuts = dict(context.cuts)
         for group, size, own in zip(required, sizes, _divide(sizes, most), strict=True):
             if size > own:
-                cuts.update(cut_group(group.messages, own, context.counter.message))
+                count = context.counter.message
+                cuts.update(cut_group(group.messages, own, count, context.new_cut))
         fitted = replace(context, cuts=cuts)
         excess = request_tokens(fitted) + aside - budget.limit
         if excess <= 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import (
@@ -39,6 +39,24 @@ INVALID_ARGUMENTS = "invalid_arguments"
 """Name of the argument that holds what was no JSON object, where a provider asks for one."""
 
 _MOST_NAME = 64
+
+
+def offers_tool(tools: Sequence[Any], name: str) -> bool:
+    """Return whether a tool with this name is among those of a request.
+
+    Args:
+        tools: Whatever `bind_tools` takes: tools, functions, classes, schemas as mappings.
+        name: The name.
+    """
+    return any(_tool_name(tool) == name for tool in tools)
+
+
+def _tool_name(tool: Any) -> Any:
+    if not isinstance(tool, Mapping):
+        return getattr(tool, "name", None) or getattr(tool, "__name__", None)
+    inner = tool.get("function") or tool.get("toolSpec")
+    schema = inner if isinstance(inner, Mapping) else tool
+    return schema.get("name") or schema.get("title")
 
 
 def with_calls(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage
 
@@ -55,6 +55,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
+    context = replace(context, numbers=None)  # what is cut only here is not kept
     whole, context = context, fit_to_limit(context, budget)
     warnings = context.notes
     newest = context.summary["entries"][-1] if context.summary is not None else None

@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import is_pinned
+from langchain_tokenmem.core.numbers import with_numbers
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
@@ -67,6 +68,8 @@ class Compaction:
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state; as it is where nothing was due."""
         compaction = self
+        if context.summary is not state["summary"]:  # some of what it covers is no longer there
+            state = {**state, "summary": context.summary}
         for _ in range(_MAX_SUMMARIES):
             context, planned = compaction.plan(context, budget)
             for warning in planned.warnings:
@@ -106,13 +109,14 @@ class Compaction:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
         cuts = dict(planned.cuts)
         if planned.reason is None:
-            return state if cuts == state["cuts"] else {**state, "cuts": cuts}
+            return state if cuts == state["cuts"] else _numbered({**state, "cuts": cuts}, context)
         ids = tuple(key for key in cuts if key not in state["cuts"])
         event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
         notify(self.callbacks, "start", event)
         notify(self.callbacks, "end", event)
         totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-        return {**state, "cuts": cuts, "kept": _kept_ids(context, planned), "totals": totals}
+        kept = _kept_ids(context, planned)
+        return _numbered({**state, "cuts": cuts, "kept": kept, "totals": totals}, context)
 
     def _summarize(
         self, context: ContextParts, state: MemoryState, planned: Plan
@@ -135,7 +139,7 @@ class Compaction:
             notify(self.callbacks, "error", event)
         notify(self.callbacks, "end", event)
         live = context.with_folded(planned.fold).blocks
-        return {
+        after: MemoryState = {
             **state,
             "summary": log,
             "kept": _kept_ids(context, planned),
@@ -143,6 +147,7 @@ class Compaction:
             "blocks": {key: block for key, block in state["blocks"].items() if key in live},
             "totals": _add_usage(state["totals"], made),
         }
+        return _numbered(after, context)
 
     def _log_after(
         self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
@@ -197,6 +202,10 @@ class Compaction:
             cost=sum(costs) if costs else None,
             error="; ".join(failure for summary in made for failure in summary.failures) or None,
         )
+
+
+def _numbered(state: MemoryState, context: ContextParts) -> MemoryState:
+    return with_numbers(state, context.numbers) if context.numbers else state
 
 
 def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:

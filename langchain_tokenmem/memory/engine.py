@@ -18,6 +18,7 @@ from langchain_tokenmem.core.argument_checks import as_budget, as_messages, chec
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts, split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
+from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
@@ -28,6 +29,7 @@ from langchain_tokenmem.core.request_options import (
     RequestOptions,
     SummaryRole,
 )
+from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
 from langchain_tokenmem.errors import ConfigurationError
@@ -194,7 +196,8 @@ class Engine:
             cache=self.parse_caches(id(messages[0]), id(tokens), profile) if messages else None,
         )
         role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
-        context = replace(context, summary_role=role)
+        can_read = offers_tool(tools or (), READ_MESSAGE)
+        context = replace(context, summary_role=role, can_read=can_read)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         if kinds is None:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
+from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry, Totals
 
@@ -48,6 +49,7 @@ class _KnownSummary:
         summary: The running summary; its pointer is the last of the covered messages.
         kept: Places of the covered messages that stay visible.
         cuts: Places, digests and shortened forms of messages.
+        numbers: Places of messages with a fixed number, and the number.
         totals: What was done and used so far.
         made_in: Names of the sub-graphs in which it was made; empty for the graph itself.
         was_found: Whether it, or the one before it, was found by content.
@@ -56,6 +58,7 @@ class _KnownSummary:
     summary: RunningSummary
     kept: tuple[int, ...]
     cuts: tuple[tuple[int, str, Cut], ...]
+    numbers: tuple[tuple[int, int], ...]
     totals: Totals
     made_in: str
     was_found: bool
@@ -69,17 +72,22 @@ class _KnownSummary:
             if place < len(named) and (place < size or digest_of(named[place]) == digest)
         }
         # The ids of the other conversation may name other messages here.
-        last_ids = ids[size - 1 :: -1][:LAST_IDS]
-        newest: SummaryEntry = {**self.summary["entries"][-1], "last_ids": last_ids}
-        entries = [*self.summary["entries"][:-1], newest]
-        summary: RunningSummary = {**self.summary, "entries": entries, "covers_to": last_ids[0]}
-        return {
+        spoken = [message.id or "" for message in spoken_messages(named[:size])]
+        entries = _renamed(self.summary["entries"], spoken)
+        summary: RunningSummary = {
+            **self.summary,
+            "entries": entries,
+            "covers_to": ids[size - 1],
+        }
+        found: MemoryState = {
             **now,
             "summary": summary,
             "kept": [ids[place] for place in self.kept],
             "cuts": {**now["cuts"], **cuts},
             "totals": self.totals,
         }
+        numbers = {ids[place]: number for place, number in self.numbers if place < size}
+        return {**found, "numbers": numbers} if numbers else found
 
 
 class SummariesByContent:
@@ -138,6 +146,7 @@ class SummariesByContent:
             summary,
             tuple(places[key] for key in after["kept"]),
             tuple((place, digest_of(named[place]), cut) for place, cut in cuts),
+            tuple((places[k], n) for k, n in after.get("numbers", {}).items() if k in places),
             after["totals"],
             made_in,
             was_found=earlier is not None,
@@ -188,6 +197,29 @@ class SummariesByContent:
             known = self._known[found] = replace(self._known[found], was_found=True)
             self._known.move_to_end(found)
         return known.state_for(found.size, named, now), known.made_in
+
+
+def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[SummaryEntry]:
+    """Return entries for a conversation of the same words, whose messages have other ids.
+
+    Args:
+        entries: The entries.
+        ids: Ids of the messages that they cover, in order.
+    """
+    last_ids = list(ids[: -LAST_IDS - 1 : -1])
+    numbered = [entry for entry in entries if "digest" in entry]
+    if numbered != [*entries] or sum(entry["covered"] for entry in entries) != len(ids):
+        older: list[SummaryEntry] = [{**entry, "last_ids": []} for entry in entries[:-1]]
+        return [*older, {**entries[-1], "last_ids": last_ids}]
+    found: list[SummaryEntry] = []
+    before = start = 0
+    for entry in entries:
+        own = ids[start : start + entry["covered"]]
+        numbers = dict(zip(own, numbers_in(entry, before), strict=False))
+        own_last = list(own[: -LAST_IDS - 1 : -1])
+        found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
+        before, start = entry["last"], start + entry["covered"]
+    return found
 
 
 def _keys(user_id: str | None, named: Sequence[BaseMessage]) -> Iterator[_Key]:

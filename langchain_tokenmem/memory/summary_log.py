@@ -12,6 +12,12 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.numbers import (
+    digest_of_numbers,
+    gaps_in,
+    last_number,
+    sum_of_digests,
+)
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.state import RunningSummary, SummaryEntry
@@ -81,24 +87,27 @@ class LogWriter:
             batch: The messages that the summarizer was shown.
             summary: What it wrote.
         """
-        log = self.context.summary
-        before = log["covered"] if log else 0
+        log, before = self.context.summary, last_number(self.context.summary)
         messages = [message for group in folded for message in group.source.messages]
-        numbers = {m.id: before + place for place, m in enumerate(messages, 1)}
-        told = [numbers[message.id] for message in batch if message.id in numbers]
+        numbers = self._numbers_of([*messages, *batch])
+        own = {m.id or "": numbers[m.id or ""] for m in messages}
+        told = [own[message.id] for message in batch if message.id in own]
         entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
         entry |= {
             "first": min(told, default=before + 1),
-            "last": before + len(messages),
+            "last": max(before, *own.values()),
             "covered": len(messages),
             "since": _time_of(messages),
             "until": _time_of(reversed(messages)),
             "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
+            "digest": digest_of_numbers(own),
         }
+        if gaps := gaps_in(list(own.values()), before):
+            entry["gaps"] = gaps
         if summary.sources:
+            places = [numbers.get(message.id or "") for message in batch]
             entry["sources"] = [
-                [numbers[batch[place].id] for place in line if batch[place].id in numbers]
-                for line in summary.sources
+                [number for place in line if (number := places[place])] for line in summary.sources
             ]
         entries = [*(log["entries"] if log else ())]
         if entries and not entries[-1]["text"] and not entry["text"]:
@@ -106,8 +115,14 @@ class LogWriter:
         return {
             "entries": [*entries, entry],
             "covers_to": folded[-1].source.last_id,
-            "covered": before + len(messages),
+            "covered": (log["covered"] if log else 0) + len(messages),
         }
+
+    def _numbers_of(self, messages: Sequence[BaseMessage]) -> dict[str, int]:
+        """Return the numbers of messages by id; those of covered ones only where they are known."""
+        known = self.context.numbers
+        found = {m.id or "": known.of(m.id or "") if known else None for m in messages}
+        return {key: number for key, number in found.items() if number is not None}
 
     def condensing_request(
         self, log: RunningSummary, count: int, max_tokens: int, instruction: str | None = None
@@ -142,6 +157,10 @@ class LogWriter:
         }
         if sources := _carried_sources(old, summary):
             entry["sources"] = sources
+        if digest := sum_of_digests(old):
+            entry["digest"] = digest
+        if gaps := [gap for one in old for gap in one.get("gaps", ())]:
+            entry["gaps"] = gaps
         return {**log, "entries": [entry, *log["entries"][count:]]}
 
     def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:

@@ -38,7 +38,8 @@ from langchain_tokenmem.memory.recalled_blocks import (
     question_without_block,
     search_for_question,
 )
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.memory.sources import EntrySources, sources_of
+from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
@@ -290,6 +291,24 @@ class TokenMemory(Closeable):
             ConfigurationError: When `before_store` gives other messages back.
         """
         return as_kept(self.before_store, messages)
+
+    def sources(
+        self,
+        state: MemoryState,
+        entry: SummaryEntry | str,
+        messages: Sequence[BaseMessage] | None = None,
+    ) -> EntrySources:
+        """Return the messages that an entry of the running summary is about, line by line.
+
+        Args:
+            state: The state that has the entry.
+            entry: The entry, or its id.
+            messages: The conversation; with it the sources hold the messages themselves.
+
+        Raises:
+            ConfigurationError: When the state has no such entry.
+        """
+        return sources_of(load_state(state), entry, messages and as_messages(messages))
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.context_parts import covered_end
+from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import is_pinned, role_of, text_of, with_ids
 from langchain_tokenmem.state import MemoryState
 

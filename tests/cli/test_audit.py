@@ -54,6 +54,21 @@ def test_old_groups_may_go():
 
 
 @pytest.mark.parametrize("message", [FIRST, SECOND, LAST_RESULT])
+def test_a_capped_message_is_well_when_a_marker_stands_in_its_place(message):
+    short = capped(message, "[... 9 characters, 2 lines left out; full text: message 57 ...]")
+    assert audit(HISTORY, in_place(message, short)) == []
+
+
+@pytest.mark.parametrize("message", [FIRST, SECOND])
+def test_in_a_merged_message_words_of_its_own_stand_beside_the_marker(message):
+    merged = HumanMessage("Another.\n\n[... 9 characters left out ...]", id="other")
+    assert audit(HISTORY, in_place(message, merged)) != []
+    beside = f"{message.content[:12]}\n[... 9 characters left out ...]"
+    merged = merged.model_copy(update={"content": f"Another one.\n\n{beside}"})
+    assert audit(HISTORY, in_place(message, merged)) == []
+
+
+@pytest.mark.parametrize("message", [FIRST, SECOND, LAST_RESULT])
 def test_a_capped_message_is_well_when_its_marker_names_it(message):
     short = capped(message, f"[... 9 characters left out; full text: message {message.id} ...]")
     assert audit(HISTORY, in_place(message, short)) == []

@@ -90,7 +90,7 @@ def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
     else:
         assert shown.content.startswith("start ")
         assert shown.content.endswith(" end")
-        assert "full text: message big" in shown.content
+        assert " left out ...]" in shown.content
 
 
 def test_a_giant_error_result_is_capped_like_a_successful_one():
@@ -184,7 +184,7 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     again = memory.compact(later, state)
     assert again["cuts"] == state["cuts"]
     assert memory.view(later, again).messages[: len(first)] == first
-    assert any("left out; full text: message t" in str(m.content) for m in first)
+    assert any("lines left out ...]" in str(m.content) for m in first)
 
 
 def test_compaction_keeps_errors_longer_than_logs():
@@ -199,7 +199,7 @@ def test_compaction_keeps_errors_longer_than_logs():
     assert len(shown["t1"]) > 6_000
     assert shown["t1"].endswith("KeyError: 'a'")
     assert len(shown["t0"]) < 5_000
-    assert "lines left out; full text: message t0" in shown["t0"]
+    assert "lines left out ...]" in shown["t0"]
 
 
 def test_the_first_request_stays_verbatim_beside_a_giant_result():

@@ -59,7 +59,7 @@ def test_long_arguments_that_are_no_json_are_cut_and_stay_answered(profile):
     check_results(view.messages[1:])
     assert view.messages[2].content == "not JSON"
     assert view.usage.input_tokens <= memory.budget.limit
-    assert "full text: message a" in str(view.messages[1].content)
+    assert "[... arguments of tool calls left out ...]" in str(view.messages[1].content)
 
 
 @pytest.mark.parametrize("key", ["", None])

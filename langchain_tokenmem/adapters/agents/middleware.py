@@ -117,7 +117,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._shared_threads = shared_threads
         self._own: TokenMemory | None = None
         self._by_model: dict[int, tuple[BaseChatModel, TokenMemory]] = {}
-        self.tools = [compact_conversation_tool(name), read_message_tool()] if agent_tools else []
+        given = (compact_conversation_tool(name), read_message_tool(name=name))
+        self.tools = [*given] if agent_tools else []
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -10,6 +11,7 @@ from langgraph.prebuilt import ToolNode
 from langchain_tokenmem import (
     MemoryMessagesState,
     TokenMemoryMiddleware,
+    TranscriptStore,
     compact_conversation_tool,
     memory_input,
     memory_nodes,
@@ -51,19 +53,22 @@ def test_a_cut_message_is_read_again_in_parts():
     memory = memory_of(2_000)
     long = HumanMessage("begin " + "word " * 4_000 + "end", id="long")
     script = [
-        call(0, "read_message", id="long"),
-        call(1, "read_message", id="long", offset=19_990, limit=500),
-        call(2, "read_message", id="nothing"),
+        call(0, "read_message", id="1"),
+        call(1, "read_message", id=1, offset=19_990, limit=500),
+        call(2, "read_message", id="long", limit=5),
+        call(3, "read_message", id="nothing"),
+        call(4, "read_message", id="99"),
         AIMessage("Done."),
     ]
     model, agent = agent_of(script, TokenMemoryMiddleware(memory, agent_tools=True))
     result = agent.invoke({"messages": [long]}, thread())
-    first, second, third = (m.content for m in result["messages"] if m.type == "tool")
-    assert "full text: message long" in model.seen[0][0].content
+    first, second, by_id, *unknown = (m.content for m in result["messages"] if m.type == "tool")
+    assert "full text: message 1 ...]" in model.seen[0][0].content
     assert first.startswith("[characters 0 to 4,000 of 20,009; go on with offset=4000]\nbegin word")
     assert second.endswith("end")
     assert second.startswith("[characters 19,990 to 20,009 of 20,009]")
-    assert third == "There is no message nothing in this conversation."
+    assert by_id.endswith("\nbegin")
+    assert unknown == [f"There is no message {n} in this conversation." for n in ("nothing", 99)]
 
 
 def test_both_tools_serve_a_hand_made_graph():
@@ -104,3 +109,44 @@ def test_the_model_sees_no_injected_argument():
         shown = made.tool_call_schema.model_json_schema()["properties"]
         assert not {"state", "tool_call_id"} & set(shown)
         assert made.description
+
+
+@pytest.mark.slow
+def test_a_number_opens_what_was_pruned_into_an_archive_and_nothing_else():
+    memory, store = memory_of(2_000), TranscriptStore("sqlite://")
+    answers = {}
+    for archive in (store, None):
+        reader = read_message_tool(archive=archive)
+        script = [AIMessage(f"answer {n} " * 30, id=f"a{n}") for n in range(30)]
+        script += [
+            *(call(n, "read_message", id=str(n)) for n in (1, 2, 7, 10)),
+            call(5, "read_message", id="900"),
+            AIMessage("Done."),
+        ]
+
+        def model(state: MemoryMessagesState, script=script, reader=reader) -> dict:
+            memory_input(state, memory)
+            return {"messages": [script.pop(0)]}
+
+        builder = StateGraph(MemoryMessagesState)
+        builder.add_node("model", model)
+        builder.add_node("tools", ToolNode([reader]))
+        nodes = {"split": True, "archive": store, "prune": True}
+        entry = memory_nodes(builder, memory, tools=[reader], **nodes)
+        builder.add_edge(START, entry)
+        builder.add_conditional_edges(
+            "model", lambda s: "tools" if s["messages"][-1].tool_calls else END, ["tools", END]
+        )
+        builder.add_edge("tools", entry)
+        graph = builder.compile(checkpointer=InMemorySaver())
+        config = {"configurable": {"thread_id": f"pruned {archive is None}"}}
+        for n in range(31):
+            asked = HumanMessage(f"question {n} " * 30, id=f"h{n}")
+            result = graph.invoke({"messages": [asked]}, config)
+        assert len(result["messages"]) < 30
+        answers[archive is None] = [m.content for m in result["messages"] if m.type == "tool"]
+    words = [text.partition("\n")[2][:11] for text in answers[False][:4]]
+    assert words == ["question 0 ", "answer 0 an", "question 3 ", "answer 4 an"]
+    assert answers[False][4] == "There is no message 900 in this conversation."
+    gone = [f"Message {n} cannot be opened: it, or others beside it, were removed." for n in (2, 7)]
+    assert answers[True][1:3] == gone

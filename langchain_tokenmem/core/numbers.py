@@ -1,0 +1,167 @@
+"""Message numbers: given in order, fixed where they are shown, never positions in a list.
+
+Covered messages have the numbers up to the newest entry's `last`; those behind them follow one by
+one. A number that a marker has named, or that a kept message has, stands in the state: it stays
+where messages before it are removed, and no other message ever gets it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
+
+READ_MESSAGE = "read_message"
+"""Name of the tool that opens a message by its number."""
+
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class MessageNumbers:
+    """Numbers of the messages that a context shows.
+
+    Attributes:
+        last: Highest number of a covered message; 0 for none.
+        fixed: Numbers that are fixed, by message id; those of removed messages, too.
+        tail: Groups behind what is covered, oldest first.
+    """
+
+    last: int
+    fixed: Mapping[str, int]
+    tail: Sequence[RepairedGroup]
+
+    def of(self, key: str) -> int | None:
+        """Return the number of a message; None where it was covered and is not known any more."""
+        return self._by_id.get(key)
+
+    @cached_property
+    def _by_id(self) -> dict[str, int]:
+        """Numbers by id: a fixed one stays, others follow on the one before and repeat none."""
+        numbers, taken, last = dict(self.fixed), set(self.fixed.values()), self.last
+        for group in self.tail:
+            for message in group.source.messages:
+                key = message.id or ""
+                if key not in numbers:
+                    last += 1
+                    while last in taken:
+                        last += 1
+                    numbers[key] = last
+                last = max(last, numbers[key])
+        return numbers
+
+
+def last_number(summary: RunningSummary | None) -> int:
+    """Return the highest number of a covered message; 0 where nothing is covered."""
+    return summary["entries"][-1]["last"] if summary else 0
+
+
+def fixed_numbers(state: MemoryState) -> dict[str, int]:
+    """Return the numbers that a state fixes, by message id."""
+    named = {key: number for key, cut in state["cuts"].items() if (number := cut.get("number"))}
+    return {**state.get("numbers", {}), **named}
+
+
+def with_numbers(state: MemoryState, numbers: MessageNumbers) -> MemoryState:
+    """Return a state with the numbers that must stay: those of kept messages and of named ones.
+
+    A cut says its own. One that a marker has named in vain, as its message was removed, stays until
+    covered messages have passed it.
+    """
+    last, kept = last_number(state["summary"]), state["kept"]
+    named = {key for key, cut in state["cuts"].items() if cut.get("number")}
+    of_kept = {key: number for key in kept if (number := numbers.of(key)) is not None}
+    later = {key: number for key, number in numbers.fixed.items() if number > last}
+    found = {key: n for key, n in {**of_kept, **later}.items() if key not in named}
+    if found == state.get("numbers", {}):
+        return state
+    return {**state, "numbers": found}
+
+
+def digest_of_numbers(numbers: Mapping[str, int]) -> str:
+    """Return a digest of numbers by message id: of two entries together, the sum of both."""
+    return _hex(sum(_digest(key, number) for key, number in numbers.items()))
+
+
+def sum_of_digests(entries: Sequence[SummaryEntry]) -> str | None:
+    """Return the digest of all messages of some entries; None where one has none."""
+    known = [entry.get("digest") for entry in entries]
+    found = [int(digest, 16) for digest in known if digest]
+    return _hex(sum(found)) if len(found) == len(known) else None
+
+
+def gaps_in(numbers: Sequence[int], before: int) -> list[list[int]]:
+    """Return the numbers that no message of an entry has, as ranges.
+
+    Args:
+        numbers: Those of its messages, in order.
+        before: The last number of the entry before it.
+
+    Returns:
+        Ranges between `before` and the highest one; all of it where the numbers do not ascend.
+    """
+    if list(numbers) != sorted({*numbers}) or numbers[0] <= before:
+        return [[before + 1, max(before, *numbers)]]
+    bounds = zip([before, *numbers], numbers, strict=False)
+    return [[one + 1, other - 1] for one, other in bounds if other - one > 1]
+
+
+def numbers_in(entry: SummaryEntry, before: int) -> list[int]:
+    """Return the numbers that an entry gave to messages, behind those up to `before`."""
+    gaps = {n for first, last in entry.get("gaps", ()) for n in range(first, last + 1)}
+    return [n for n in range(before + 1, entry["last"] + 1) if n not in gaps]
+
+
+def numbered_messages(
+    state: MemoryState, messages: Sequence[BaseMessage]
+) -> dict[int, BaseMessage]:
+    """Return the messages by the numbers that were shown, in markers or by entries.
+
+    Those that are not there, or not known for certain, are missing.
+
+    Args:
+        state: The memory's state.
+        messages: The conversation in order, system messages left out, each with an id.
+    """
+    places = {message.id or "": place for place, message in enumerate(messages)}
+    found: dict[int, BaseMessage] = {}
+    before = 0
+    for entry in state["summary"]["entries"] if state["summary"] else ():
+        found.update(_in_entry(entry, before, messages, places))
+        before = max(before, entry["last"])
+    for key, number in fixed_numbers(state).items():
+        found.pop(number, None)
+        if key in places:
+            found[number] = messages[places[key]]
+    return found
+
+
+def _in_entry(
+    entry: SummaryEntry, before: int, messages: Sequence[BaseMessage], places: Mapping[str, int]
+) -> dict[int, BaseMessage]:
+    """Return what an entry covers: all where the digest confirms it, else what it names by ids."""
+    numbers, last_ids = numbers_in(entry, before), entry["last_ids"]
+    if len(numbers) != entry["covered"]:
+        return {}
+    end = next((places[key] + n for n, key in enumerate(last_ids) if key in places), -1) + 1
+    own = messages[max(0, end - len(numbers)) : end]
+    ids = [message.id or "" for message in own]
+    if entry.get("digest") == digest_of_numbers(dict(zip(ids, numbers, strict=False))):
+        return dict(zip(numbers, own, strict=True))
+    named = zip(reversed(numbers), last_ids, strict=False)
+    return {number: messages[places[key]] for number, key in named if key in places}
+
+
+def _digest(key: str, number: int) -> int:
+    data = f"{number}\n{key}".encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=_DIGITS // 2).digest())
+
+
+def _hex(total: int) -> str:
+    return f"{total % 16**_DIGITS:0{_DIGITS}x}"
