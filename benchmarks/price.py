@@ -125,6 +125,8 @@ def figures(tally: Tally) -> dict[str, float | None]:
         "summaries": tally.summaries,
         "resent": _share(tally.resent, tally.new_tokens),
         "mean_tokens": _share(tally.tokens, tally.calls - tally.crashes),
+        "growth": _share(tally.new_tokens, tally.calls - tally.crashes),
+        "whole": _share(tally.whole, tally.calls - tally.crashes),
     }
 
 
