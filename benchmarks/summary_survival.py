@@ -8,6 +8,9 @@ logs. It is summarized ten times, each time into the summary before, within `--m
   small that batches go through intermediate notes: measures the machinery, not a model's judgement;
 - by the extractive summarizer, which decides for itself what matters.
 
+With `--logs FILE...` the same literals are planted into recorded runs of agents, and one extractive
+entry is written about the whole of each.
+
 A third table has three constraints of the user in the first request of a conversation, which is
 pinned: it counts the seeds in which each stands word for word in the view after five summaries.
 
@@ -28,6 +31,9 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from _price_recordings import read_recordings
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import SummaryError
@@ -36,11 +42,14 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.summarize.models import Scripted, parts_of
-from tests.summarize.survival import KINDS, Survival, measure, plant, roll, roll_log
+from tests.summarize.survival import KINDS, Survival, measure, plant, plant_in_run, roll, roll_log
 
 SUMMARIES = 10
 PINNED_SUMMARIES = 5
 EXTRACTIVE_MEAN = 7.0
+LOGS_MEAN = 7.2
+_LONG_RUN = 30
+"""Messages from which facts are planted into a recorded run."""
 
 _LOG = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d |calls \w+\(")
 _SPEAKER = re.compile(r"(?:User|Assistant|Tool result[^:]*): ")
@@ -150,11 +159,28 @@ def pinned_survival(seed: int, window: int) -> tuple[list[str], str]:
     return constraints, "\n".join(str(m.content) for m in view.messages if m.type == "human")
 
 
-def report(name: str, survival: Survival, seconds: float) -> None:
+def planted_logs(files: list[Path], max_tokens: int) -> Survival:
+    """Print and return which facts planted into recorded runs one extractive entry keeps."""
+    found = [run for file in files for run in read_recordings(file)]
+    runs = [run for run in found if len(run.recorded) >= _LONG_RUN]
+    survival = Survival()
+    started, count = time.perf_counter(), counter_for(None).text
+    for seed, run in enumerate(runs):
+        planted = plant_in_run(run.messages(), seed)
+        batch = list(chain.from_iterable(planted.rounds))
+        request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count)
+        text = ExtractiveSummarizer().summarize(request).text
+        for kind, literal in planted.literals.items():
+            survival.alive[kind].append(literal in text)
+    report("facts in runs of agents, extractive", survival, time.perf_counter() - started, 1)
+    return survival
+
+
+def report(name: str, survival: Survival, seconds: float, summaries: int = SUMMARIES) -> None:
     """Print one table."""
     alive = survival.alive
     worst = min(KINDS, key=lambda kind: sum(alive[kind]))
-    print(f"\n{name}, {SUMMARIES} summaries, {len(survival.totals)} seeds, {seconds:.0f} s")
+    print(f"\n{name}, {summaries} summaries, {len(survival.totals)} seeds, {seconds:.0f} s")
     print(survival.table())
     print(f"worst kind: {worst} ({sum(alive[worst])}/{len(alive[worst])})")
 
@@ -165,6 +191,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--max-tokens", type=int, default=400, help="of each summary")
     parser.add_argument("--window", type=int, default=3_000, help="of the pinned conversation")
+    parser.add_argument("--logs", type=Path, nargs="*", default=[], help="recorded runs")
     parser.add_argument("--writer-window", type=int, default=4_096, help="of the scripted model")
     options = parser.parse_args()
     writers: dict[str, Summarizer] = {
@@ -176,6 +203,7 @@ def main() -> None:
         started = time.perf_counter()
         found[name] = survival_of(writer, options.seeds, max_tokens=options.max_tokens)
         report(name, found[name], time.perf_counter() - started)
+    kept = planted_logs(options.logs, options.max_tokens) if options.logs else None
     whole = 0
     for seed in range(options.seeds):
         constraints, shown = pinned_survival(seed, options.window)
@@ -186,6 +214,10 @@ def main() -> None:
     promised = [
         ("the faithful model keeps all", min(faithful.totals) == len(KINDS)),
         (f"the extractive mean is at least {EXTRACTIVE_MEAN}", extractive.mean >= EXTRACTIVE_MEAN),
+        (
+            f"at least {LOGS_MEAN} facts of a run of an agent are kept",
+            kept is None or kept.mean >= LOGS_MEAN,
+        ),
         ("pinned constraints stand word for word", whole == options.seeds),
     ]
     broken = [promise for promise, is_kept in promised if not is_kept]

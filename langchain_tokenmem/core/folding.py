@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
+from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.state import SummaryEntry
@@ -78,8 +79,11 @@ class LogForecast:
     @classmethod
     def of(cls, context: ContextParts, most: int, *, may_condense: bool = True) -> LogForecast:
         """Return the forecast for a context, in which all entries have `most` tokens at most."""
-        one = context.added_tokens(log_texts([_EMPTY_ENTRY]))
-        frame = context.added_tokens(log_texts([_EMPTY_ENTRY] * 2)) - one
+        newest = context.tail[-1].source.messages if context.tail else ()
+        is_timed = any(marks_of(message).get("created_at") for message in newest)
+        empty = _EMPTY_ENTRY if is_timed else {**_EMPTY_ENTRY, "since": None}
+        one = context.added_tokens(log_texts([empty]))
+        frame = context.added_tokens(log_texts([empty] * 2)) - one
         entries = context.summary["entries"] if context.summary else ()
         sizes = [entry["tokens"] + frame for entry in entries if entry["text"]]
         introduction = max(0, one - frame)

@@ -9,7 +9,7 @@ of changes is bounded by the tokens added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
@@ -27,7 +27,6 @@ from langchain_tokenmem.core.size_caps import (
     shrink_to_target,
 )
 from langchain_tokenmem.core.trigger import TAIL_BATCH, SummaryPolicy
-from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import Cut
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
@@ -182,55 +181,6 @@ def _plan_change(
         return replace(folded, reason="compact_at", before=before)
     warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
     return idle if due.forced else replace(idle, warnings=(warning,))
-
-
-def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context within the limit: the oldest groups left out, with one marker for them.
-
-    Raises:
-        BudgetExceededError: When not even the capped newest messages fit.
-    """
-    context = cap_messages(context, budget)
-    if request_tokens(context) <= budget.limit:
-        return context
-    whole = context.with_newest_block()
-    bare = replace(whole, blocks={})
-    # What was recalled goes first, then the oldest entries of the summary, before a message that
-    # must be present does.
-    first = next(_with_fewer_entries(whole, budget))
-    for candidate in (first, *_with_fewer_entries(bare, budget)):
-        rest = _drop_oldest(candidate, budget)
-        parts = rest.part_tokens()
-        if sum(parts.values()) <= budget.limit:
-            return rest
-    raise BudgetExceededError(
-        parts, budget.limit, "Not even the capped newest messages fit: enlarge the window."
-    )
-
-
-def _with_fewer_entries(context: ContextParts, budget: TokenBudget) -> Iterator[ContextParts]:
-    """Yield the context with ever fewer entries of the running summary, the oldest left out.
-
-    A summary over its share, made for a larger window, is within it from the first one on.
-    """
-    summary = context.summary
-    while summary is not None:
-        entries = summary["entries"]
-        left = sum(entry["tokens"] for entry in entries)
-        if left <= budget.summary_tokens or len(entries) == 1:
-            yield replace(context, summary=summary)
-        summary = {**summary, "entries": entries[1:]} if len(entries) > 1 else None
-    yield replace(context, summary=None)
-
-
-def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    marked = replace(context, left_out=1)
-    newest = max(len(marked.tail) - 1, 0)
-    fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
-    fold = newest if fold is None else fold
-    rest = fit_required(marked.with_folded(fold), budget)
-    gone = [group for group in context.tail[:fold] if not context.is_required(group)]
-    return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
 
 
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -26,12 +26,15 @@ class RequestOptions(TypedDict, total=False):
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
         budget: Budget of this call, instead of the memory's own.
+        settings: Other keywords of the model call, such as `tool_choice`: a summarizer that reuses
+            the request in a provider's cache sends the same ones.
     """
 
     system: str | BaseMessage | None
     tools: Sequence[Any] | None
     overhead_tokens: int
     budget: TokenBudget | None
+    settings: Mapping[str, Any]
 
 
 class CompactionOptions(RequestOptions, total=False):

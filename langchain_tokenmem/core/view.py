@@ -8,8 +8,9 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.fitting import fit_to_limit
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.planning import Plan, fit_to_limit
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap
 from langchain_tokenmem.core.usage import TokenUsage, usage_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import is_pinned
 from langchain_tokenmem.core.planning import Plan, Steps, plan
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.errors import SummaryError
@@ -45,7 +46,7 @@ class Compaction:
         instruction: Asks the summarizer to pay attention to something; a summary is due then.
         may_condense: Whether older entries of the running summary may be condensed.
         called: The model that the request is for; None where it is not known.
-        tools: Tools that the request carries.
+        options: Tools and settings that the request carries.
     """
 
     policy: SummaryPolicy
@@ -59,7 +60,7 @@ class Compaction:
     instruction: str | None = None
     may_condense: bool = True
     called: Any = None
-    tools: Sequence[Any] = ()
+    options: RequestOptions = field(default_factory=RequestOptions)
 
     def run(
         self, context: ContextParts, budget: TokenBudget, state: MemoryState
@@ -153,8 +154,7 @@ class Compaction:
         the only one was written under it already.
         """
         reason = planned.reason or "manual"
-        about = {"called": self.called, "tools": self.tools}
-        writer = LogWriter(context, self.now, self.count_text, reason, **about)
+        writer = LogWriter(context, self.now, self.count_text, reason, self.called, self.options)
         log, made = context.summary, []
         if planned.fold:
             request = writer.request(batch, planned.summary_tokens, self.instruction)

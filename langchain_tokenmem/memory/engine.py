@@ -5,7 +5,7 @@ A compaction is a generator; the drivers of `memory.drivers` make the calls that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -168,6 +168,7 @@ class Engine:
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
+        settings: Mapping[str, Any] | None = None,  # noqa: ARG002  # of use to a summarizer only
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages = as_messages(messages)
@@ -259,8 +260,7 @@ class Engine:
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         call = self.prepare(messages, state, **options)
-        tools = options.get("tools") or ()
-        asked = {"force": force, "instruction": instruction, "steps": steps, "tools": tools}
+        asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = yield from work
         model, factors = self._model_counted_for(call.budget), call.factors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.state import RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 
@@ -40,7 +41,7 @@ class LogWriter:
         count_text: Counts the tokens of a text.
         reason: Why an entry is written.
         called: The model that the main request is for; None where it is not known.
-        tools: Tools that the main request carries.
+        options: Tools and settings that the main request carries.
     """
 
     context: ContextParts
@@ -48,7 +49,7 @@ class LogWriter:
     count_text: Callable[[str], int]
     reason: str
     called: Any = None
-    tools: Sequence[Any] = ()
+    options: RequestOptions = field(default_factory=RequestOptions)
 
     def request(
         self, batch: Sequence[BaseMessage], max_tokens: int, instruction: str | None
@@ -64,7 +65,8 @@ class LogWriter:
             instruction=instruction,
             sent=self.context.request_messages(),
             called=self.called,
-            tools=self.tools,
+            tools=self.options.get("tools") or (),
+            settings=self.options.get("settings") or {},
         )
 
     def appended(

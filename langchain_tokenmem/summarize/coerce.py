@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -102,12 +103,12 @@ class FunctionSummarizer:
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
         if not inspect.iscoroutinefunction(self._function):
-            return await asyncio.to_thread(self.summarize, request)
+            return await in_own_thread(self.summarize, request)
         try:
             text: Any = await self._function(*self._arguments(request))
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
             text = error
-        return await asyncio.to_thread(self._checked, request, text)
+        return await in_own_thread(self._checked, request, text)
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
         messages = list(request.messages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.profiles import profile_of_model
@@ -121,14 +121,14 @@ class ModelSummarizer:
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Do the same as `summarize` without blocking the event loop."""
         steps = self._summary_steps(request)
-        step = await asyncio.to_thread(_advance, steps)
+        step = await in_own_thread(_advance, steps)
         while not isinstance(step, Summary):
             model, messages, config = step
             try:
                 answer = await model.ainvoke(messages, config)
             except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
                 answer = error
-            step = await asyncio.to_thread(_advance, steps, answer)
+            step = await in_own_thread(_advance, steps, answer)
         return step
 
     def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.context_parts import covered_end
 from langchain_tokenmem.core.messages import is_pinned, role_of, text_of, with_ids
 from langchain_tokenmem.state import MemoryState
 
@@ -86,12 +87,9 @@ def beginnings(
 
 
 def _first_uncovered(messages: Sequence[BaseMessage], state: MemoryState) -> int:
-    """Return the index behind the message of the summary's pointer; 0 without one."""
+    """Return the index behind the last message that the summary covers; 0 without one."""
     summary = state["summary"]
-    for index in range(len(messages) - 1, -1, -1) if summary else ():
-        if summary and messages[index].id == summary["covers_to"]:
-            return index + 1
-    return 0
+    return covered_end(messages, summary) if summary else 0
 
 
 def _are_many(messages: Sequence[BaseMessage], limit: int) -> bool:

@@ -55,8 +55,8 @@ def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
     changes = [planned for planned, _, _ in calls if planned.reason]
     assert 2 <= len(changes) <= len(calls) / 5
     assert all(planned.after <= BUDGET.target_tokens for planned in changes)
-    count = CharCounter().message
-    sizes = [count(shown(view, "first")) for _, _, view in calls]
+    count = CharCounter().text
+    sizes = [count(own_words(shown(view, "first"))) for _, _, view in calls]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1_000
     assert BUDGET.pinned_tokens * 0.5 < sizes[-1] < 1_000

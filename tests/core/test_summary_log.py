@@ -16,7 +16,7 @@ from langchain_tokenmem.core.context_parts import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
-from langchain_tokenmem.memory.summary_log import EntryWriter
+from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, newest_entry
@@ -173,13 +173,13 @@ def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said,
     marker = CharCounter().text(LEFT_OUT) + 20
     state = None
     for end in range(1, len(said) + 1):
-        with patch.object(EntryWriter, "condensed", autospec=True, side_effect=_CONDENSED) as spy:
+        with patch.object(LogWriter, "condensed", autospec=True, side_effect=_CONDENSED) as spy:
             state, view = memory.compact_and_view(said[:end], state, system=RULES)
         assert spy.call_count <= 1
         assert view.usage.parts["summary"] <= most + (marker if view.left_out else 0)
 
 
-_CONDENSED = EntryWriter.condensed
+_CONDENSED = LogWriter.condensed
 
 
 @given(runs(), st.sampled_from([700, 900, 1_500, 4_000]))

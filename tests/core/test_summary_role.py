@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
@@ -90,7 +91,8 @@ def test_without_a_pinned_first_request_the_log_stands_in_front_of_the_first_mes
     first = memory.view(messages, memory.compact(messages)).messages[0]
     assert first.id != "h0"
     assert FENCE in first.content[0]["text"]
-    assert first.content[-1]["text"] in {m.content for m in messages}
+    own = {m.content for m in (*messages, FIRST_HUMAN_MESSAGE)}
+    assert first.content[-1]["text"] in own
 
 
 def test_the_log_stands_in_the_opening_message_where_there_is_no_human_one():

@@ -188,7 +188,7 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
 
 
 def test_compaction_keeps_errors_longer_than_logs():
-    memory = memory_of(40_000)
+    memory = memory_of(40_000, target=0.5)
     log = "downloading part of the archive\n" * 400
     error = "Traceback (most recent call last):\n" + "  File x, line 1\n" * 400 + "KeyError: 'a'"
     messages = [HumanMessage("go", id="h")]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langchain_tokenmem.core.messages import groups, text_of
 from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
 
 KINDS = ("path", "uuid", "price", "date", "name", "version", "constraint", "error")
@@ -178,6 +179,38 @@ def plant(seed: int, *, rounds: int = 10, turns: int = 6, noise: bool = True) ->
             rng.randint(0, len(sentences)), rng.choice(_SENTENCES[kind]).format(literal)
         )
         batch[at] = role("\n".join(sentences).replace("\n", " "))
+    return Planted(batches, literals)
+
+
+def plant_in_run(
+    messages: Sequence[BaseMessage], seed: int, *, rounds: int = 10, by_user: float = 0.7
+) -> Planted:
+    """Plant one literal of each kind into the first half of a recorded run, as talk.
+
+    Args:
+        messages: The run; its system messages are left out.
+        seed: Decides everything.
+        rounds: How many parts it is cut into.
+        by_user: Share of the facts that the user says; the others stand in words of the model.
+    """
+    rng = random.Random(seed)
+    runs = [group.messages for group in groups([m for m in messages if m.type != "system"])]
+    literals = make_literals(rng)
+    size = -(-len(runs) // rounds)
+    parts = [runs[at : at + size] for at in range(0, len(runs), size)]
+    batches = [[message for run in part for message in run] for part in parts]
+    for kind, literal in literals.items():
+        batch = batches[rng.randrange(max(1, len(parts) // 2))]
+        sentence = rng.choice(_SENTENCES[kind]).format(literal)
+        spoken = [at for at, one in enumerate(batch) if type(one) is AIMessage]
+        if kind == "constraint" or not spoken or rng.random() < by_user:
+            # never between a call and its result
+            places = [at for at, one in enumerate(batch) if not isinstance(one, ToolMessage)]
+            batch.insert(rng.choice([0, *places]), HumanMessage(sentence))
+        else:
+            at = rng.choice(spoken)
+            said = f"{text_of(batch[at])} {sentence}".strip()
+            batch[at] = batch[at].model_copy(update={"content": said})
     return Planted(batches, literals)
 
 

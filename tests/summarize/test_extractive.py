@@ -24,6 +24,7 @@ from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 
 sys.path.insert(0, str(Path(__file__).parent))
+from docs_examples import EXAMPLES
 from survival import measure, plant, roll_log
 
 
@@ -95,6 +96,13 @@ def test_turns_stand_in_their_order_with_what_was_done_in_one_line() -> None:
         "User: Never deploy on Fridays. Priya Raman signs the invoice of €4,200.",
         "Assistant: Next step: the changelog still needs an entry.",
     ]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "summaries.md"
+    entry = summarize(*EXAMPLES[name], max_tokens=200)
+    assert f"```text\n{entry}\n```" in page.read_text(encoding="utf-8")
 
 
 def test_no_greetings_thanks_or_announcements_stand_in_an_entry() -> None:

@@ -67,7 +67,8 @@ def test_leaving_older_messages_out_never_changes_the_request(said):
 @given(said=conversations(), first=st.integers(1, 30))
 def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_call(said, first):
     pointer = said[min(first, len(said)) - 1].id
-    state = {**new_state(), "summary": {"covers_to": pointer}}
+    entry = {"last_ids": [pointer]}
+    state = {**new_state(), "summary": {"covers_to": pointer, "entries": [entry]}}
     found = list(beginnings(said, state, BUDGET.limit))
     assert found[-1] == said
     ends = [len(part) for part in found]

@@ -202,6 +202,11 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             "tools": request.tools,
             "overhead_tokens": format_tokens(request.response_format, counter),
             "budget": memory.budget,
+            "settings": {
+                **request.model_settings,
+                "tool_choice": request.tool_choice,
+                "response_format": request.response_format,
+            },
         }
         instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
         steps: Steps | None = "all" if self._automatic else None

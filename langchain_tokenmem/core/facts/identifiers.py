@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from langchain_tokenmem.core.facts.vocabulary import any_of
+
 _WORD = re.compile(
     r"""
     https?://[^\s"'<>()\[\]{},\\]{1,200}                        # addresses
@@ -31,6 +33,7 @@ _DOTTED = re.compile(
     r"[A-Za-z_]\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*"
 )
 _KEY = re.compile(r"([A-Za-z_][\w-]{0,40})[\"'*` ]{0,3}[:=][\s\"'*`\[({$#]{0,8}$")
+_FILE = re.compile(rf"[\w.-]+\.{any_of('extension')}")
 _BEFORE = 60
 _MIN_DIGITS = 3
 
@@ -68,7 +71,8 @@ def kind_of(word: str) -> str | None:
         return "number" if sum(map(str.isdigit, word)) >= _MIN_DIGITS else None
     rules = (
         ("address", "@" in word or "://" in word),
-        ("path", "/" in word or ("." in word and _DOTTED.fullmatch(word))),
+        ("path", "/" in word or _FILE.fullmatch(word)),
+        ("name", "." in word and not any(map(str.isdigit, word)) and _DOTTED.fullmatch(word)),
         ("id", _DOTTED.fullmatch(word)),
         ("id", any(map(str.isdigit, word)) and _MIXED.fullmatch(word)),
         ("name", _MIXED.fullmatch(word)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,14 +37,18 @@ from langchain_tokenmem.core.facts.tool_results import (
     values_of,
 )
 from langchain_tokenmem.core.facts.vocabulary import CORRECTION
-from langchain_tokenmem.core.messages import result_id, role_of
+from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 
 _SHORT_ARGUMENT = 60
 _MAX_ARGUMENTS = 8
 _READ_ARGUMENT = 4_000
 _DECIDING = frozenset({Cue.ORDER, Cue.DECISION, Cue.SETTING, Cue.REQUEST})
 _SAME_TOPIC = 0.6
-_MANY_DECISIONS = 200
+_MANY_DECISIONS = 50
+_PASTED = 30
+"""Sentences from which a message is taken for a pasted text."""
+_FEWEST_WORDS = 4
+_PLAIN_WORD = re.compile(r"(?<![^\s(\"'])[^\W\d_]{2,}(?![^\s),.:;!?\"'])|[\u2e80-\u9fff]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,11 @@ class FactsReader:
             speaker = Speaker.USER if role == "human" else Speaker.ASSISTANT
             self._add_words(message, speaker, place)
         if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                self._open_calls[str(call["id"])] = len(self.facts)
-                fact = _call_fact(str(call["name"]), call["args"], place)
+            invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
+            valid = [(call["name"], call["args"]) for call in message.tool_calls]
+            for (name, args), key in zip([*valid, *invalid], call_ids(message), strict=False):
+                self._open_calls[key] = len(self.facts)
+                fact = _call_fact(str(name), args, place)
                 self.facts.append(fact)
                 for word in _words_of_arguments(fact):
                     self.passed_at[word].append(place)
@@ -135,10 +142,11 @@ class FactsReader:
     def _with_correction(self, statement: Statement) -> Statement:
         """Mark a statement of the user that corrects an earlier one, and remember decisions."""
         is_deciding = statement.cue in _DECIDING
-        if statement.by_user and (is_deciding or CORRECTION.search(statement.text)):
-            topic = statement.topic
+        says_so = statement.by_user and bool(CORRECTION.search(statement.text))
+        if says_so or (statement.by_user and is_deciding):
             corrects = any(
-                _is_corrected(one, statement, topic) for one in self._decisions[-_MANY_DECISIONS:]
+                _is_corrected(one, statement, says_so=says_so)
+                for one in self._decisions[-_MANY_DECISIONS:]
             )
             statement = replace(statement, corrects=corrects)
         if statement.by_user or is_deciding:
@@ -180,6 +188,7 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
         for bare, box in (strip_bullet(line),)
         for sentence in split_sentences(bare)
     ]
+    is_pasted = len(sentences) > _PASTED
     for number, (sentence, box) in enumerate(sentences, 1):
         made = make_statement(
             sentence,
@@ -188,21 +197,33 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
             is_last=number == len(sentences),
             single_names=single_names,
         )
+        if made and is_pasted and _is_listing(made):
+            continue
         if made:
             yield replace(made, cue=Cue.OPEN if box == " " else Cue.REPORT) if box else made
 
 
-def _is_corrected(before: Statement, after: Statement, topic: frozenset[str]) -> bool:
+def _is_listing(statement: Statement) -> bool:
+    """Return whether a line of a pasted text is no sentence: a path, code, a row."""
+    rest = statement.text
+    for literal in statement.literals:
+        rest = rest.replace(literal.text, " ")
+    return len(_PLAIN_WORD.findall(rest)) < _FEWEST_WORDS
+
+
+def _is_corrected(before: Statement, after: Statement, *, says_so: bool) -> bool:
     """Return whether a later statement corrects an earlier one: its topic with other values."""
-    shared = len(topic & before.topic)
-    if not shared or before.text == after.text or not before.by_user:
-        return bool(shared) and bool(CORRECTION.search(after.text)) and before.text != after.text
-    if CORRECTION.search(after.text):
-        return True
+    shared = len(before.topic & after.topic)
+    if before.place == after.place and not CORRECTION.match(after.text):
+        return False  # "do this instead of that" in one request
+    if not shared or before.text == after.text or says_so:
+        return bool(shared) and before.text != after.text
+    is_same = shared >= _SAME_TOPIC * len(before.topic | after.topic)
+    if not is_same or not before.by_user:
+        return False
     values = {one.text for one in after.literals}
     others = {one.text for one in before.literals}
-    is_same = shared >= _SAME_TOPIC * len(topic | before.topic)
-    return is_same and bool(values - others) and bool(others - values)
+    return bool(values - others) and bool(others - values)
 
 
 def _call_fact(name: str, args: Mapping[str, object], place: int) -> ToolCallFact:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,8 +18,11 @@ _MAX_GREETING = 120
 _MIN_TERMS = 3
 _MIN_TOLD = 20
 _CLOSED = 0.5
+_MANY_REPORTS = 200
 _MAX_HEADING = 80
 _TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
+_NAMES = frozenset({"name", "full_name", "acronym"})
+_LABEL = re.compile(r"[^\W\d_][^:.!?\n]{0,40}:(?=\s|$)")
 _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 # `HAT097` may be a flight; these shapes are errors without a word beside them.
 _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
@@ -86,10 +90,17 @@ def make_statement(
         is_last: Whether it ends its message.
         single_names: See `find_literals`.
     """
+    if greeting := cues.SALUTATION.match(sentence):
+        sentence = sentence[greeting.end() :]
     if speaker is Speaker.ASSISTANT:
         told = cues.ANNOUNCED.sub("", sentence)
-        sentence = f"{told}." if _MIN_TOLD <= len(told) < len(sentence) else sentence
+        if _MIN_TOLD <= len(told) < len(sentence) and not cues.SUBORDINATE.match(told):
+            sentence = f"{told}."
+        elif len(told) < len(sentence):
+            return None
     literals = find_literals(sentence, single_names=single_names)
+    if (label := _LABEL.match(sentence)) and speaker is Speaker.ASSISTANT:
+        literals = [one for one in literals if one.kind not in _NAMES or one.text not in label[0]]
     topic = terms(sentence)
     if is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
@@ -148,8 +159,15 @@ def closed_items(statements: Sequence[Statement]) -> set[int]:
         at
         for at, one in enumerate(statements)
         if one.cue is Cue.OPEN
-        and any(later > at and _covers(topic, one.topic) for later, topic in reports)
+        and any(_covers(topic, one.topic) for topic in _reports_behind(reports, at))
     }
+
+
+def _reports_behind(
+    reports: Sequence[tuple[int, frozenset[str]]], at: int
+) -> Iterator[frozenset[str]]:
+    first = bisect_right(reports, at, key=lambda report: report[0])
+    return (topic for _, topic in reports[first : first + _MANY_REPORTS])
 
 
 def _covers(report: frozenset[str], wanted: frozenset[str]) -> bool:
@@ -166,6 +184,8 @@ def is_empty_talk(
         rest = cues.GREETING.sub(" ", sentence)
         if rest != sentence and len(terms(rest)) < _MIN_GREETING_TERMS:
             return True
+    if not is_last and " " not in sentence and kinds and kinds <= _TITLE_KINDS:
+        return True
     if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
         return not (topic and cues.CONSTRAINT.search(sentence))
     is_heading = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING

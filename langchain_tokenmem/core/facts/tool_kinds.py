@@ -46,7 +46,7 @@ def kind_of_tool(name: str) -> ToolKind:
 
 
 def kind_of_command(command: str) -> ToolKind:
-    """Return the kind of a shell command by its first words; output sent to a file is an edit.
+    """Return the kind of a shell command by its first words; one that writes a file is run.
 
     Example:
         >>> kind_of_command("cd /app && git log -3"), kind_of_command("make test")

@@ -35,7 +35,8 @@ _ERROR_LINE = re.compile(
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
-    r"|\"success\" ?: ?false|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
+    r"|\"success\" ?: ?false"
+    r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
     r"|^\W{0,20}(?:HTTP )?[45]\d\d [A-Z]",
     re.IGNORECASE,
 )
@@ -44,6 +45,9 @@ _EMPTY = re.compile(r"\W*(?:none|null|ok|true|success|done|\[\]|\{\})?\W*", re.I
 _ESCAPED_SPACE = re.compile(r"\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"\\+([\"'/])")
 _LIST_MARK = re.compile(r"^[\s\-*•>|,{\[\]}(\"']+(?=[\w#/~.@])")
+_TAG = re.compile(r"</?[\w-]{1,40}>?")
+_IS_KEY = re.compile(r"[\"']\s?:")
+_JSON_SIGNS = re.compile(r"[\"'] ?: ?[\"'\[{]*|[\"'{}\[\]]+")
 _WRAPPERS = frozenset(
     {"type", "text", "annotations", "meta", "_meta", "content", "structuredContent", "isError"}
 )
@@ -154,6 +158,8 @@ def outcome_of(text: str) -> str:
     text = text.strip("=\n ")
     if _EMPTY.fullmatch(text):
         return ""
+    if text.startswith(("{", "[")):
+        text = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", text)
     if len(text) <= _MAX_OUTCOME and text.count("\n") < _SHORT_LINES:
         return one_line(text, _MAX_OUTCOME).replace("; ", ", ")
     last = text.rpartition("\n")[2].strip("= ")[:_MAX_OUTCOME]
@@ -184,6 +190,8 @@ def _spans(text: str) -> Iterator[ResultValue]:
     """Yield the values of a text; those that overlap are one."""
     open_span: tuple[int, int, list[Identifier]] | None = None
     for one in find_identifiers(text):
+        if _IS_KEY.match(text, one.start + len(one.text)):
+            continue
         if open_span and one.start < open_span[1]:
             open_span[2].append(one)
             continue
@@ -230,9 +238,11 @@ def _value(text: str, start: int, end: int, found: list[Identifier]) -> ResultVa
         if LOG_LINE.match(text, line):
             return None
         said = _LIST_MARK.sub("", said)
-    said = said.replace("; ", ", ").rstrip(" ,;{[(\"'")
+        if '": ' in said or '":' in said or '","' in said:
+            said = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", said)
+    said = said.replace("; ", ", ").rstrip(" ,;:{[(\"'")
     inside = tuple(one for one in found if one.text in said)
-    if not inside:
+    if not inside or _TAG.fullmatch(said):
         return None
     if first.key:
         return ResultValue(f"{first.key}={said}", inside)

@@ -12,7 +12,7 @@ from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, closed_items
 from langchain_tokenmem.core.facts.tool_kinds import ToolKind
 from langchain_tokenmem.core.facts.tool_results import ResultValue
-from langchain_tokenmem.summarize.extractive.clauses import clause_of
+from langchain_tokenmem.summarize.extractive.clauses import clauses_of
 from langchain_tokenmem.summarize.extractive.lines import Form, Line, Mark, Piece
 from langchain_tokenmem.summarize.extractive.worth import Ranking, worth_of
 
@@ -24,10 +24,16 @@ _STEP = {
     ToolKind.EDIT: 2.5,
     ToolKind.OTHER: 1.5,
 }
-_FAILED = 1.5
+_FAILED = 4.0
+_CLAUSE_SHARE, _ORDER_SHARE = 0.6, 0.9
+"""Share of the worth of its words that a sentence keeps with each shorter form."""
+_PASTED = 20
 _OUTCOME = 1.0
 _SHORT_OUTCOME = 40
 _PASSED_SHARE = 0.5
+_LISTED = 10
+_COPIED = frozenset({"path", "address", "id"})
+_FAILED_SHARE = 0.4
 _NAME = re.compile(r"[^\w.-]+")
 
 
@@ -40,6 +46,7 @@ def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) ->
         prior: The entries before, for commands that failed there.
     """
     facts = _without_superseded(reader.facts)
+    ranking = ranking.among(one for one, _ in facts if isinstance(one, Statement))
     lines: list[Line] = []
     for (_, _), run in groupby(facts, key=_line_key):
         group = list(run)
@@ -48,8 +55,12 @@ def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) ->
             lines += [_step_line(call, past, ranking, prior) for call, past in group]  # type: ignore[arg-type]
         else:
             told = [one for one, _ in group if isinstance(one, Statement)]
+            listed = sum(len(one.literals) for one in told)
+            share = min(1.0, _PASTED / len(told)) ** 0.5
             pieces = [
-                sentence_piece(one, ranking) for one in told if not prior or one.text not in prior
+                sentence_piece(one, ranking, listed, share)
+                for one in told
+                if not prior or one.text not in prior
             ]
             found = tuple(piece for piece in pieces if piece)
             if found:
@@ -88,23 +99,32 @@ def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
     return kept
 
 
-def sentence_piece(statement: Statement, ranking: Ranking) -> Piece | None:
+def sentence_piece(
+    statement: Statement, ranking: Ranking, listed: int, share: float
+) -> Piece | None:
     """Return a statement as a piece, whole and as its clauses with literals; none for nothing."""
-    literals = ranking.literals(statement.literals, by_user=statement.by_user)
-    worth = ranking.asked_for(worth_of(statement), statement.topic)
+    literals = ranking.literals(statement.literals, by_user=statement.by_user, listed=listed)
+    worth = ranking.asked_for(share * worth_of(statement), statement.topic)
     if statement.cue is Cue.ANNOUNCEMENT:
         return None
-    forms = [Form(statement.text, worth)]
-    short = clause_of(statement)
-    if short:
-        forms.insert(0, Form(short, worth * (0.9 if statement.cue is Cue.ORDER else 0.6)))
-    return Piece(tuple(forms), literals, (statement.place,), statement.topic)
+    forms = sentence_forms(statement, worth)
+    return Piece(forms, literals, (statement.place,), statement.topic)
+
+
+def sentence_forms(statement: Statement, worth: float) -> tuple[Form, ...]:
+    """Return a statement whole and as its clauses, the shortest first."""
+    share = _ORDER_SHARE if statement.cue is Cue.ORDER else _CLAUSE_SHARE
+    short = clauses_of(statement)
+    forms = [Form(text, worth * share ** (len(short) - at)) for at, text in enumerate(short)]
+    return (*forms, Form(statement.text, worth))
 
 
 def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | None) -> Line:
     """Return a call with what it brought."""
     said = [_ended(text, call, past, prior) for text in _call_texts(call)]
-    worth = _STEP[call.kind] + (_FAILED if call.failure is not None else 0.0)
+    is_empty = not (call.arguments or call.path or call.command or call.outcome)
+    worth = 0.1 if is_empty else _STEP[call.kind]
+    worth += _FAILED if past or call.failure is not None else 0.0
     topic = terms(said[-1]) if ranking.wanted else frozenset()
     worth = ranking.asked_for(worth, topic)
     forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
@@ -116,8 +136,11 @@ def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | Non
         if call.outcome not in said[-1]:
             pieces.append(_outcome_piece(call, ranking))
     else:
-        pieces += _value_pieces(call.values, call.places, ranking, share=1.0)
-    pieces += _value_pieces(call.passed, call.places[:1], ranking, share=_PASSED_SHARE)
+        share = 1.0 if call.failure is None else _FAILED_SHARE
+        values = _without_content(call, call.values, ToolKind.READ, ranking)
+        pieces += _value_pieces(values, call.places, ranking, share=share)
+    passed = _without_content(call, call.passed, ToolKind.EDIT, ranking)
+    pieces += _value_pieces(passed, call.places[:1], ranking, share=_PASSED_SHARE)
     return Line(Mark.STEP, tuple(pieces))
 
 
@@ -143,7 +166,8 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
         return f"{text}: failed ({call.failure})"
     if not call.has_result:
         return f"{text}: no result"
-    outcome = call.outcome if 0 < len(call.outcome) <= _SHORT_OUTCOME else ""
+    is_shown = 0 < len(call.outcome) <= _SHORT_OUTCOME and call.outcome not in text
+    outcome = call.outcome.rstrip(":") if is_shown else ""
     behind = f" ({outcome})" if outcome else ""
     if past:
         return f"{text}: failed ({past}), later {worked}{behind}"
@@ -158,9 +182,31 @@ def _outcome_piece(call: ToolCallFact, ranking: Ranking) -> Piece:
     return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
+def _without_content(
+    call: ToolCallFact, values: Sequence[ResultValue], kind: ToolKind, ranking: Ranking
+) -> Sequence[ResultValue]:
+    """Return values, of a file's content none with mere names that nobody used since."""
+    if call.kind is not kind or call.path is None:
+        return values
+    return [
+        value
+        for value in values
+        if any(
+            one.kind in _COPIED or ranking.is_used(one, call.places[-1])
+            for one in value.identifiers
+        )
+    ]
+
+
 def _value_pieces(
     values: Sequence[ResultValue], places: tuple[int, ...], ranking: Ranking, *, share: float
 ) -> Iterator[Piece]:
+    """Yield the values of a result; of a long list, those that nobody used count less each."""
+    unused = share * min(1.0, _LISTED / max(1, len(values))) ** 0.5
     for value in values:
-        worth = {one.text: share * ranking.identifier(one, places[-1]) for one in value.identifiers}
+        worth = {
+            one.text: (share if ranking.is_used(one, places[-1]) else unused)
+            * ranking.identifier(one, places[-1])
+            for one in value.identifiers
+        }
         yield Piece((Form(value.text, 0.0),), worth, places, is_bare=value.is_bare)

@@ -16,19 +16,29 @@ from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 _MAX_CLAUSE = 320
 _SHORT_FROM = 60
 _SHORT_ENOUGH = 0.75
-_BEFORE, _AFTER = 34, 12
+_MARGINS = ((18, 8), (34, 24))
+"""Characters that stay before and behind a literal."""
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
-def clause_of(statement: Statement) -> str | None:
-    """Return the clauses that carry a sentence; `None` where that saves little."""
+def clauses_of(statement: Statement) -> list[str]:
+    """Return shorter forms of a sentence, the shortest first; none that saves little."""
     text, literals = statement.text, statement.literals
     orders = statement.cue is Cue.ORDER and is_order(text)
     if len(text) < _SHORT_FROM or not (literals or orders):
-        return None
-    short = _order_clauses(text) if orders else _around_literals(text, literals)
-    is_short = len(short) <= _SHORT_ENOUGH * len(text)
-    return short if is_short and all(one.text in short for one in literals) else None
+        return []
+    forms = (
+        [_order_clauses(text)]
+        if orders
+        else [_around_literals(text, literals, *margins) for margins in _MARGINS]
+    )
+    found: list[str] = []
+    longest = _SHORT_ENOUGH * len(text)
+    for form in reversed(forms):  # the longest first, each much shorter than the one before
+        if len(form) <= longest and all(one.text in form for one in literals):
+            found.insert(0, form)
+            longest = _SHORT_ENOUGH * len(form)
+    return found
 
 
 def _order_clauses(text: str) -> str:
@@ -39,14 +49,14 @@ def _order_clauses(text: str) -> str:
     return " ".join(clause.strip() for clause in kept).rstrip(",;:–—- ")
 
 
-def _around_literals(text: str, literals: Sequence[Literal]) -> str:
+def _around_literals(text: str, literals: Sequence[Literal], before: int, after: int) -> str:
     """Cut a sentence down to its literals with some words around them.
 
     Windows beyond `_MAX_CLAUSE` characters are left out whole, so no literal is cut.
     """
     windows: list[tuple[int, int]] = []
     for literal in literals:
-        left, right = _window(text, text.index(literal.text), len(literal.text))
+        left, right = _window(text, literal.text, before, after)
         if windows and left <= windows[-1][1] + 4:
             left, last = windows.pop()
             right = max(last, right)
@@ -67,16 +77,17 @@ def _around_literals(text: str, literals: Sequence[Literal]) -> str:
     return short
 
 
-def _window(text: str, start: int, length: int) -> tuple[int, int]:
+def _window(text: str, literal: str, before: int, after: int) -> tuple[int, int]:
     """Return the borders of a literal with its words: the near clause's, else those of words."""
-    left, end = max(0, start - _BEFORE), start + length
-    if left <= _BEFORE // 2:
+    start = text.index(literal)
+    left, end = max(0, start - before), start + len(literal)
+    if left <= before // 2:
         left = 0
-    elif clause := _CLAUSE.search(text, left - _BEFORE // 2, start):
+    elif clause := _CLAUSE.search(text, left - before // 2, start):
         left = clause.end()
     else:
         left = text.find(" ", left, start) + 1 or left
-    right = min(len(text), end + _AFTER)
+    right = min(len(text), end + after)
     if right < len(text) and (space := text.rfind(" ", end, right)) > 0:
         right = space
     return left, right

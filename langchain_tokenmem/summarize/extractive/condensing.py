@@ -20,9 +20,9 @@ from langchain_tokenmem.core.facts.statements import (
     classify,
     closed_items,
 )
-from langchain_tokenmem.summarize.extractive.clauses import clause_of
+from langchain_tokenmem.summarize.extractive.chronicle import sentence_forms
 from langchain_tokenmem.summarize.extractive.lines import NOTHING, Form, Line, Mark, Piece
-from langchain_tokenmem.summarize.extractive.worth import Ranking, worth_of
+from langchain_tokenmem.summarize.extractive.worth import Ranking, size_of, worth_of
 
 _STEP = re.compile(r"ran |read \S|edited \S|[\w.-]{1,60}\(")
 _HEAD = re.compile(r"(?:read|edited) [^:;]+|ran .*?(?=: |$)|[\w.-]{1,60}\(.*?\)(?=: |$)")
@@ -67,6 +67,7 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
         for word in {one.text for one in find_identifiers(message_text(message))}
     )
     said = [one for note in found for one in note.statements]
+    ranking = ranking.among(said)
     left_out = {id(said[at]) for at in closed_items(said)}
     seen: set[str] = set()
     for one in said:
@@ -79,9 +80,7 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
         if note.mark is Mark.STEP:
             lines += _steps(note.text, note.place, age, ranking, often)
         pieces = [
-            _piece(note.mark, one, age, ranking)
-            for one in note.statements
-            if id(one) not in left_out
+            _piece(note, one, age, ranking) for one in note.statements if id(one) not in left_out
         ]
         if pieces:
             lines.append(Line(note.mark, tuple(pieces)))
@@ -111,14 +110,12 @@ def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> S
     return Statement(speaker, sentence, cue, place, tuple(literals), terms(sentence), corrects)
 
 
-def _piece(mark: Mark, one: Statement, age: float, ranking: Ranking) -> Piece:
-    worth = worth_of(one) + (_NOTE_WORTH if mark is Mark.NOTE else 0.0)
+def _piece(note: _Note, one: Statement, age: float, ranking: Ranking) -> Piece:
+    worth = worth_of(one) + (_NOTE_WORTH if note.mark is Mark.NOTE else 0.0)
     worth = ranking.asked_for(worth, one.topic) * (1.0 if one.cue in _AGELESS else age)
-    forms = [Form(one.text, worth)]
-    if short := clause_of(one):
-        forms.insert(0, Form(short, worth * 0.6))
-    values = ranking.literals(one.literals, by_user=one.by_user)
-    return Piece(tuple(forms), values, (one.place,), one.topic)
+    listed = sum(len(other.literals) for other in note.statements)
+    values = ranking.literals(one.literals, by_user=one.by_user, listed=listed)
+    return Piece(sentence_forms(one, worth), values, (one.place,), one.topic)
 
 
 def _steps(
@@ -160,7 +157,7 @@ def _step_line(
 
 def _worths(text: str, age: float, often: Counter[str]) -> dict[str, float]:
     return {
-        one.text: WEIGHTS[one.kind] * min(len(one.text), 110) / 14 * 0.6 * age * often[one.text]
+        one.text: WEIGHTS[one.kind] * size_of(one.text) * 0.6 * age * often[one.text]
         for one in find_identifiers(text)
     }
 

@@ -107,10 +107,30 @@ def _places(line: Line, forms: Chosen) -> Iterator[int]:
 def _written(line: Line, forms: Chosen) -> Written:
     texts = _texts(line, forms)
     if line.is_step:
-        text = f"{texts[0]}: {STEP_JOINT.join(texts[1:])}"
+        text = f"{texts[0]}: {STEP_JOINT.join(_with_keys_once(texts[1:]))}"
     else:
         text = line.mark.value + " ".join(texts)
     return text, tuple(sorted(set(_places(line, forms))))
+
+
+_KEYED = re.compile(r"([A-Za-z_][\w-]*=)(.+)")
+_NEAR = 80
+"""Characters within which a key stands for the values behind it."""
+
+
+def _with_keys_once(values: Sequence[str]) -> list[str]:
+    """Return values with neighbours of one key joined: `id=4711, 4712`."""
+    joined: list[str] = []
+    last = ""
+    for value in values:
+        keyed = _KEYED.fullmatch(value)
+        key = keyed[1] if keyed else ""
+        if keyed and key == last and len(joined[-1]) + len(keyed[2]) < _NEAR:
+            joined[-1] += f", {keyed[2]}"
+        else:
+            joined.append(value)
+        last = key
+    return joined
 
 
 _VERB = re.compile(r"(read|edited) ([^:;]+)")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from langchain_tokenmem.core.facts import vocabulary as cues
 from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words_of
@@ -17,7 +18,7 @@ from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 
-_ORDER = 16.0
+_ORDER = 32.0
 _CORRECTION = 6.0
 _USER = {
     Cue.ORDER: 6.0,
@@ -41,11 +42,14 @@ _ASSISTANT = {
 _ASSISTANT_STATEMENT = 0.8
 _FIX_BONUS = 2.0
 _ENOUGH_TERMS = 8
-_USER_LITERALS, _ASSISTANT_LITERALS = 1.6, 1.0
-_LISTING = 8
+_USER_LITERALS, _ASSISTANT_LITERALS = 4.0, 3.0
+_LISTING = 2
+_MANY, _FADING = 4, 0.7
 _CHARACTERS = 14.0
 """Characters of an identifier that are worth one unit: four tokens."""
 _LONGEST = 110
+_SHORTEST = 2.2
+_DIGIT = 1.5
 _TOOL = 0.6
 _PASSED, _MANY_PASSED = 1.6, 3
 _SAID = 0.8
@@ -65,11 +69,20 @@ class Ranking:
         reader: Who knows where each was passed on or said.
         known: Identifiers that earlier entries hold.
         wanted: Terms of the instruction.
+        rarity: Share of their worth that literals of a kind keep.
     """
 
     reader: FactsReader
     known: frozenset[str] = frozenset()
     wanted: frozenset[str] = frozenset()
+    rarity: Mapping[str, float] = field(default_factory=dict)
+
+    def among(self, statements: Iterable[Statement]) -> Ranking:
+        """Return the ranking for these statements: literals of a kind with many count less each."""
+        found = {(one.kind, one.text) for said in statements for one in said.literals}
+        numbers = Counter(kind for kind, _ in found)
+        rarity = {kind: min(1.0, (_MANY / n) ** _FADING) for kind, n in numbers.items()}
+        return replace(self, rarity=rarity)
 
     def identifier(self, one: Identifier, place: int) -> float:
         """Return the worth of an identifier that stands in a message.
@@ -78,7 +91,7 @@ class Ranking:
             one: The identifier.
             place: Number of the message; what is passed on behind it is used.
         """
-        worth = WEIGHTS[one.kind] * min(len(one.text), _LONGEST) / _CHARACTERS * _TOOL
+        worth = WEIGHTS[one.kind] * size_of(one.text) * _TOOL
         passed = _after(self.reader.passed_at, one.text, place)
         worth *= 1 + _PASSED * min(passed, _MANY_PASSED)
         if one.text in self.reader.said_at:
@@ -87,14 +100,27 @@ class Ranking:
             worth *= _NAMED
         return worth * (_KNOWN if one.text in self.known else 1.0)
 
-    def literals(self, found: Sequence[Literal], *, by_user: bool) -> dict[str, float]:
-        """Return the worth of the literals of a sentence, less of each where it lists many."""
+    def is_used(self, one: Identifier, place: int) -> bool:
+        """Return whether an identifier was passed on behind a message, or said."""
+        return one.text in self.reader.said_at or _after(self.reader.passed_at, one.text, place) > 0
+
+    def literals(
+        self, found: Sequence[Literal], *, by_user: bool, listed: int = 0
+    ) -> dict[str, float]:
+        """Return the worth of the literals of a sentence, less of each where many are listed.
+
+        Args:
+            found: The literals.
+            by_user: Whether the user said them.
+            listed: How many its whole message holds.
+        """
         share = _USER_LITERALS if by_user else _ASSISTANT_LITERALS
-        share *= min(1.0, _LISTING / max(1, len(found))) ** 0.5
+        share *= min(1.0, _LISTING / max(1, len(found), listed)) ** 0.5
         return {
             one.text: share
             * one.weight
-            * max(1.0, min(len(one.text), _LONGEST) / _CHARACTERS)
+            * self.rarity.get(one.kind, 1.0)
+            * max(_SHORTEST, size_of(one.text))
             * (_KNOWN if one.text in self.known else 1.0)
             for one in found
         }
@@ -131,6 +157,12 @@ def worth_of(statement: Statement) -> float:
         worth += _CORRECTION
     # A longer sentence says more; without this, fillers of three words come first.
     return worth * min(1.0, len(statement.topic) / _ENOUGH_TERMS)
+
+
+def size_of(literal: str) -> float:
+    """Return about the tokens of a literal, in units of four; digits take more of them."""
+    digits = sum(map(str.isdigit, literal))
+    return min(_LONGEST, len(literal) + _DIGIT * digits) / _CHARACTERS
 
 
 def _after(places: Mapping[str, list[int]], word: str, place: int) -> int:

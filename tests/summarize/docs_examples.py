@@ -1,0 +1,86 @@
+"""Invented runs whose entries stand in docs/summaries.md as examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+
+def step(number: int, name: str, result: object, **args: Any) -> list[BaseMessage]:
+    """Return a call and its result."""
+    key = f"call_{number}"
+    text = result if isinstance(result, str) else json.dumps(result)
+    call = {"id": key, "name": name, "args": args, "type": "tool_call"}
+    return [AIMessage("", tool_calls=[call]), ToolMessage(text, tool_call_id=key)]
+
+
+_SOURCE = "def total(lines):\n    return sum(line.net for line in lines)\n" * 20
+_FAILED = (
+    "============ test session starts ============\n"
+    "tests/test_invoice.py::test_total FAILED\n"
+    "E   AssertionError: Decimal('21.40') != 21.4\n"
+    "============ 1 failed, 11 passed in 0.52s ============"
+)
+
+CODING: Sequence[BaseMessage] = (
+    HumanMessage(
+        "Hi! The totals of invoices are wrong for foreign orders. "
+        "Please fix it, but never touch the table ledger_2019."
+    ),
+    *step(1, "grep", "shop/invoice.py:41:def total(lines):", pattern="def total", path="shop"),
+    *step(2, "read_file", _SOURCE, path="shop/invoice.py"),
+    *step(3, "read_file", _SOURCE, path="shop/currency.py"),
+    *step(4, "edit_file", "ok", path="shop/invoice.py", old="sum(", new="Decimal(sum("),
+    *step(5, "bash", _FAILED, command="pytest tests/test_invoice.py"),
+    AIMessage("Let me look at the rounding again."),
+    *step(6, "edit_file", "ok", path="shop/currency.py", old="float(", new="Decimal("),
+    *step(7, "bash", "====== 12 passed in 0.48s ======", command="pytest tests/test_invoice.py"),
+    AIMessage("The totals are right now: rates are kept as Decimal in shop/currency.py."),
+)
+
+_ORDERS = {
+    "customer_id": "ines_vidal_3302",
+    "orders": [
+        {"order_id": "#W7704193", "status": "delivered", "item": "desk lamp", "item_id": 50312277},
+        {"order_id": "#W7718820", "status": "pending", "item": "bookshelf", "item_id": 50319904},
+    ],
+}
+
+SUPPORT: Sequence[BaseMessage] = (
+    HumanMessage("Hello, I'd like to return the desk lamp. My e-mail is ines.vidal@example.org."),
+    *step(1, "find_customer", "ines_vidal_3302", email="ines.vidal@example.org"),
+    *step(2, "get_orders", _ORDERS, customer_id="ines_vidal_3302"),
+    AIMessage("The desk lamp is in order #W7704193. Shall I refund it to your card?"),
+    HumanMessage("Refund it to the card, please."),
+    HumanMessage("Actually, refund it to the gift card GC-88121 instead."),
+    *step(
+        3,
+        "return_item",
+        "Error: gift card GC-88121 is expired",
+        order_id="#W7704193",
+        item_id=50312277,
+        payment_id="GC-88121",
+    ),
+    AIMessage("The gift card GC-88121 is expired, so the refund was not made."),
+)
+
+_BUILDS = "\n".join(f"build-{4100 + n}  eu-west-{n % 3 + 1}  sha {n * 7919:07x}" for n in range(40))
+
+OPERATIONS: Sequence[BaseMessage] = (
+    HumanMessage("Bitte build-4117 nach Staging bringen. Niemals am Freitag deployen!"),
+    *step(1, "bash", _BUILDS, command="deployctl list --all"),
+    *step(
+        2,
+        "bash",
+        "Exit code: 1\nError: quota of eu-west-3 exceeded",
+        command="deployctl up build-4117",
+    ),
+    *step(3, "set_quota", {"region": "eu-west-3", "limit": 640}, region="eu-west-3", limit=640),
+    *step(4, "bash", "rollout rollout-9f31 complete", command="deployctl up build-4117"),
+    AIMessage("build-4117 läuft auf Staging, der Rollout ist rollout-9f31."),
+)
+
+EXAMPLES = {"coding": CODING, "support": SUPPORT, "operations": OPERATIONS}
