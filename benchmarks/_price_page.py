@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -122,8 +123,24 @@ def price_by_formula(growth: float, low: float, high: float, stable: float) -> f
     return growth + 0.1 * (high + low) / 2 + again
 
 
+def best_high(growth: float, low: float, stable: float) -> float:
+    """Return the tokens from which a change is made at the least price, by the same formula.
+
+    There its derivative by the high watermark, 0.05 - 0.9 (low - stable) growth / (high - low)^2,
+    is 0.
+
+    Example:
+        >>> best_high(500, 3_200, 2_300)
+        6046.0498...
+    """
+    return low + math.sqrt(18 * growth * (low - stable))
+
+
 def formula_table(rows: Sequence[Row], target: float, high: float) -> str:
-    """Return the formula's price beside the measured one, a line for each window."""
+    """Return the formula's price beside the measured one, a line for each window.
+
+    The stable front is taken from what a change really sends again.
+    """
     lines = []
     for window in sorted({row["window"] for row in rows}):
         row = by_settings(one for one in rows if one["window"] == window)[target, high]
@@ -132,10 +149,11 @@ def formula_table(rows: Sequence[Row], target: float, high: float) -> str:
         again = row["resent"] * growth * (changing or 0)
         expected = price_by_formula(growth, low, top, low - again) / row["whole"]
         counted = [growth, (top - low) / growth, changing or 0, again, row["mean_tokens"]]
-        lines.append([f"{window // 1000}k", *(_number(one) for one in counted), f"{expected:.2f}"])
-        lines[-1].append(cell(row, "price"))
+        best = best_high(growth, low, low - again) / window
+        found = [f"{expected:.2f}", cell(row, "price"), f"{best:.2f}"]
+        lines.append([f"{window // 1000}k", *(_number(one) for one in counted), *found])
     head = ["window", "g", "(H - L) / g", "a change every", "sent again by a change"]
-    return table([*head, "mean request", "formula", "measured"], lines)
+    return table([*head, "mean request", "formula", "measured", "best H"], lines)
 
 
 def _number(value: float) -> str:

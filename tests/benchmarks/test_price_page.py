@@ -49,7 +49,14 @@ def test_the_formula_is_the_one_of_the_page():
     rows = [setting(0.4, 0.8, resent=0.2, growth=500.0, whole=2_000.0, mean_tokens=100.0)]
     [*_, line] = page.formula_table(rows, 0.4, 0.8).strip().split("\n")
     expected = (500 + 480 + 0.9 * 200 * 500 / 3_200) / 2_000
-    assert line == f"| 8k | 500 | 6.4 | 2.0 | 200 | 100 | {expected:.2f} | 0.50 |"
+    best = (3_200 + (18 * 500 * 200) ** 0.5) / 8_000
+    assert line == f"| 8k | 500 | 6.4 | 2.0 | 200 | 100 | {expected:.2f} | 0.50 | {best:.2f} |"
+
+
+def test_the_best_high_watermark_is_the_cheapest():
+    best = page.best_high(500, 3_200, 1_200)
+    prices = [page.price_by_formula(500, 3_200, high, 1_200) for high in range(3_300, 20_000, 10)]
+    assert page.price_by_formula(500, 3_200, best, 1_200) == pytest.approx(min(prices), rel=1e-4)
 
 
 def test_figures_take_the_place_between_their_marks():
