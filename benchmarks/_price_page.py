@@ -192,7 +192,8 @@ def price_chart(rows: Sequence[Row]) -> None:
     """Draw far coverage over price, one field for each window."""
     pyplot = _pyplot()
     windows = sorted({row["window"] for row in rows})
-    figure, fields = pyplot.subplots(1, len(windows), figsize=(2.6 * len(windows), 3), sharey=True)
+    size = (2.6 * len(windows), 3)
+    figure, [fields] = pyplot.subplots(1, len(windows), figsize=size, sharey=True, squeeze=False)
     for window, place in zip(windows, fields, strict=True):
         for row, mark in zip([r for r in rows if r["window"] == window], "osD^v<>X", strict=False):
             at = min(row["price"], _DEAREST), 100 * row["far"]
@@ -209,7 +210,8 @@ def budget_chart(rows: Sequence[Row]) -> None:
     """Draw price and far coverage over `target`, a line for each high watermark."""
     pyplot = _pyplot()
     windows = sorted({row["window"] for row in rows})
-    figure, grid = pyplot.subplots(2, len(windows), figsize=(3 * len(windows), 4.4), sharex=True)
+    size = (3 * len(windows), 4.4)
+    figure, grid = pyplot.subplots(2, len(windows), figsize=size, sharex=True, squeeze=False)
     for window, column in zip(windows, grid.T, strict=True):
         own = by_settings(row for row in rows if row["window"] == window)
         for high in sorted({high for _, high in own}):
