@@ -245,8 +245,9 @@ def main() -> None:
         parts = [f"{runs}, measured at commit `{options.state}`:", price_tables(rows)]
     else:
         budget_chart(rows)
-        parts = [f"Measured at commit `{options.state}`:", budget_tables(rows)]
-        parts += ["At the defaults, by the formula and measured:", formula_table(rows, 0.4, 0.8)]
+        said = "Price · coverage in % · far coverage in %, measured at commit"
+        parts = [f"{said} `{options.state}`:", budget_tables(rows)]
+        parts += ["With `target` 0.40 and changes from 0.80:", formula_table(rows, 0.4, 0.8)]
     figures = "\n" + "\n".join(f"{part.rstrip()}\n" for part in parts) + "\n"
     path.write_text(replace_figures(path.read_text("utf-8"), name, figures), "utf-8")
 
