@@ -170,8 +170,7 @@ def planted_logs(files: list[Path], max_tokens: int) -> Survival:
         batch = list(chain.from_iterable(planted.rounds))
         request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count)
         text = ExtractiveSummarizer().summarize(request).text
-        for kind, literal in planted.literals.items():
-            survival.alive[kind].append(literal in text)
+        survival.add(planted, text)
     report("facts in runs of agents, extractive", survival, time.perf_counter() - started, 1)
     return survival
 

@@ -101,13 +101,11 @@ class ContextParts:
             self.counter.group_sizes(groups, self.cuts).shown for groups in (self.kept, self.tail)
         )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
-        if shown and role_of(shown[0]) != "human":
-            shown.insert(0, FIRST_HUMAN_MESSAGE)
         texts = self.memory_texts() if self.summary_role == "human" else ()
-        if shown and texts:
-            shown[0] = self._with_log(shown[0], texts)
-        if self.blocks:
-            shown = [self._with_block(message) for message in shown]
+        if role_of(shown[0]) != "human" if shown else texts:
+            shown.insert(0, FIRST_HUMAN_MESSAGE)
+        if shown and (texts or self.blocks):
+            shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
         return fit_list(shown, self.profile)
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
@@ -124,21 +122,23 @@ class ContextParts:
             return 0
         shown = self.shown_messages(group)
         return sum(
-            self.counter.message(self._with_block(m)) - self.counter.message(m) for m in shown
+            self.counter.message(self._with_inserted(m)) - self.counter.message(m) for m in shown
         )
 
-    def _with_block(self, message: BaseMessage) -> BaseMessage:
-        text = self.blocks.get(message.id or "")
-        behind = message.id == self.first_request
-        return with_block(message, text, behind=behind) if text else message
+    def _with_inserted(self, message: BaseMessage, texts: Sequence[str] = ()) -> BaseMessage:
+        """Return a message with the running summary, if it has it, then its memory block.
 
-    def _with_log(self, message: BaseMessage, texts: Sequence[str]) -> BaseMessage:
-        """Return the first human message with the running summary: behind the first request.
-
-        In front of another one: that one leaves the request sooner or later, the summary stays.
+        Both stand behind the first request, and in front of another message: that one leaves the
+        request sooner or later, the summary stays.
         """
         behind = message.id == self.first_request
-        return with_log(message, texts, behind=behind, one_text=self.profile.one_text)
+        block = self.blocks.get(message.id or "")
+        if block and not behind:
+            message = with_block(message, block)
+        if texts:
+            one_text = self.profile.one_text
+            message = with_log(message, texts, behind=behind, one_text=one_text)
+        return with_block(message, block, behind=True) if block and behind else message
 
     def part_tokens(self) -> dict[str, int]:
         """Return the tokens of each part of the request."""
@@ -175,14 +175,16 @@ class ContextParts:
         first = next(shown, None)
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
-        whole = self._with_block(self._with_log(first, texts))
-        return self.counter.message(whole) - self.counter.message(self._with_block(first))
+        whole = self.counter.message(self._with_inserted(first, texts))
+        return whole - self.counter.message(self._with_inserted(first))
 
     def starts_with_human(self) -> bool:
-        """Return whether a human message stands first, or none at all."""
+        """Return whether a human message of the conversation stands first, or none is needed."""
         shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
-        return first is None or role_of(first) == "human"
+        if first is None:
+            return self.summary_role == "system" or not self.memory_texts()
+        return role_of(first) == "human"
 
     def max_added_tokens(self) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.

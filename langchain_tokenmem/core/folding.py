@@ -22,6 +22,9 @@ ENTRY_SHARE = 0.33
 MIN_ENTRY_SHARE = 0.1
 """Share that it has where the target cannot be reached beside it."""
 
+_SEAM = 2
+"""Tokens that a tokenizer may make of two texts that meet."""
+
 _EMPTY_ENTRY: SummaryEntry = {
     "id": "",
     "text": ".",
@@ -63,7 +66,7 @@ class LogForecast:
     """Tokens of the running summary: entries grow by one with each fold, until they are condensed.
 
     Attributes:
-        sizes: Tokens of each entry so far, with its frame.
+        sizes: Tokens of each entry so far, with its frame; 0 for one without a text.
         frame: Tokens of an entry's frame.
         introduction: Tokens of the line before the first entry.
         most: Most tokens of all entries with their frames.
@@ -79,15 +82,23 @@ class LogForecast:
     @classmethod
     def of(cls, context: ContextParts, most: int, *, may_condense: bool = True) -> LogForecast:
         """Return the forecast for a context, in which all entries have `most` tokens at most."""
+        bare = replace(context, system=None, kept=(), tail=(), blocks={})
         newest = context.tail[-1].source.messages if context.tail else ()
         is_timed = any(marks_of(message).get("created_at") for message in newest)
         empty = _EMPTY_ENTRY if is_timed else {**_EMPTY_ENTRY, "since": None}
-        one = context.added_tokens(log_texts([empty]))
-        frame = context.added_tokens(log_texts([empty] * 2)) - one
+        alone = bare.added_tokens(log_texts([empty]))
+
+        def size_of(entry: SummaryEntry) -> int:
+            # Counted anew: another model, or its reports, may have changed the counts since.
+            if not entry["text"]:
+                return 0
+            return bare.added_tokens(log_texts([empty, entry])) - alone + _SEAM
+
+        frame = size_of(empty)
         entries = context.summary["entries"] if context.summary else ()
-        sizes = [entry["tokens"] + frame for entry in entries if entry["text"]]
-        introduction = max(0, one - frame)
-        return cls(sizes, frame, introduction, max(0, most - introduction), may_condense)
+        introduction = max(0, context.added_tokens(log_texts([empty])) + _SEAM - frame)
+        most = max(0, most - introduction)
+        return cls([*map(size_of, entries)], frame, introduction, most, may_condense)
 
     def change(self, folded: int, *, room: int | None = None) -> LogChange:
         """Return what happens when messages of so many tokens are folded.
@@ -157,12 +168,12 @@ class FoldForecast:
         goes = [not context.is_required(group) for group in context.tail]
         first = (*context.kept, *context.tail)[:1]
         opens_itself = any(m.id == context.first_request for g in first for m in g.messages)
-        opening = 0 if opens_itself else context.counter.message(FIRST_HUMAN_MESSAGE)
         fixed = context if log is None else replace(context, summary=None)
+        rest = replace(fixed.with_folded(0), tail=())
+        is_counted = opens_itself or not rest.starts_with_human()
+        opening = 0 if is_counted else context.counter.message(FIRST_HUMAN_MESSAGE)
         return cls(
-            fixed_tokens=request_tokens(replace(fixed.with_folded(0), tail=()))
-            + opening
-            + context.max_added_tokens(),
+            fixed_tokens=request_tokens(rest) + opening + context.max_added_tokens(),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],

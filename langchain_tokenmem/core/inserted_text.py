@@ -113,8 +113,11 @@ def with_log(
 
 
 def is_view_of_another(message: BaseMessage) -> bool:
-    """Return whether a message is what a view made of another one: cut, or with a memory block."""
-    return bool(marks_of(message).get("cut")) or bool(_FENCES.search(text_of(message)))
+    """Return whether a message is what a view made of another one: cut, or with inserted text."""
+    if marks_of(message).get("cut"):
+        return True
+    text = text_of(message)
+    return LEFT_OUT in text or bool(_FENCES.search(text))
 
 
 def _blocks(content: str | list[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ from langchain_tokenmem.core.messages import (
     Role,
     is_blank_block,
     is_reasoning_block,
+    marked,
     role_of,
     text_of,
 )
@@ -165,23 +166,34 @@ def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
 
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:
-    """Return whether two contents add up without rewriting either: texts, or lists of blocks."""
-    if type(first.content) is not type(second.content) or type(first) is not type(second):
+    """Return whether two contents add up without rewriting either.
+
+    Two texts do, two lists of blocks, and of people a text and a list, too; blocks of an assistant
+    have an order of their own.
+    """
+    if type(first) is not type(second):
         return False
+    kinds = {type(first.content), type(second.content)}
     writers = {m.response_metadata.get("model_provider") for m in (first, second)}
-    return isinstance(first.content, str) or len(writers) == 1
+    return kinds == {str} or (len(writers) == 1 and (kinds == {list} or role_of(first) == "human"))
 
 
 def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
     """Return two neighbours of one role as one, under the id of the newer."""
     content: Any
-    if isinstance(first.content, str):
-        content = "\n\n".join(part for part in (first.content, str(second.content)) if part)
+    if isinstance(first.content, str) and isinstance(second.content, str):
+        content = "\n\n".join(part for part in (first.content, second.content) if part)
     else:
-        content = [*first.content, *second.content]
+        content = [*_as_blocks(first.content), *_as_blocks(second.content)]
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
-    return second.model_copy(update=update)
+    return marked(second.model_copy(update=update), cut=True)  # no words of the newer one
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)
 
 
 def limit_cache_marks(messages: Sequence[BaseMessage], most: int | None) -> list[BaseMessage]:

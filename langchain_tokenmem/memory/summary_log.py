@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -74,6 +73,9 @@ class LogWriter:
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
 
+        Of two entries without a text that follow on each other one is made: there is nothing in
+        them that could change.
+
         Args:
             folded: The groups that it covers.
             batch: The messages that the summarizer was shown.
@@ -98,8 +100,11 @@ class LogWriter:
                 [numbers[batch[place].id] for place in line if batch[place].id in numbers]
                 for line in summary.sources
             ]
+        entries = [*(log["entries"] if log else ())]
+        if entries and not entries[-1]["text"] and not entry["text"]:
+            entry = _joined(entries.pop(), entry)
         return {
-            "entries": [*(log["entries"] if log else ()), entry],
+            "entries": [*entries, entry],
             "covers_to": folded[-1].source.last_id,
             "covered": before + len(messages),
         }
@@ -118,8 +123,13 @@ class LogWriter:
         )
 
     def condensed(self, log: RunningSummary, count: int, summary: Summary) -> RunningSummary:
-        """Return the running summary with one entry in the place of the oldest `count` ones."""
+        """Return the running summary with one entry in the place of the oldest `count` ones.
+
+        A text is never replaced by none: then the log stays as it is.
+        """
         old = log["entries"][:count]
+        if not summary.text.strip() and any(one["text"] for one in old):
+            return log
         entry = self._entry(summary, CONDENSED, old[-1]["id"])
         entry |= {
             "first": old[0]["first"],
@@ -128,9 +138,7 @@ class LogWriter:
             "since": next(filter(None, (one["since"] for one in old)), None),
             "until": next(filter(None, (one["until"] for one in reversed(old))), None),
             "last_ids": old[-1]["last_ids"],
-            "condensed": list(
-                chain.from_iterable(one.get("condensed", [one["id"]]) for one in old)
-            ),
+            "condensed": [one["id"] for one in old],
         }
         if sources := _carried_sources(old, summary):
             entry["sources"] = sources
@@ -156,6 +164,17 @@ class LogWriter:
             "created_at": created,
             "failures": list(summary.failures),
         }
+
+
+def _joined(first: SummaryEntry, second: SummaryEntry) -> SummaryEntry:
+    """Return two entries without a text as one."""
+    return {
+        **second,
+        "first": first["first"],
+        "covered": first["covered"] + second["covered"],
+        "since": first["since"] or second["since"],
+        "until": second["until"] or first["until"],
+    }
 
 
 def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:

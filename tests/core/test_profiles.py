@@ -97,12 +97,17 @@ def test_strict_alternation_merges_neighbours_of_one_role():
         CHECKS["mistral"](memory_of(4_000, "common").view(messages).messages)
 
 
-def test_text_and_block_contents_are_kept_apart_by_an_assistant_message():
+@pytest.mark.parametrize("name", ["bedrock", "mistral", "strict", "gemini"])
+def test_a_text_and_blocks_of_people_become_one_message_and_those_of_an_assistant_do_not(name):
     blocks = [{"type": "text", "text": "Two."}]
-    messages = [HumanMessage("One.", id="h1"), HumanMessage(blocks, id="h2")]
-    view = memory_of(4_000, "mistral").view(messages)
-    assert [m.content for m in view.messages] == ["One.", BRIDGE_TEXT, blocks]
-    CHECKS["mistral"](view.messages)
+    one, two = {"type": "text", "text": "One."}, blocks[0]
+    for first, second, merged in [("One.", blocks, [one, two]), (blocks, "One.", [two, one])]:
+        messages = [HumanMessage(first, id="h1"), HumanMessage(second, id="h2")]
+        view = memory_of(4_000, name).view(messages)
+        assert [m.content for m in view.messages] == [merged]
+        CHECKS.get(name, CHECKS["mistral"])(view.messages)
+    thoughts = [HumanMessage("Go.", id="h"), AIMessage("One.", id="a"), AIMessage(blocks, id="b")]
+    assert BRIDGE_TEXT in [m.content for m in memory_of(4_000, name).view(thoughts).messages]
 
 
 def test_only_strict_profiles_get_an_assistant_message_between_result_and_human():

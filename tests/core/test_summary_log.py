@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -15,6 +16,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory, View
 from langchain_tokenmem.core.context_parts import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
@@ -144,7 +146,7 @@ def test_an_entry_is_never_changed_but_by_a_condensation(said, memory):
         gone = old[: len(old) - len(kept)]
         if gone:
             assert new[0]["reason"] == "condensed"
-            made_of = [key for entry in gone for key in entry.get("condensed", [entry["id"]])]
+            made_of = [entry["id"] for entry in gone]
             assert new[0]["condensed"][: len(made_of)] == made_of
             assert (new[0]["first"], new[0]["last"]) >= (gone[0]["first"], gone[-1]["last"])
         else:
@@ -289,9 +291,7 @@ def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothi
     assert [m.content for m in request.messages] == [e["text"] for e in entries_of(state)]
     [entry] = entries_of(after)
     assert entry["reason"] == "condensed"
-    assert entry["condensed"] == [
-        key for e in entries_of(state) for key in e.get("condensed", [e["id"]])
-    ]
+    assert entry["condensed"] == ids_of(state)
     assert after["summary"]["covers_to"] == state["summary"]["covers_to"]
     assert after["summary"]["covered"] == state["summary"]["covered"] == entry["covered"]
 
@@ -376,6 +376,28 @@ def test_the_memory_block_of_the_first_request_stands_behind_the_log():
     assert recalled["text"] == block["first"]["text"]
 
 
+def test_the_memory_block_of_another_first_message_stands_between_the_log_and_its_words():
+    memory = memory_of(pin_first=False)
+    said = [message for message in talk(60) if message.type == "human"]
+    state = memory.compact(said, force=True)
+    first = memory.view(said, state).messages[0]
+    block = {first.id: {"text": "<recalled_messages>\nold\n</recalled_messages>", "ids": []}}
+    assert first.id in {message.id for message in said}
+    *log, own = memory.view(said, {**state, "blocks": block}).messages[0].content
+    assert [part["text"] for part in log] == [*log_texts(entries_of(state))]
+    assert own["text"] == f"{block[first.id]['text']}\n\n{first.content[-1]['text']}"
+
+
+def test_where_the_newest_message_says_nothing_the_marker_stands_in_the_opening_message():
+    call = AIMessage("word " * 900, tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="a")
+    said = [call, ToolMessage("word " * 900, tool_call_id="c", id="t"), AIMessage([], id="b")]
+    memory = memory_of(600)
+    view = memory.view(said)
+    assert [message.type for message in view.messages] == ["human"]
+    assert LEFT_OUT in view.messages[0].text
+    assert view.usage.input_tokens == memory.count(view.messages).tokens
+
+
 def test_the_marker_of_left_out_messages_stands_behind_the_log_and_names_no_number():
     memory = memory_of(4_000)
     said, state = filled_log(memory)
@@ -409,3 +431,80 @@ def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
     same_day = {**entry, "since": "2026-11-20T10:05:00+00:00", "until": "2026-11-20T10:31:00+00:00"}
     assert 'from="2026-11-20 10:05 UTC" to="10:31">' in log_texts([same_day])[0]
     assert "from=" not in log_texts([{**entry, "since": None}])[0]
+
+
+class _Silent(ListSummarizer):
+    """Writes nothing for some of the requests."""
+
+    def __init__(self, is_silent):
+        super().__init__()
+        self.is_silent = is_silent
+
+    def summarize(self, request):
+        summary = super().summarize(request)
+        return replace(summary, text="") if self.is_silent(request) else summary
+
+
+def test_entries_without_a_text_neither_pile_up_nor_save_others_from_being_condensed():
+    memory, said, state = memory_of(4_000, _Silent(lambda r: len(r.messages) % 3)), [], None
+    lengths, parts = [], []
+    for n in range(300):
+        said += talk(1, n, 10 + n % 7)
+        state, view = memory.compact_and_view(said, state)
+        entries = entries_of(state)
+        lengths.append(len(entries))
+        parts.append(view.usage.parts["summary"])
+        assert not any(not (a["text"] or b["text"]) for a, b in pairs_of(entries))
+        assert sum(e["covered"] for e in entries) == (state["summary"] or {"covered": 0})["covered"]
+    assert state["totals"]["summaries"] > 2 * max(lengths)
+    assert max(parts) <= memory.budget.for_counts(exact=True).summary_tokens
+
+
+def test_where_a_summarizer_writes_nothing_under_an_instruction_the_log_stays_as_it_is():
+    memory = memory_of(4_000)
+    said, state = filled_log(memory)
+    silent = memory_of(4_000, _Silent(lambda request: request.condenses))
+    after = silent.compact(said, state, instruction="Keep the numbers.")
+    assert ids_of(after)[: len(ids_of(state))] == ids_of(state)
+    assert log_text(after).startswith(log_text(state))
+
+
+def test_the_state_never_grows_with_the_number_of_condensations():
+    memory, said, state, sizes = memory_of(2_000), [], None, []
+    for n in range(600):
+        said += talk(1, n)
+        state = memory.compact(said[-60:] if state is None else said, state)
+        sizes.append(len(json.dumps(state)))
+    condensed = entries_of(state)[0]["condensed"]
+    assert len(condensed) <= max(len(entries_of(state)), 12)
+    assert max(sizes[400:]) <= 1.2 * max(sizes[100:200])
+
+
+@given(runs(), memories())
+def test_a_forecast_of_the_request_is_never_less_than_what_the_view_then_has(said, memory):
+    memory = TokenMemory(
+        replace(memory.budget, model="gpt-4o"),
+        summarizer=ListSummarizer(),
+        legality=memory.engine.legality,
+        summary_role=memory.engine.summary_role,
+    )
+    state = None
+    for end in range(1, len(said) + 1):
+        planned, before = memory.plan(said[:end], state), state
+        state = memory.compact(said[:end], state)
+        made = state["totals"]["summaries"] - (before["totals"]["summaries"] if before else 0)
+        if planned.fold and made == 1:
+            whole = memory.engine.prepare(said[:end], state)
+            assert request_tokens(whole.context) <= planned.after
+
+
+def test_entries_are_forecast_by_todays_counter_and_not_by_the_one_they_were_written_under():
+    said, state = filled_log(memory_of(4_000), least=4, words=40)
+    stale = [{**entry, "tokens": 1} for entry in entries_of(state)]
+    longer = [*said, *talk(40, 500)]
+    one = memory_of(4_000).plan(longer, state)
+    other = memory_of(4_000).plan(
+        longer, {**state, "summary": {**state["summary"], "entries": stale}}
+    )
+    assert one == other
+    assert one.fold

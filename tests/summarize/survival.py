@@ -14,7 +14,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem.core.messages import groups, text_of
 from langchain_tokenmem.summarize.base import Summarizer, SummaryRequest
+from tests.summarize.planted_facts import Fact, as_assistant, as_user, make_facts
 
+ONLY_USERS = frozenset({"forbidden", "only", "preference"})
+"""Kinds of facts that only a user tells."""
+_IN_A_MESSAGE = 0.3
 KINDS = ("path", "uuid", "price", "date", "name", "version", "constraint", "error")
 
 _SENTENCES = {
@@ -103,23 +107,26 @@ class Planted:
 
     Attributes:
         rounds: The messages of each summarization.
-        literals: What must survive, by kind.
-        constraint: Constraint that must survive, verbatim.
+        literals: What must survive verbatim, by kind.
     """
 
     rounds: list[list[BaseMessage]]
-    literals: dict[str, str]
+    literals: dict[str, tuple[str, ...]]
 
 
 @dataclass
 class Survival:
     """How many planted literals were left, by kind, over all seeds."""
 
-    alive: dict[str, list[bool]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    alive: dict[str, list[bool]] = field(default_factory=dict)
+    totals: list[int] = field(default_factory=list)
 
-    @property
-    def totals(self) -> list[int]:
-        return [sum(seed) for seed in zip(*self.alive.values(), strict=True)]
+    def add(self, planted: Planted, text: str) -> None:
+        """Count what of one conversation is left in a text."""
+        kept = {kind: all(one in text for one in all_of) for kind, all_of in planted.literals.items()}
+        self.totals.append(sum(kept.values()))
+        for kind, is_kept in kept.items():
+            self.alive.setdefault(kind, []).append(is_kept)
 
     @property
     def mean(self) -> float:
@@ -179,39 +186,81 @@ def plant(seed: int, *, rounds: int = 10, turns: int = 6, noise: bool = True) ->
             rng.randint(0, len(sentences)), rng.choice(_SENTENCES[kind]).format(literal)
         )
         batch[at] = role("\n".join(sentences).replace("\n", " "))
-    return Planted(batches, literals)
+    return Planted(batches, {kind: (literal,) for kind, literal in literals.items()})
 
 
 def plant_in_run(
-    messages: Sequence[BaseMessage], seed: int, *, rounds: int = 10, by_user: float = 0.7
+    messages: Sequence[BaseMessage],
+    seed: int,
+    *,
+    rounds: int = 10,
+    by_user: float = 0.6,
+    by_tool: float = 0.15,
 ) -> Planted:
-    """Plant one literal of each kind into the first half of a recorded run, as talk.
+    """Plant eight facts of different kinds into the first half of a recorded run.
+
+    A user tells a fact in a message of its own or inside of one that is there, a model in the words
+    beside its calls or in a paragraph of its own, a tool on a line of its output.
 
     Args:
         messages: The run; its system messages are left out.
         seed: Decides everything.
         rounds: How many parts it is cut into.
-        by_user: Share of the facts that the user says; the others stand in words of the model.
+        by_user: Share of the facts that the user says.
+        by_tool: Share of the facts that stand in the output of a tool, where tools say such things;
+            the others stand in words of the model.
     """
     rng = random.Random(seed)
     runs = [group.messages for group in groups([m for m in messages if m.type != "system"])]
-    literals = make_literals(rng)
+    facts = make_facts(rng)
     size = -(-len(runs) // rounds)
     parts = [runs[at : at + size] for at in range(0, len(runs), size)]
     batches = [[message for run in part for message in run] for part in parts]
-    for kind, literal in literals.items():
+    for fact in facts:
         batch = batches[rng.randrange(max(1, len(parts) // 2))]
-        sentence = rng.choice(_SENTENCES[kind]).format(literal)
-        spoken = [at for at, one in enumerate(batch) if type(one) is AIMessage]
-        if kind == "constraint" or not spoken or rng.random() < by_user:
-            # never between a call and its result
-            places = [at for at, one in enumerate(batch) if not isinstance(one, ToolMessage)]
-            batch.insert(rng.choice([0, *places]), HumanMessage(sentence))
-        else:
-            at = rng.choice(spoken)
-            said = f"{text_of(batch[at])} {sentence}".strip()
-            batch[at] = batch[at].model_copy(update={"content": said})
-    return Planted(batches, literals)
+        drawn = rng.random()
+        if fact.shown and drawn < by_tool and _planted_in_result(batch, fact, rng):
+            continue
+        if drawn < 1 - by_user and _planted_in_answer(batch, fact, rng):
+            continue
+        _plant_as_user(batch, fact, rng)
+    return Planted(batches, {fact.kind: fact.literals for fact in facts})
+
+
+def _planted_in_result(batch: list[BaseMessage], fact: Fact, rng: random.Random) -> bool:
+    """Put a fact on a line of a tool's output; false where there is none."""
+    places = [at for at, one in enumerate(batch) if isinstance(one, ToolMessage)]
+    if not places:
+        return False
+    at = rng.choice(places)
+    lines = text_of(batch[at]).split("\n")
+    lines.insert(rng.randint(0, min(20, len(lines))), rng.choice(fact.shown))
+    batch[at] = batch[at].model_copy(update={"content": "\n".join(lines)})
+    return True
+
+
+def _planted_in_answer(batch: list[BaseMessage], fact: Fact, rng: random.Random) -> bool:
+    """Put a fact behind what the model says; false where a user must say it."""
+    places = [at for at, one in enumerate(batch) if type(one) is AIMessage]
+    if not places or fact.kind in ONLY_USERS:
+        return False
+    at = rng.choice(places)
+    said = f"{text_of(batch[at])}{rng.choice((' ', chr(10) * 2))}{as_assistant(fact, rng)}".strip()
+    batch[at] = batch[at].model_copy(update={"content": said})
+    return True
+
+
+def _plant_as_user(batch: list[BaseMessage], fact: Fact, rng: random.Random) -> None:
+    """Let the user say a fact: in a message that is there, or in one of its own."""
+    said = [at for at, one in enumerate(batch) if type(one) is HumanMessage]
+    if said and rng.random() < _IN_A_MESSAGE:
+        at = rng.choice(said)
+        text = f"{text_of(batch[at])}\n\n{as_user(fact, rng)}"
+        batch[at] = batch[at].model_copy(update={"content": text})
+        return
+    # never between a call and its result
+    places = [at for at, one in enumerate(batch) if not isinstance(one, ToolMessage)]
+    batch.insert(rng.choice([0, *places]), HumanMessage(as_user(fact, rng)))
 
 
 def _turns(rng: random.Random, turns: int, *, noise: bool) -> list[BaseMessage]:
@@ -301,6 +350,5 @@ def measure(
     for seed in seeds:
         planted = planted_by(seed, rounds=rounds, noise=noise)
         last = rolled(summarizer, planted.rounds, max_tokens=max_tokens, count_text=count_text)[-1]
-        for kind, literal in planted.literals.items():
-            survival.alive[kind].append(literal in last)
+        survival.add(planted, last)
     return survival

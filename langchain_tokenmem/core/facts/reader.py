@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -20,7 +20,7 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
 )
-from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement
+from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement, split_announcement
 from langchain_tokenmem.core.facts.tool_kinds import (
     ToolKind,
     command_of,
@@ -48,6 +48,8 @@ _MANY_DECISIONS = 50
 _PASTED = 30
 """Sentences from which a message is taken for a pasted text."""
 _FEWEST_WORDS = 4
+_END, _FEW_BESIDE = 600, 8
+"""Characters of the end of a long message, and statements from which it is long."""
 _PLAIN_WORD = re.compile(r"(?<![^\s(\"'])[^\W\d_]{2,}(?![^\s),.:;!?\"'])|[\u2e80-\u9fff]{2}")
 
 
@@ -187,8 +189,10 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
         for line in prose_lines(text)
         for bare, box in (strip_bullet(line),)
         for sentence in split_sentences(bare)
+        for sentence in split_announcement(sentence)
     ]
     is_pasted = len(sentences) > _PASTED
+    found: list[Statement] = []
     for number, (sentence, box) in enumerate(sentences, 1):
         made = make_statement(
             sentence,
@@ -197,10 +201,24 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
             is_last=number == len(sentences),
             single_names=single_names,
         )
-        if made and is_pasted and _is_listing(made):
-            continue
-        if made:
-            yield replace(made, cue=Cue.OPEN if box == " " else Cue.REPORT) if box else made
+        if made and not (is_pasted and _is_listing(made)):
+            if box:
+                made = replace(made, cue=Cue.OPEN if box == " " else Cue.REPORT)
+            found.append(made)
+    return _counted(found, _short_end(text))
+
+
+def _short_end(text: str) -> str:
+    """Return the paragraphs at the end of a long text: what somebody says behind what is pasted."""
+    end = text[-_END:]
+    return " ".join(end[end.find("\n\n") :].split()) if "\n\n" in end else ""
+
+
+def _counted(found: Sequence[Statement], end: str) -> Iterator[Statement]:
+    """Yield statements with the number of those beside them."""
+    at_end = [len(found) > _FEW_BESIDE and one.text in end for one in found]
+    for one, is_end in zip(found, at_end, strict=True):
+        yield replace(one, beside=sum(at_end) if is_end else len(found))
 
 
 def _is_listing(statement: Statement) -> bool:

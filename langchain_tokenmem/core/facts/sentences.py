@@ -13,6 +13,7 @@ from langchain_tokenmem.core.facts.vocabulary import ABBREVIATION, STOP_WORDS
 
 MAX_SENTENCE = 600
 _SHORT_FENCE = 3
+_FEWEST_SPACES = 2
 _MAX_FENCED = 200
 # Prose of one message beyond this is a pasted document: its two ends are read.
 MAX_PROSE = 200_000
@@ -30,6 +31,7 @@ _DATA_URL = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]*")
 _ENDS = re.compile(r"[.!?…]+[\"')\]»”]*(?=\s)|[。！？]+[」』”]?")
 _BULLET = re.compile(r"(?:#{1,6}\s+|>\s+|[-*•·]\s+|\(?\d{1,3}[.)]\s+)+")
 _CHECKBOX = re.compile(r"\[([ xX✓])\]\s+")
+_TAGGED = re.compile(r"\s*</?\w[^>\n]{0,80}>")
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 _WORD = re.compile(r"[^\W_\u2e80-\u9fff\uac00-\ud7af]{2,40}|[\u2e80-\u9fff\uac00-\ud7af]+")
 
@@ -96,14 +98,24 @@ def prose_lines(text: str) -> list[str]:
     for line in text.splitlines():
         if line.lstrip().startswith(("```", "~~~")):
             is_fenced = not is_fenced
+            # behind the name of a language stands nothing; what is said behind a fence is prose
+            line = line.lstrip()[3:] if " " in line.strip() else ""  # noqa: PLW2901
+            if line and not is_fenced:
+                lines.append((line, False))
         elif line.strip():
-            lines.append((line, is_fenced))
+            lines.append((_behind_tags(line), is_fenced))
     is_code = sum(fenced for _, fenced in lines) > _SHORT_FENCE
     return [
         line
         for line, fenced in lines
         if not (fenced and (is_code or len(line) > _MAX_FENCED)) and not LOG_LINE.match(line)
     ]
+
+
+def _behind_tags(line: str) -> str:
+    """Return what is said behind the tags of a line, the line itself where nothing is."""
+    rest = line[line.rfind(">") + 1 :].strip() if _TAGGED.match(line) else ""
+    return rest if rest.count(" ") >= _FEWEST_SPACES else line
 
 
 def strip_bullet(line: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ _MAX_HEADING = 80
 _TITLE_KINDS = frozenset({"name", "full_name", "acronym", "word"})
 _NAMES = frozenset({"name", "full_name", "acronym"})
 _LABEL = re.compile(r"[^\W\d_][^:.!?\n]{0,40}:(?=\s|$)")
+_COLON = re.compile(r":\s+(?=[\"“„«(\[]?[^\W\d_a-z])")
 _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 # `HAT097` may be a flight; these shapes are errors without a word beside them.
 _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
@@ -62,6 +63,7 @@ class Statement:
         literals: What in it must stay verbatim.
         topic: What it is about, see `sentences.terms`.
         corrects: Whether it corrects what was decided before.
+        beside: How many statements stand with it: in its message, or in the short end of a long one.
     """
 
     speaker: Speaker
@@ -71,6 +73,7 @@ class Statement:
     literals: tuple[Literal, ...] = ()
     topic: frozenset[str] = frozenset()
     corrects: bool = False
+    beside: int = 1
 
     @property
     def by_user(self) -> bool:
@@ -106,6 +109,22 @@ def make_statement(
         return None
     cue = classify(sentence, literals, is_user=speaker is Speaker.USER)
     return Statement(speaker, sentence, cue, place, tuple(literals), topic)
+
+
+def split_announcement(sentence: str) -> Iterator[str]:
+    """Yield a sentence, in two parts where an announcement with a colon stands before a statement.
+
+    Example:
+        >>> list(split_announcement("Let me check the port: It is 8443."))
+        ['Let me check the port:', 'It is 8443.']
+    """
+    colon = _COLON.search(sentence)
+    head = sentence[: colon.start() + 1] if colon else ""
+    if colon and (cues.BOILERPLATE.match(head) or cues.ANNOUNCED.search(head)):
+        yield head
+        yield sentence[colon.end() :]
+    else:
+        yield sentence
 
 
 def classify(text: str, literals: list[Literal], *, is_user: bool) -> Cue:

@@ -46,7 +46,9 @@ def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) ->
         prior: The entries before, for commands that failed there.
     """
     facts = _without_superseded(reader.facts)
-    ranking = ranking.among(one for one, _ in facts if isinstance(one, Statement))
+    ranking = ranking.among(
+        (one for one, _ in facts if isinstance(one, Statement)), _shown(reader.facts)
+    )
     lines: list[Line] = []
     for (_, _), run in groupby(facts, key=_line_key):
         group = list(run)
@@ -66,6 +68,17 @@ def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) ->
             if found:
                 lines.append(Line(_mark_of(first), found))
     return lines
+
+
+def _shown(facts: Sequence[Fact]) -> frozenset[str]:
+    """Return the identifiers that results brought."""
+    return frozenset(
+        one.text
+        for fact in facts
+        if isinstance(fact, ToolCallFact)
+        for value in fact.values
+        for one in value.identifiers
+    )
 
 
 def _mark_of(statement: Statement) -> Mark:
@@ -104,7 +117,8 @@ def sentence_piece(
 ) -> Piece | None:
     """Return a statement as a piece, whole and as its clauses with literals; none for nothing."""
     literals = ranking.literals(statement.literals, by_user=statement.by_user, listed=listed)
-    worth = ranking.asked_for(share * worth_of(statement), statement.topic)
+    worth = share * worth_of(statement) + ranking.told(statement)
+    worth = ranking.asked_for(worth, statement.topic)
     if statement.cue is Cue.ANNOUNCEMENT:
         return None
     forms = sentence_forms(statement, worth)

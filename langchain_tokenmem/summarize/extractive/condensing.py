@@ -67,7 +67,8 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
         for word in {one.text for one in find_identifiers(message_text(message))}
     )
     said = [one for note in found for one in note.statements]
-    ranking = ranking.among(said)
+    shown = (one.text for note in found if note.mark is Mark.STEP for one in find_identifiers(note.text))
+    ranking = ranking.among(said, frozenset(shown))
     left_out = {id(said[at]) for at in closed_items(said)}
     seen: set[str] = set()
     for one in said:
@@ -113,6 +114,7 @@ def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> S
 def _piece(note: _Note, one: Statement, age: float, ranking: Ranking) -> Piece:
     worth = worth_of(one) + (_NOTE_WORTH if note.mark is Mark.NOTE else 0.0)
     worth = ranking.asked_for(worth, one.topic) * (1.0 if one.cue in _AGELESS else age)
+    worth += ranking.told(one)
     listed = sum(len(other.literals) for other in note.statements)
     values = ranking.literals(one.literals, by_user=one.by_user, listed=listed)
     return Piece(sentence_forms(one, worth), values, (one.place,), one.topic)

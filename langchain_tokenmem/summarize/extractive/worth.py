@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_tokenmem.core.facts import vocabulary as cues
 from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words_of
-from langchain_tokenmem.core.facts.literals import Literal
+from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
@@ -41,6 +41,12 @@ _ASSISTANT = {
 }
 _ASSISTANT_STATEMENT = 0.8
 _FIX_BONUS = 2.0
+_TOLD, _TOLD_BY_ASSISTANT = 24.0, 12.0
+"""Worth of a fact that somebody told among few others: it stands above what tools showed."""
+_FEW_TERMS = 2
+_FEW_TOLD, _FEW_BESIDE, _TOLD_FADING = 10, 4, 1.0
+_NOT_TOLD = frozenset({Cue.QUESTION, Cue.ANNOUNCEMENT})
+_TELLING_KINDS = frozenset(KIND_WEIGHTS) - {"name", "acronym", "word", "number", "quoted", "image"}
 _ENOUGH_TERMS = 8
 _USER_LITERALS, _ASSISTANT_LITERALS = 4.0, 3.0
 _LISTING = 2
@@ -76,13 +82,49 @@ class Ranking:
     known: frozenset[str] = frozenset()
     wanted: frozenset[str] = frozenset()
     rarity: Mapping[str, float] = field(default_factory=dict)
+    shown: frozenset[str] = frozenset()
+    few_told: Mapping[bool, float] = field(default_factory=dict)
 
-    def among(self, statements: Iterable[Statement]) -> Ranking:
-        """Return the ranking for these statements: literals of a kind with many count less each."""
-        found = {(one.kind, one.text) for said in statements for one in said.literals}
+    def told(self, statement: Statement) -> float:
+        """Return the worth that a statement has as a fact that somebody told.
+
+        A user tells with every sentence that asks nothing; a model with one that holds a literal
+        which no tool showed or was given. It counts less where much is told.
+        """
+        if not self._tells(statement):
+            return 0.0
+        share = _few_beside(statement) * self.few_told.get(statement.by_user, 1.0)
+        worth = _TOLD if statement.by_user else _TOLD_BY_ASSISTANT
+        return worth * share * min(1.0, len(statement.topic) / _FEW_TERMS)
+
+    def _tells(self, statement: Statement) -> bool:
+        if statement.cue in _NOT_TOLD:
+            return False
+        return statement.by_user or any(
+            one.kind in _TELLING_KINDS
+            and one.text not in self.shown
+            and one.text not in self.reader.passed_at
+            for one in statement.literals
+        )
+
+    def among(self, statements: Iterable[Statement], shown: frozenset[str] = frozenset()) -> Ranking:
+        """Return the ranking for these statements: of what is much of a kind, each counts less.
+
+        Args:
+            statements: What was said.
+            shown: Identifiers that tools showed.
+        """
+        said = list(statements)
+        found = {(one.kind, one.text) for statement in said for one in statement.literals}
         numbers = Counter(kind for kind, _ in found)
         rarity = {kind: min(1.0, (_MANY / n) ** _FADING) for kind, n in numbers.items()}
-        return replace(self, rarity=rarity)
+        ranking = replace(self, rarity=rarity, shown=shown)
+        told: defaultdict[bool, float] = defaultdict(float)
+        for one in said:
+            if ranking._tells(one):
+                told[one.by_user] += _few_beside(one)
+        few = {who: min(1.0, _FEW_TOLD / n) ** _TOLD_FADING for who, n in told.items()}
+        return replace(ranking, few_told=few)
 
     def identifier(self, one: Identifier, place: int) -> float:
         """Return the worth of an identifier that stands in a message.
@@ -163,6 +205,10 @@ def size_of(literal: str) -> float:
     """Return about the tokens of a literal, in units of four; digits take more of them."""
     digits = sum(map(str.isdigit, literal))
     return min(_LONGEST, len(literal) + _DIGIT * digits) / _CHARACTERS
+
+
+def _few_beside(statement: Statement) -> float:
+    return min(1.0, _FEW_BESIDE / statement.beside)
 
 
 def _after(places: Mapping[str, list[int]], word: str, place: int) -> int:

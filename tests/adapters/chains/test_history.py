@@ -11,7 +11,13 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    Trigger,
+)
 from langchain_tokenmem.errors import ScopeError, SummaryError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
@@ -81,6 +87,28 @@ def test_full_history_carries_utc_stamps_and_the_rest_deep_equal(store):
     marks = kept.response_metadata.pop("tokenmem")
     assert marks["created_at"].endswith("+00:00")
     assert kept == said
+
+
+@pytest.mark.parametrize("trigger", [None, Trigger()])
+@pytest.mark.parametrize("legality", ["common", "mistral"])
+def test_a_view_that_is_stored_by_another_history_never_edits_the_transcript(
+    store, trigger, legality
+):
+    memory = TokenMemory(
+        TokenBudget(context_window=1_000),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        legality=legality,
+        trigger=trigger,
+    )
+    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
+    said = [message for number in range(12) for message in turn(number, 30)]
+    history.add_messages([*said, HumanMessage("One."), HumanMessage("Two.")])
+    view = history.messages
+    assert any("earlier" in str(message.content) for message in view)  # the log, or the marker
+    TokenMemoryChatHistory("s1", memory=memory, store=store).add_messages(view)
+    kept = history.full_history(include_superseded=True)
+    assert texts(kept) == [*texts(said), "One.", "Two."]
 
 
 def test_the_view_is_frozen_until_the_next_write(store):
