@@ -1,7 +1,8 @@
 """Tables and charts of `docs/price.md` and `docs/budget.md`, from the figures of `price.py --json`.
 
 The tables take the place of what stands between two marks of the page; the charts are SVG files
-beside it.
+beside it. Where two files have a window and a system, the later one counts: after a change of this
+package only its own systems need to be played again.
 
 Run: python benchmarks/_price_page.py price FIGURES.json --state COMMIT
      python benchmarks/_price_page.py budget AT_8K.json AT_32K.json AT_128K.json --state COMMIT
@@ -237,7 +238,8 @@ def main() -> None:
     parser.add_argument("--state", required=True, help="commit that was measured")
     options = parser.parse_args()
     read = [row for path in options.figures for row in json.loads(path.read_text("utf-8"))]
-    rows = [row for row in read if row["source"] == "all"]
+    newest = {(row["window"], row["system"]): row for row in read if row["source"] == "all"}
+    rows = list(newest.values())
     name, path = options.page, DOCS / f"{options.page}.md"
     if name == "price":
         price_chart(rows)

@@ -78,11 +78,15 @@ def test_figures_are_read_from_files(tmp_path, monkeypatch):
     (tmp_path / "price.md").write_text("<!-- figures of price -->\n<!-- end of figures -->")
     given = tmp_path / "figures.json"
     given.write_text(json.dumps([row("ours"), row("apart", source="a")]))
+    older = tmp_path / "older.json"
+    older.write_text(json.dumps([row("ours", price=9.0), row("others", price=0.7)]))
     monkeypatch.setattr(page, "DOCS", tmp_path)
     monkeypatch.setattr(page, "price_chart", lambda rows: None)
-    monkeypatch.setattr(sys, "argv", ["page", "price", str(given), "--state", "abc"])
+    monkeypatch.setattr(sys, "argv", ["page", "price", str(older), str(given), "--state", "abc"])
     page.main()
     text = (tmp_path / "price.md").read_text()
     assert "1 runs with 2 calls, measured at commit `abc`:" in text
     assert "| ours | 0.50 |" in text
+    assert "| others | 0.70 |" in text
+    assert "9.00" not in text
     assert "apart" not in text
