@@ -10,12 +10,13 @@ PARALLEL := --numprocesses auto --dist worksteal
 BIN := $(VENV)/bin
 TESTS_ENV := $(VENV)/.installed-dev
 DEMO_ENV := $(VENV)/.installed-demo
+BENCH_ENV := $(VENV)/.installed-bench
 DOCS_ENV := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test_all integration_tests nightly lowest lint format type \
-	coverage bench docs clean
+	coverage bench price docs clean
 
 help: ## Print this list
 	@grep -E '^[a-z_]+:.*##' $(firstword $(MAKEFILE_LIST)) | sort \
@@ -65,6 +66,9 @@ bench: $(TESTS_ENV) ## Run every benchmark
 		echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done
 
+price: $(BENCH_ENV) ## Compare price and coverage with other packages: FILES="a.jsonl.gz b.jsonl"
+	$(BIN)/python benchmarks/price.py $(FILES) $(ARGS)
+
 docs: $(DOCS_ENV) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
@@ -86,6 +90,12 @@ $(TESTS_ENV): pyproject.toml | $(BIN)/python
 $(DEMO_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
 	@$(INSTALL) --editable '.[offline,cli]'
+	@touch $@
+
+$(BENCH_ENV): pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV), once: this takes a minute or two"
+	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --editable '.[offline,cli]' --group bench
 	@touch $@
 
 $(DOCS_ENV): pyproject.toml | $(BIN)/python

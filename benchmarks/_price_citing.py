@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from _price_literals import find_literals, plain, said
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -16,6 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
+from langchain_tokenmem.cli.literals import find_literals, plain, said
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 
 SUMMARY_TOKENS = 300

@@ -1,27 +1,18 @@
 """Measurement of one recording in one system: price and knowledge of each request.
 
-Of the call i of a run: R(i) is its request, H(i) the recorded history before it, t(.) tokens
-(o200k_base, counted outside of every system), s(i) the tokens of the common beginning of R(i-1)
-and R(i). Sums go over the calls that are pooled; a crashed call is in none of the prices.
+The definitions of price, what is sent again, coverage, far, and whole fresh results stand in
+`langchain_tokenmem.cli.price` and `langchain_tokenmem.cli.coverage`, which `tokenmem replay` uses,
+too. Here tokens are those of o200k_base without tool schemas, counted outside of every system; sums
+go over the calls that are pooled; a crashed call is in none of the prices. Added here:
 
-- **price** = sum[0.1 s(i) + t(R(i)) - s(i) + summaries(i)]
-  / sum[0.1 t(H(i-1)) + t(H(i)) - t(H(i-1))]. A summary costs 1 for each token that its writer
-  reads (0.1 for the beginning that it shares with R(i-1), where it sends the same tools) and 5 for
-  each that it writes.
-- **1,024**: the same, but a common beginning of fewer tokens counts as 0, above and below.
-- **blocks**: the same, but s(i) counts whole content blocks only, and every other token of a
+- **summaries** are part of the price: 1 for each token that a summary's writer reads (0.1 for the
+  beginning that it shares with R(i-1), where it sends the same tools), 5 for each that it writes.
+- **1,024**: the price where a common beginning of fewer tokens counts as 0, above and below.
+- **blocks**: the price where s(i) counts whole content blocks only, and every other token of a
   request is written to the cache at 1.25, above and below.
-- **coverage**: literals of the recorded answer that R(i) holds, as a share of those that H(i) holds
-  and the application's system text does not; the mean over the calls that have such literals. A
-  request over the window holds none.
-- **far**: the same of the literals that are not in the newest 0.3 x window tokens of H(i).
 - **bound**: as coverage, but a literal counts only in a message that stands whole as it was said,
   or on a line that also holds its key, its command or a path from a line of its source.
 - **lift** = far - far without the texts of the summaries.
-- **whole fresh results**: calls whose new tool results all stand uncut in R(i), as a share of the
-  calls with new tool results.
-- **resent** = sum[t(R(i)) - s(i) - (t(H(i)) - t(H(i-1)))], each at least 0, as a share of
-  sum[t(H(i)) - t(H(i-1))]: tokens at full price that are not new.
 """
 
 from __future__ import annotations
@@ -30,18 +21,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
+from _price_bound import is_bound, keys_in
 from _price_citing import CitingModel, SummaryCall
-from _price_literals import is_bound, keys_in, literals_of_action
 from _price_systems import Ask, without_summary
-from _price_texts import MessageTexts
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.cli.audit import duplicate_faults, order_faults, pairing_faults
-from langchain_tokenmem.cli.reference_counter import text_of
+from langchain_tokenmem.cli.coverage import (
+    are_whole,
+    far_literals,
+    held_literals,
+    needed_literals,
+)
+from langchain_tokenmem.cli.price import MessageTexts, price, sent_again
+from langchain_tokenmem.cli.replay import lengths_at_calls
 
-CACHED, WRITTEN, BLOCK_WRITE = 0.1, 5.0, 1.25
+WRITTEN, BLOCK_WRITE = 5.0, 1.25
 SMALLEST_CACHE = 1_024
-NEAR_SHARE = 0.3
 
 
 @dataclass(slots=True)
@@ -108,7 +104,7 @@ class Run:
 
     def play(self, messages: Sequence[BaseMessage]) -> Iterator[Tally]:
         """Yield a tally for each recorded call."""
-        for place in moments(messages):
+        for place in lengths_at_calls(messages):
             yield self.call(messages[:place], messages[place])
 
     def call(self, history: Sequence[BaseMessage], action: BaseMessage) -> Tally:
@@ -133,9 +129,7 @@ class Run:
             tally.illegal = int(any(check(request) for check in checks))
         self._know(tally, history, [] if tally.over else request, action)
         if fresh:
-            shown = [text_of(message) for message in request if isinstance(message, ToolMessage)]
-            whole = all(any(text_of(m) in text for text in shown) for m in fresh)
-            tally.with_results, tally.whole_results = 1, int(whole)
+            tally.with_results, tally.whole_results = 1, int(are_whole(fresh, request))
         return tally
 
     def _price(
@@ -147,17 +141,17 @@ class Run:
         shared, blocks, keeps = texts.shared(self._request, request)
         writing = sum(map(self._price_of_summary, calls))
         tally.tokens = tokens
-        tally.cost = _price(tokens, shared) + writing
-        tally.whole = _price(whole, before)
-        tally.cost_1024 = _price(tokens, _at_least(shared)) + writing
-        tally.whole_1024 = _price(whole, _at_least(before))
-        tally.cost_blocks = _price(tokens, blocks, write=BLOCK_WRITE) + writing
-        tally.whole_blocks = _price(whole, before, write=BLOCK_WRITE)
+        tally.cost = price(tokens, shared) + writing
+        tally.whole = price(whole, before)
+        tally.cost_1024 = price(tokens, _at_least(shared)) + writing
+        tally.whole_1024 = price(whole, _at_least(before))
+        tally.cost_blocks = price(tokens, blocks, write=BLOCK_WRITE) + writing
+        tally.whole_blocks = price(whole, before, write=BLOCK_WRITE)
         tally.over = int(tokens > self.window)
         tally.changes = int(bool(self._request) and not keeps)
         tally.summaries = len(calls)
         tally.new_tokens = whole - before
-        tally.resent = max(0, tokens - shared - tally.new_tokens)
+        tally.resent = sent_again(tokens, shared, tally.new_tokens)
         if tally.changes:
             named = getattr(self.ask, "reasons", None)
             if named is not None:
@@ -167,7 +161,7 @@ class Run:
     def _price_of_summary(self, call: SummaryCall) -> float:
         shared = self.texts.shared(self._request, call.prompt)[0] if call.with_tools else 0
         written = self.texts.counter.text(call.text)
-        return _price(self.texts.tokens(call.prompt), shared) + WRITTEN * written
+        return price(self.texts.tokens(call.prompt), shared) + WRITTEN * written
 
     def _know(
         self,
@@ -177,12 +171,11 @@ class Run:
         action: BaseMessage,
     ) -> None:
         texts = self.texts
-        needed = self._needed(history, action)
-        near = texts.newest(history, int(NEAR_SHARE * self.window))
+        needed = needed_literals(texts, history, action)
         shown = [texts.sent(message).said for message in request]
         own = [without_summary(message) for message in request]
-        held = [literal for literal in needed if texts.any_holds(shown, literal)]
-        far = [literal for literal in needed if not texts.any_holds(near, literal)]
+        held = held_literals(texts, request, needed)
+        far = far_literals(texts, history, needed, self.window)
         far_held = [literal for literal in far if literal in held]
         lifted = [literal for literal in far_held if not texts.any_holds(own, literal)]
         if needed:
@@ -191,17 +184,6 @@ class Run:
         if far:
             tally.having_far, tally.far = 1, len(far_held) / len(far)
             tally.lift = len(lifted) / len(far)
-
-    def _needed(self, history: Sequence[BaseMessage], action: BaseMessage) -> list[str]:
-        """Return the literals of the action that the history holds and the system text does not."""
-        system = [self.texts.sent(m).said for m in history if isinstance(m, SystemMessage)]
-        others = [self.texts.sent(m).said for m in history if not isinstance(m, SystemMessage)]
-        return [
-            literal
-            for literal in literals_of_action(action)
-            if self.texts.any_holds(reversed(others), literal)
-            and not self.texts.any_holds(system, literal)
-        ]
 
     def _is_bound(self, literal: str, shown: list[str], history: Sequence[BaseMessage]) -> bool:
         holding = [text for text in shown if self.texts.holds(text, literal)]
@@ -214,16 +196,5 @@ class Run:
         return any(is_bound(text, literal, keys) for text in holding)
 
 
-def _price(tokens: int, shared: int, *, write: float = 1.0) -> float:
-    """Return the price of so many tokens, of which some are shared with the request before."""
-    return CACHED * shared + write * (tokens - shared)
-
-
 def _at_least(shared: int) -> int:
     return shared if shared >= SMALLEST_CACHE else 0
-
-
-def moments(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the lengths of the history at each recorded model call."""
-    first = next((n for n, m in enumerate(messages) if not isinstance(m, SystemMessage)), 0)
-    return [n for n, m in enumerate(messages) if n > first and isinstance(m, AIMessage)]

@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from _price_citing import TOOLS, CitingModel
-from _price_literals import plain, said
 from langchain.agents.middleware import ModelRequest, ModelResponse, SummarizationMiddleware
 from langchain_core.messages import (
     AIMessage,
@@ -29,10 +28,12 @@ from langgraph.graph.message import add_messages
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.literals import plain, said
 from langchain_tokenmem.cli.reference_counter import text_of
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.tokens.resolve import counter_for
 
 History = Sequence[BaseMessage]
 Ask = Callable[[History], list[BaseMessage]]
@@ -51,7 +52,8 @@ class TokenMemoryRun(CompactCallbacks):
         window: Tokens of the window.
         model: Summarizing model.
         writes: Whether the model writes the summaries; otherwise they are extracts.
-        reuse: Whether it is sent the main request with one instruction behind it.
+        reuse: Whether it is always sent the main request with one instruction behind it, where
+            that fits; otherwise only where that is cheaper, as the memory's own default has it.
         fields: Fields of `TokenBudget` that differ from their defaults.
     """
 
@@ -64,9 +66,13 @@ class TokenMemoryRun(CompactCallbacks):
         reuse: bool = False,
         **fields: Any,
     ) -> None:
-        writer = ModelSummarizer(model, window=window, reuse_prefix=reuse) if writes else None
+        how = True if reuse else None
+        writer = ModelSummarizer(model, window=window, reuse_prefix=how) if writes else None
         budget = TokenBudget(window, **fields)
-        self._memory = TokenMemory(budget, summarizer=writer, callbacks=[self])
+        memory = TokenMemory(budget, summarizer=writer, counter=counter_for(), callbacks=[self])
+        # One model answers and summarizes: the memory is told so, as an agent's middleware tells
+        # it. The model has no name, so the vocabulary is given; else counts would be estimates.
+        self._memory = memory.for_model(model) if writes else memory
         self._state: MemoryState | None = None
         self.reasons: list[str] = []
         """Reasons of the changes before the last request."""

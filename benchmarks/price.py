@@ -2,7 +2,8 @@
 
 Before each recorded answer every system is asked for the request of that call, as an application
 does it, with the state that it keeps. One summarizing model serves all: it cites the lines of its
-prompt with the most literals. The definitions of all figures stand in `_price_measure.py`.
+prompt with the most literals. The definitions of all figures stand in `_price_measure.py` and in
+`langchain_tokenmem.cli`.
 
 The others come with `pip install --group bench`; what is not installed is left out, and said.
 
@@ -32,8 +33,8 @@ from _price_citing import CitingModel
 from _price_measure import Run, Tally
 from _price_recordings import Recording, joined, read_recordings, sampled
 from _price_systems import SYSTEMS, missing_package, with_fields
-from _price_texts import MessageTexts
 
+from langchain_tokenmem.cli.price import MessageTexts
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter
 
 BASELINE = "LangChain 80-30"
@@ -124,6 +125,8 @@ def figures(tally: Tally) -> dict[str, float | None]:
         "summaries": tally.summaries,
         "resent": _share(tally.resent, tally.new_tokens),
         "mean_tokens": _share(tally.tokens, tally.calls - tally.crashes),
+        "growth": _share(tally.new_tokens, tally.calls - tally.crashes),
+        "whole": _share(tally.whole, tally.calls - tally.crashes),
     }
 
 

@@ -7,7 +7,6 @@ vocabulary (o200k_base, or the one that `--model` names) is shared.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -57,28 +56,6 @@ class ReferenceCounter:
     ) -> int:
         """Return the tokens of a whole request."""
         return PER_REQUEST + self.messages(messages) + self.tools(tools)
-
-    def shared(self, before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> int:
-        """Return the tokens at the beginning of `after` that `before` began with, too.
-
-        Equal messages count whole; of the first that differs the common beginning counts.
-
-        Example:
-            >>> from langchain_core.messages import HumanMessage
-            >>> ReferenceCounter(len).shared([HumanMessage("abc")], [HumanMessage("abd")])
-            6
-        """
-        shared = 0
-        for old, new in zip(before, after, strict=False):
-            if wire_text(old) == wire_text(new):
-                shared += self.message(new)
-                continue
-            was, now = old.content, new.content
-            if old.type == new.type and isinstance(was, str) and isinstance(now, str):
-                # Characters are wanted here, not folders.
-                shared += PER_MESSAGE + self.text(os.path.commonprefix([was, now]))  # noqa: RUF071
-            break
-        return shared
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
         """Return the tokens of tool schemas, by the formula that OpenAI has published."""

@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.cli.audit import audit, is_system
+from langchain_tokenmem.cli.coverage import (
+    are_whole,
+    far_literals,
+    held_literals,
+    needed_literals,
+)
+from langchain_tokenmem.cli.price import MessageTexts, price, sent_again
 from langchain_tokenmem.cli.reference_counter import (
     ReferenceCounter,
     is_prefix,
@@ -39,6 +46,14 @@ class CallReport:
         whole: Tokens of the request if everything had been sent.
         cached: Tokens at the request's beginning that the former request began with, too.
         cacheable: The same, if everything had been sent every time.
+        price: Price under prompt caching, in tokens at full price; see `cli.price`.
+        whole_price: The same, if everything had been sent every time.
+        new: Tokens of the messages since the former request.
+        sent_again: Tokens at full price that are not new.
+        coverage: Share of the recorded answer's literals that the request holds; None without any.
+            See `cli.coverage`.
+        far: The same of those outside of the newest part of the window.
+        fresh_whole: Whether all new tool results stand uncut; None without any.
         keeps_prefix: Whether the request begins with all of the former one.
         declared: Whether the memory's state says that bytes sent before have changed.
         compacted: Whether messages were shortened before this call.
@@ -55,6 +70,13 @@ class CallReport:
     whole: int
     cached: int
     cacheable: int
+    price: float
+    whole_price: float
+    new: int
+    sent_again: int
+    coverage: float | None
+    far: float | None
+    fresh_whole: bool | None
     keeps_prefix: bool
     declared: bool
     compacted: bool
@@ -134,13 +156,12 @@ def replay_conversation(
         before that and the memory's error.
     """
     budget = memory.budget
-    replay = _Replay(memory, counter or reference_counter(budget.model), tuple(tools or ()))
+    counted = counter or reference_counter(budget.model)
+    replay = _Replay(memory, counted, tuple(tools or ()), MessageTexts(counted))
     budget_exceeded: str | None = None
     try:
-        for place, message in enumerate(messages):
-            before = messages[:place]
-            if isinstance(message, AIMessage) and not all(map(is_system, before)):
-                replay.call(before)
+        for place in lengths_at_calls(messages):
+            replay.call(messages[:place], messages[place])
     except BudgetExceededError as error:
         budget_exceeded = str(error)
     new = replay.counter.messages(replay.history)
@@ -157,6 +178,12 @@ def replay_conversation(
         fixed_tokens=replay.counter.request(filter(is_system, messages), replay.tools),
         budget_exceeded=budget_exceeded,
     )
+
+
+def lengths_at_calls(messages: Sequence[BaseMessage]) -> list[int]:
+    """Return the lengths of the history at each recorded model call."""
+    first = next((n for n, m in enumerate(messages) if not is_system(m)), 0)
+    return [n for n, m in enumerate(messages) if n > first and isinstance(m, AIMessage)]
 
 
 def allowance(new_tokens: int, budget: TokenBudget) -> float:
@@ -176,13 +203,19 @@ class _Replay:
     memory: TokenMemory
     counter: ReferenceCounter
     tools: Sequence[Mapping[str, Any]]
+    texts: MessageTexts
     state: MemoryState = field(default_factory=new_state)
     request: Sequence[BaseMessage] = ()
     history: Sequence[BaseMessage] = ()
     calls: list[CallReport] = field(default_factory=list)
 
-    def call(self, history: Sequence[BaseMessage]) -> None:
-        """Ask the memory for the request of one model call, and measure it."""
+    def call(self, history: Sequence[BaseMessage], action: BaseMessage) -> None:
+        """Ask the memory for the request of one model call, and measure it.
+
+        Args:
+            history: The messages so far.
+            action: What the model has answered in the recording.
+        """
         counter, tools, former = self.counter, self.tools, self.state
         options: RequestOptions = {"tools": list(tools)} if tools else {}
         started = time.perf_counter()
@@ -197,8 +230,8 @@ class _Replay:
             tokens=counter.request(view.messages, tools),
             limit=view.usage.max_tokens,
             whole=counter.request(history, tools),
-            cached=self._with_tools(counter.shared(self.request, view.messages)),
-            cacheable=self._with_tools(counter.messages(self.history)),
+            **self._priced(history, view.messages),
+            **self._known(history, view.messages, action),
             keeps_prefix=is_prefix(self.request, view.messages),
             declared=summarized or any(message.id in changed_cuts for message in self.history),
             compacted=not changed_cuts.isdisjoint(new),
@@ -214,6 +247,43 @@ class _Replay:
     def _with_tools(self, tokens: int) -> int:
         """Tool schemas stand before everything else: cached as soon as anything is."""
         return tokens + self.counter.tools(self.tools) if tokens else 0
+
+    def _priced(
+        self, history: Sequence[BaseMessage], request: Sequence[BaseMessage]
+    ) -> dict[str, Any]:
+        """Return what the request costs, as fields of the report."""
+        texts, tools = self.texts, self.counter.tools(self.tools)
+        tokens, whole = texts.tokens(request) + tools, texts.tokens(history) + tools
+        cached = self._with_tools(texts.shared(self.request, request)[0])
+        cacheable = self._with_tools(texts.tokens(self.history))
+        new = whole - cacheable
+        return {
+            "cached": cached,
+            "cacheable": cacheable,
+            "price": price(tokens, cached),
+            "whole_price": price(whole, cacheable),
+            "new": new,
+            "sent_again": sent_again(tokens, cached, new),
+        }
+
+    def _known(
+        self,
+        history: Sequence[BaseMessage],
+        request: Sequence[BaseMessage],
+        action: BaseMessage,
+    ) -> dict[str, Any]:
+        """Return what the request holds for its answer, as fields of the report."""
+        texts, window = self.texts, self.memory.budget.context_window
+        needed = needed_literals(texts, history, action)
+        is_over = self.counter.request(request, self.tools) > window
+        held = set(() if is_over else held_literals(texts, request, needed))
+        far = far_literals(texts, history, needed, window)
+        fresh = [m for m in history[len(self.history) :] if isinstance(m, ToolMessage)]
+        return {
+            "coverage": len(held) / len(needed) if needed else None,
+            "far": sum(one in held for one in far) / len(far) if far else None,
+            "fresh_whole": are_whole(fresh, request) if fresh else None,
+        }
 
     def _fill(self, history: Sequence[BaseMessage], cuts: Mapping[Any, Cut]) -> float:
         """Return how full the window would have been without the conversation's first summary.

@@ -40,6 +40,13 @@ class ReplayTotals:
         over_allowance: Conversations with more changes than allowed.
         cached: Tokens that a prompt cache could have given.
         cacheable: The same, if everything had been sent every time.
+        price: Price of all requests under prompt caching, relative to sending everything.
+        sent_again: Tokens at full price that are not new, as a share of the new ones.
+        coverage: Mean share of the literals of a recorded answer that its request held.
+        covering: Calls whose answers have such literals.
+        far: The same of the literals outside of the newest part of the window.
+        having_far: Calls whose answers have those.
+        fresh_whole: Calls whose new tool results all stood uncut, of `with_results`.
         fill: Median share of the window in use when a conversation's first summary was written.
         microseconds: The memory's own time for a call, on average.
         warnings: Warnings that the memory itself gave.
@@ -48,6 +55,9 @@ class ReplayTotals:
     def __init__(self, reports: Sequence[ConversationReport]) -> None:
         calls = [call for report in reports for call in report.calls]
         pairs = [call for one in reports for call in one.calls[1:] if not call.declared]
+        covered = [call.coverage for call in calls if call.coverage is not None]
+        far = [call.far for call in calls if call.far is not None]
+        fresh = [call.fresh_whole for call in calls if call.fresh_whole is not None]
         fills = [call.fill for call in calls if call.fill is not None]
         self.conversations = sum(report.budget_exceeded is None for report in reports)
         self.refused = len(reports) - self.conversations
@@ -69,6 +79,11 @@ class ReplayTotals:
         self.over_allowance = sum(one.prefix_changes > one.allowance for one in reports)
         self.cached = sum(call.cached for call in calls)
         self.cacheable = sum(call.cacheable for call in calls)
+        self.price = _part(sum(one.price for one in calls), sum(one.whole_price for one in calls))
+        self.sent_again = _part(sum(one.sent_again for one in calls), sum(one.new for one in calls))
+        self.coverage, self.covering = _part(sum(covered), len(covered)), len(covered)
+        self.far, self.having_far = _part(sum(far), len(far)), len(far)
+        self.fresh_whole, self.with_results = sum(fresh), len(fresh)
         self.fill = statistics.median(fills) if fills else None
         seconds = sum(call.seconds for call in calls)
         self.microseconds = 1e6 * seconds / len(calls) if calls else 0.0
@@ -99,6 +114,9 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
     stable = f"{found.stable:,} of {found.pairs:,} pairs without a declared change"
     allowance = f"allowance {found.allowed:,.1f}; {found.over_allowance} conversations over theirs"
     outside = "counted outside of the memory"
+    needed = f"literals that answers need, in {found.covering:,} calls"
+    far = f"those said long before, in {found.having_far:,} calls"
+    fresh = f"{found.fresh_whole:,} of {found.with_results:,} calls with new results"
     for row in (
         ("conversations", f"{found.conversations:,}", refused),
         ("model calls", f"{found.calls:,}"),
@@ -113,6 +131,11 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
         ("prefix kept", _share(found.stable, found.pairs), stable),
         ("prefix changes", f"{found.changes:,}", allowance),
         ("cacheable input", _share(found.cached, found.sent), ceiling),
+        ("price", _ratio(found.price), "with prompt caching; sending everything: 1"),
+        ("sent again", _ratio(found.sent_again), "tokens at full price, per new one"),
+        ("coverage", _share(found.coverage or 0, found.covering and 1), needed),
+        ("far coverage", _share(found.far or 0, found.having_far and 1), far),
+        ("fresh results whole", _share(found.fresh_whole, found.with_results), fresh),
         ("time a call", f"{found.microseconds:,.0f} µs", "the memory's own, on average"),
         ("warnings", f"{found.warnings:,}", "given by the memory with its views"),
     ):
@@ -122,7 +145,7 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
 
 def conversation_table(reports: Sequence[ConversationReport]) -> Table:
     """Return one row per conversation."""
-    names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "µs")
+    names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "price", "µs")
     columns = [Column(name, justify="right", no_wrap=True) for name in names]
     table = Table(Column("conversation", overflow="fold", min_width=18), *columns, box=None)
     for report in reports:
@@ -136,6 +159,7 @@ def conversation_table(reports: Sequence[ConversationReport]) -> Table:
             f"{found.compactions}",
             f"{found.summaries}",
             _share(found.whole - found.sent, found.whole),
+            _ratio(found.price),
             f"{found.microseconds:,.0f}",
         )
     return table
@@ -152,6 +176,14 @@ def as_json(report: ConversationReport) -> dict[str, Any]:
 
 def _share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _part(part: float, of: float) -> float | None:
+    return part / of if of else None
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _zero(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Pure functions of `benchmarks/price.py`: literals, tokens, prices, coverage."""
+"""Pure functions of `benchmarks/price.py`: prices, coverage, bound coverage, lift."""
 
 import sys
 from pathlib import Path
@@ -8,14 +8,14 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import _price_literals as literals
+from _price_bound import is_bound, keys_in
 from _price_citing import TOOLS, CitingModel, cite
 from _price_measure import Run, Tally
 from _price_recordings import Recording, joined, sampled
 from _price_systems import langchain, with_fields, without_summary
-from _price_texts import MessageTexts
 from price import Played, figures, rows_of
 
+from langchain_tokenmem.cli.price import MessageTexts
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 
 COUNTER = ReferenceCounter(lambda text: len(text.split()))
@@ -47,28 +47,11 @@ def played(ask, messages=HISTORY, window=1_000):
     return tally
 
 
-def test_literals_of_an_action_are_copied_values_without_counts_and_dates():
-    action = call(
-        "book", "c", flight="EHGLP3", on="2024-05-20", bags=2, to="Ada Lovelace", cabin="eco"
-    )
-    assert literals.literals_of_action(action) == ["EHGLP3", "Ada Lovelace"]
-    assert literals.find_literals("see a/b.py, fooBar, x_y, v1.2.3 and 12 of 1,250") == [
-        *("a/b.py", "fooBar", "x_y", "v1.2.3", "1,250")
-    ]
-
-
-def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
-    assert literals.holds("in app.py:3", "app.py")
-    assert not literals.holds("in myapp.py", "app.py")
-    assert not literals.holds("in app.pyc", "app.py")
-    assert literals.holds(literals.plain('{\\"id\\": \\"x\\\\nEHGLP3\\"}'), "EHGLP3")
-
-
 def test_a_literal_is_bound_by_its_key_on_the_same_line():
-    keys = literals.keys_in("name: Ada\nuser_id: ada_4711", "ada_4711")
+    keys = keys_in("name: Ada\nuser_id: ada_4711", "ada_4711")
     assert keys == {"user_id"}
-    assert literals.is_bound("- user_id ada_4711", "ada_4711", keys)
-    assert not literals.is_bound("- ada_4711\n- user_id", "ada_4711", keys)
+    assert is_bound("- user_id ada_4711", "ada_4711", keys)
+    assert not is_bound("- ada_4711\n- user_id", "ada_4711", keys)
 
 
 def test_sending_everything_costs_one_and_holds_every_literal():
@@ -85,13 +68,6 @@ def test_a_changed_prefix_is_paid_again():
     assert calls[1].cost == pytest.approx(0.1 * system + first + result)
     assert calls[1].whole == pytest.approx(0.1 * (system + human) + first + result)
     assert calls[1].cost_1024 == system + first + result
-
-
-def test_of_a_text_that_grows_only_whole_blocks_count_by_blocks():
-    texts = MessageTexts(COUNTER)
-    before = [HumanMessage(["one two", "three"])]
-    assert texts.shared(before, [HumanMessage(["one two", "three four"])]) == (3, 2, False)
-    assert texts.shared(before, [HumanMessage("other"[::-1])]) == (0, 0, False)
 
 
 def test_literals_of_the_system_text_and_unknown_ones_are_not_asked_for():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -55,6 +56,10 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     assert long["totals"]["stable"] == long["totals"]["pairs"]
     assert long["totals"]["changes"] <= long["allowance"]
     assert short["totals"]["summaries"] == 0
+    assert short["totals"]["price"] == 1
+    assert 0 < long["totals"]["price"] < 1
+    for line in ("price", "sent again", "coverage", "far coverage", "fresh results whole"):
+        assert re.search(rf"^ *{line} +[\d.-]+", done.output, re.MULTILINE), line
 
 
 def test_a_conversation_that_cannot_fit_is_counted_apart(tmp_path):

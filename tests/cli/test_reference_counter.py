@@ -63,10 +63,3 @@ def test_a_prefix_is_compared_by_what_a_provider_is_sent():
     assert wire_text(ToolMessage("a", tool_call_id="1")) != wire_text(
         ToolMessage("a", tool_call_id="2")
     )
-
-
-def test_what_is_shared_ends_at_the_first_difference():
-    same = HumanMessage("abc")
-    assert LETTERS.shared([same, AIMessage("xy")], [same, AIMessage("xz"), same]) == 7 + 5
-    assert LETTERS.shared([same], [AIMessage("abc")]) == 0
-    assert LETTERS.shared([], [same]) == 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 from langchain_tokenmem.cli.replay import allowance, replay_conversation
@@ -15,6 +15,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
 
+READ = {"name": "read", "args": {}, "id": "c"}
 LETTERS = ReferenceCounter(len)
 SAID = [
     SystemMessage("Be brief.", id="m0"),
@@ -112,7 +113,7 @@ def test_a_declared_change_is_a_change_but_no_pair():
     assert [call.declared for call in report.calls] == [False, True, False]
     assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
     assert report.calls[1].fill == report.calls[1].whole / 1_000
-    assert report.calls[1].cached == 4 + len("Be brief.")
+    assert report.calls[1].cached == len("Be brief.")
 
 
 def test_a_cut_of_what_was_shown_is_declared_and_a_cut_of_something_new_is_not():
@@ -154,6 +155,48 @@ def test_a_refused_conversation_is_counted_apart():
     assert (found.conversations, found.refused, found.calls) == (1, 1, 4)
     assert not found.failed
     assert report.fixed_tokens == 3 + 4 + len("Be brief.")
+
+
+def test_sending_everything_costs_one_and_holds_what_the_answers_need():
+    said = [*SAID[:5], HumanMessage("Edit src/app.py.", id="m5"), AIMessage("src/app.py", id="m6")]
+    tool = {"type": "function", "function": {"name": "f", "description": "d"}}
+    found = ReplayTotals([play(Scripted(), said, tools=[tool])])
+    assert (found.price, found.sent_again) == (1, 0)
+    assert (found.coverage, found.covering) == (1, 1)
+    assert (found.far, found.having_far) == (None, 0)
+
+
+def test_a_changed_prefix_is_paid_again():
+    calls = play(Scripted(shows=[None, None, [SAID[1], SAID[5]]])).calls
+    sizes = [4 + len(message.content) for message in SAID]
+    assert [call.new for call in calls] == [sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:6])]
+    assert calls[1].price == pytest.approx(0.1 * sum(sizes[:2]) + sum(sizes[2:4]))
+    assert calls[2].price == sizes[1] + sizes[5]
+    assert calls[2].whole_price == pytest.approx(0.1 * sum(sizes[:4]) + sum(sizes[4:6]))
+    assert [call.sent_again for call in calls] == [0, 0, max(0, sizes[1] - sizes[4])]
+
+
+def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
+    long = "word " * 70
+    said = [
+        *(HumanMessage("Edit src/app.py.", id="m0"), AIMessage("", id="m1", tool_calls=[READ])),
+        *(ToolMessage(f"{long}ada_4711", id="m2", tool_call_id="c"), AIMessage(long, id="m3")),
+        *(HumanMessage("Go on.", id="m4"), AIMessage("src/app.py: ada_4711", id="m5")),
+    ]
+    memory = Scripted(shows=[None, [said[0], said[1]], [said[0], said[4]]])
+    calls = play(memory, said).calls
+    assert [call.fresh_whole for call in calls] == [None, False, None]
+    assert [call.coverage for call in calls] == [None, None, 0.5]
+    assert [call.far for call in calls] == [None, None, 0.5]
+    found = ReplayTotals([play(Scripted(), said)])
+    assert (found.coverage, found.far, found.having_far) == (1, 1, 1)
+    assert (found.fresh_whole, found.with_results) == (1, 1)
+
+
+def test_a_request_over_the_window_holds_nothing():
+    said = [HumanMessage(f"{'x' * 300} src/app.py", id="m0"), AIMessage("src/app.py", id="m1")]
+    tight = TokenBudget(context_window=256)
+    assert [call.coverage for call in play(Scripted(budget=tight), said).calls] == [0]
 
 
 def test_the_allowance_is_the_promised_formula():

@@ -1,4 +1,16 @@
-"""Texts, tokens and common beginnings of messages, each worked out once for `price.py`."""
+"""Price of requests under prompt caching: tokens, common beginnings, what is sent again.
+
+A provider's prompt cache gives the beginning that a request shares with the one before. Of the
+call i: R(i) is its request, H(i) the history before it, t(.) tokens, s(i) the tokens of the common
+beginning of R(i-1) and R(i). Then
+
+- **price** = sum[0.1 s(i) + t(R(i)) - s(i)] / sum[0.1 t(H(i-1)) + t(H(i)) - t(H(i-1))], relative to
+  sending all of the history each time;
+- **sent again** = sum[t(R(i)) - s(i) - (t(H(i)) - t(H(i-1)))], each at least 0, as a share of
+  sum[t(H(i)) - t(H(i-1))]: tokens at full price that are not new.
+
+A tenth for what the cache gives is the factor of Anthropic's price list.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +20,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from _price_literals import holds, said
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from langchain_tokenmem.cli.literals import holds, said
 from langchain_tokenmem.cli.reference_counter import ReferenceCounter, calls_of
+
+CACHED = 0.1
+"""Price of a token of the common beginning; every other token of a request costs 1."""
+
+
+def price(tokens: int, shared: int, *, write: float = 1.0) -> float:
+    """Return the price of a request, in tokens at full price.
+
+    Args:
+        tokens: Tokens of the request.
+        shared: Those of them with which the request before began, too.
+        write: Price of every other token.
+
+    Example:
+        >>> price(1_000, 900)
+        190.0
+    """
+    return CACHED * shared + write * (tokens - shared)
+
+
+def sent_again(tokens: int, shared: int, new: int) -> int:
+    """Return how many tokens a request pays in full although they are not new.
+
+    Args:
+        tokens: Tokens of the request.
+        shared: Those of them with which the request before began, too.
+        new: Tokens of the history since the request before.
+    """
+    return max(0, tokens - shared - new)
 
 
 @dataclass(frozen=True, slots=True)

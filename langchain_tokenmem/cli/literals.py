@@ -1,7 +1,9 @@
-"""Literals of an action: which ones a text holds, as whole words, and on a line that explains them.
+"""Literals of a recorded answer, and search for them in requests as whole words.
 
 A literal is what cannot be guessed: a path, an identifier, a number of three digits and more, an
 address, or a quoted string with a capital or a digit in it. Dates and small counts are left out.
+It shares no code with `core.facts`, which chooses what a summary keeps: what measures a summary
+must not be what wrote it.
 """
 
 from __future__ import annotations
@@ -37,10 +39,6 @@ _ESCAPED_SPACE = re.compile(r"\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"\\+([\"'/])")
 _SHORTEST = 3
 _LONGEST = 60
-_KEY = re.compile(r"([A-Za-z_][\w-]*)[\"'*` ]*[:=][\s\"'*`\[({$]*$")
-_OPENING = re.compile(r"[^\w/]*([A-Za-z_][\w.-]*)")
-SEGMENT = 120
-"""Characters at either side of a literal that are its line, where the line is longer."""
 
 
 def plain(text: str) -> str:
@@ -142,41 +140,3 @@ def holds(text: str, literal: str) -> bool:
         (True, False)
     """
     return next(places(text, literal), None) is not None
-
-
-def line_around(text: str, start: int, length: int) -> tuple[str, str]:
-    """Return what stands before and behind a place on its line, `SEGMENT` characters at most."""
-    end = start + length
-    first = max(text.rfind("\n", 0, start) + 1, start - SEGMENT)
-    found = text.find("\n", end, end + SEGMENT)
-    return text[first:start], text[end : found if found >= 0 else end + SEGMENT]
-
-
-def keys_in(text: str, literal: str, *, most: int = 20) -> set[str]:
-    """Return what explains a literal in its source: key, command, and paths of its line."""
-    keys: set[str] = set()
-    for number, start in enumerate(places(text, literal)):
-        if number >= most:
-            break
-        before, behind = line_around(text, start, len(literal))
-        if key := _KEY.search(before):
-            keys.add(key[1])
-        if opening := _OPENING.match(before):
-            keys.add(opening[1])
-        keys.update(word for word in find_literals(f"{before} {behind}") if "/" in word)
-    return {key for key in keys if len(key) > 1 and key not in literal}
-
-
-def is_bound(text: str, literal: str, keys: set[str]) -> bool:
-    """Return whether a text has a line that holds a literal and one of its keys.
-
-    Example:
-        >>> is_bound("- user_id: ada_4711", "ada_4711", {"user_id"})
-        True
-    """
-    for start in places(text, literal):
-        before, behind = line_around(text, start, len(literal))
-        line = f"{before} {behind}"
-        if any(holds(line, key) for key in keys):
-            return True
-    return False
