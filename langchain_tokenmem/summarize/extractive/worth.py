@@ -41,7 +41,7 @@ _ASSISTANT = {
 }
 _ASSISTANT_STATEMENT = 0.8
 _FIX_BONUS = 2.0
-_TOLD, _TOLD_BY_ASSISTANT = 24.0, 12.0
+_TOLD, _TOLD_BY_ASSISTANT = 24.0, 16.0
 """Worth of a fact that somebody told among few others: it stands above what tools showed."""
 _FEW_TERMS = 2
 _FEW_TOLD, _FEW_BESIDE, _TOLD_FADING = 10, 4, 1.0
