@@ -1,5 +1,7 @@
 """Lines of an entry: what each can say, in forms of different length, and how they are written."""
 
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
 from __future__ import annotations
 
 import re
