@@ -8,8 +8,10 @@ logs. It is summarized ten times, each time into the summary before, within `--m
   small that batches go through intermediate notes: measures the machinery, not a model's judgement;
 - by the extractive summarizer, which decides for itself what matters.
 
-With `--logs FILE...` the same literals are planted into recorded runs of agents, and one extractive
-entry is written about the whole of each.
+With `--logs FILE...` eight facts of twenty kinds (`tests/summarize/planted_facts.py`; English and
+German; told by the user, the model or the output of a tool) are planted into the first half of each
+recorded run. One extractive entry is written about the whole run, and a log of entries about its
+ten parts.
 
 A third table has three constraints of the user in the first request of a conversation, which is
 pinned: it counts the seeds in which each stands word for word in the view after five summaries.
@@ -163,22 +165,26 @@ def planted_logs(files: list[Path], max_tokens: int) -> Survival:
     """Print and return which facts planted into recorded runs one extractive entry keeps."""
     found = [run for file in files for run in read_recordings(file)]
     runs = [run for run in found if len(run.recorded) >= _LONG_RUN]
-    survival = Survival()
+    whole, log = Survival(), Survival()
     started, count = time.perf_counter(), counter_for(None).text
+    summarizer = ExtractiveSummarizer()
     for seed, run in enumerate(runs):
         planted = plant_in_run(run.messages(), seed)
         batch = list(chain.from_iterable(planted.rounds))
         request = SummaryRequest(batch, max_tokens=max_tokens, count_text=count)
-        text = ExtractiveSummarizer().summarize(request).text
-        survival.add(planted, text)
-    report("facts in runs of agents, extractive", survival, time.perf_counter() - started, 1)
-    return survival
+        whole.add(planted, summarizer.summarize(request).text)
+        logs = roll_log(summarizer, planted.rounds, max_tokens=max_tokens, count_text=count)
+        log.add(planted, logs[-1])
+    seconds = time.perf_counter() - started
+    report("facts in runs of agents, one extractive entry", whole, seconds, 1)
+    report("facts in runs of agents, a log of extractive entries", log, seconds)
+    return whole
 
 
 def report(name: str, survival: Survival, seconds: float, summaries: int = SUMMARIES) -> None:
     """Print one table."""
     alive = survival.alive
-    worst = min(KINDS, key=lambda kind: sum(alive[kind]))
+    worst = min(alive, key=lambda kind: sum(alive[kind]) / len(alive[kind]))
     print(f"\n{name}, {summaries} summaries, {len(survival.totals)} seeds, {seconds:.0f} s")
     print(survival.table())
     print(f"worst kind: {worst} ({sum(alive[worst])}/{len(alive[worst])})")

@@ -123,7 +123,7 @@ class Survival:
 
     def add(self, planted: Planted, text: str) -> None:
         """Count what of one conversation is left in a text."""
-        kept = {kind: all(one in text for one in all_of) for kind, all_of in planted.literals.items()}
+        kept = {kind: all(one in text for one in own) for kind, own in planted.literals.items()}
         self.totals.append(sum(kept.values()))
         for kind, is_kept in kept.items():
             self.alive.setdefault(kind, []).append(is_kept)

@@ -94,7 +94,7 @@ _LITERAL = re.compile("|".join(_SHAPES))
 _KINDS_BY_WEIGHT = {
     3.0: ("uuid", "date", "price", "version", "error", "path", "email", "full_name"),
     2.4: ("identifier",),
-    1.8: ("measure",),
+    1.8: ("measure", "long_number"),
     1.5: ("url", "quoted"),
     1.0: ("image",),
     0.9: ("name",),
@@ -105,6 +105,8 @@ KIND_WEIGHTS = {kind: weight for weight, kinds in _KINDS_BY_WEIGHT.items() for k
 # "and/or", "n/a" and the like are no paths.
 _IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|\.\w|/.*/|/$|_|file$")
 _LONG_PAIR = 9
+# A port, an order number; not a year.
+_IS_LONG = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}")
 _TRAILING = ".,;:!?)]}'’\""
 _TOO_MANY = 40
 # "3" alone says nothing; with its unit it is a measure.
@@ -133,7 +135,9 @@ def _clean(kind: str, text: str) -> tuple[str, str]:
     """Settle the kind of one match and drop the punctuation that only ends its sentence."""
     if kind in ("url", "path", "number", "price", "version", "measure"):
         text = text.rstrip(_TRAILING)
-    if kind == "path" and not _IS_PATH.search(text):
+    if kind == "number" and _IS_LONG.fullmatch(text):
+        kind = "long_number"
+    elif kind == "path" and not _IS_PATH.search(text):
         kind = "identifier" if len(text) >= _LONG_PAIR else "number"
     elif kind == "code":
         is_path = "/" in text and " " not in text

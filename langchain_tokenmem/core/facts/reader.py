@@ -20,7 +20,13 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
 )
-from langchain_tokenmem.core.facts.statements import Cue, Speaker, Statement, make_statement, split_announcement
+from langchain_tokenmem.core.facts.statements import (
+    Cue,
+    Speaker,
+    Statement,
+    make_statement,
+    split_announcement,
+)
 from langchain_tokenmem.core.facts.tool_kinds import (
     ToolKind,
     command_of,

@@ -63,7 +63,7 @@ class Statement:
         literals: What in it must stay verbatim.
         topic: What it is about, see `sentences.terms`.
         corrects: Whether it corrects what was decided before.
-        beside: How many statements stand with it: in its message, or in the short end of a long one.
+        beside: How many statements its message has, or the short end of a long message.
     """
 
     speaker: Speaker

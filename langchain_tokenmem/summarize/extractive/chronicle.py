@@ -71,14 +71,15 @@ def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) ->
 
 
 def _shown(facts: Sequence[Fact]) -> frozenset[str]:
-    """Return the identifiers that results brought."""
-    return frozenset(
+    """Return the identifiers that results brought, of a path its last part, too."""
+    shown = {
         one.text
         for fact in facts
         if isinstance(fact, ToolCallFact)
-        for value in fact.values
+        for value in (*fact.values, *fact.passed)
         for one in value.identifiers
-    )
+    }
+    return frozenset(shown | {text.rpartition("/")[2] for text in shown})
 
 
 def _mark_of(statement: Statement) -> Mark:

@@ -14,7 +14,7 @@ from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 
 _MAX_CLAUSE = 320
-_SHORT_FROM = 60
+_SHORT_FROM, _SHORT_FROM_ORDER = 60, 110
 _SHORT_ENOUGH = 0.75
 _MARGINS = ((18, 8), (34, 24))
 """Characters that stay before and behind a literal."""
@@ -25,7 +25,8 @@ def clauses_of(statement: Statement) -> list[str]:
     """Return shorter forms of a sentence, the shortest first; none that saves little."""
     text, literals = statement.text, statement.literals
     orders = statement.cue is Cue.ORDER and is_order(text)
-    if len(text) < _SHORT_FROM or not (literals or orders):
+    shortest = _SHORT_FROM_ORDER if orders else _SHORT_FROM
+    if len(text) < shortest or not (literals or orders):
         return []
     forms = (
         [_order_clauses(text)]

@@ -67,8 +67,9 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
         for word in {one.text for one in find_identifiers(message_text(message))}
     )
     said = [one for note in found for one in note.statements]
-    shown = (one.text for note in found if note.mark is Mark.STEP for one in find_identifiers(note.text))
-    ranking = ranking.among(said, frozenset(shown))
+    steps = (note.text for note in found if note.mark is Mark.STEP)
+    shown = frozenset(one.text for text in steps for one in find_identifiers(text))
+    ranking = ranking.among(said, shown)
     left_out = {id(said[at]) for at in closed_items(said)}
     seen: set[str] = set()
     for one in said:

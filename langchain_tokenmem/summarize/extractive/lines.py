@@ -1,5 +1,7 @@
 """Lines of an entry: what each can say, in forms of different length, and how they are written."""
 
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
 from __future__ import annotations
 
 import re
@@ -109,10 +111,13 @@ def _written(line: Line, forms: Chosen) -> Written:
     if line.is_step:
         text = f"{texts[0]}: {STEP_JOINT.join(_with_keys_once(texts[1:]))}"
     else:
-        text = line.mark.value + " ".join(texts)
+        *before, last = texts
+        ended = [one if one.endswith(_ENDINGS) else f"{one};" for one in before]
+        text = line.mark.value + " ".join([*ended, last])
     return text, tuple(sorted(set(_places(line, forms))))
 
 
+_ENDINGS = tuple(".!?…:;,。！？”\"'")
 _KEYED = re.compile(r"([A-Za-z_][\w-]*=)(.+)")
 _NEAR = 80
 """Characters within which a key stands for the values behind it."""

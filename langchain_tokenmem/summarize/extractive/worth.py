@@ -41,12 +41,21 @@ _ASSISTANT = {
 }
 _ASSISTANT_STATEMENT = 0.8
 _FIX_BONUS = 2.0
-_TOLD, _TOLD_BY_ASSISTANT = 24.0, 12.0
+_TOLD, _TOLD_BY_ASSISTANT = 24.0, 16.0
 """Worth of a fact that somebody told among few others: it stands above what tools showed."""
 _FEW_TERMS = 2
+_SHORT_TOLD, _LONG_TOLD = 70, 2.0
 _FEW_TOLD, _FEW_BESIDE, _TOLD_FADING = 10, 4, 1.0
 _NOT_TOLD = frozenset({Cue.QUESTION, Cue.ANNOUNCEMENT})
-_TELLING_KINDS = frozenset(KIND_WEIGHTS) - {"name", "acronym", "word", "number", "quoted", "image"}
+_TELLING_KINDS = frozenset(KIND_WEIGHTS) - {
+    "name",
+    "acronym",
+    "word",
+    "number",
+    "quoted",
+    "image",
+    "path",
+}
 _ENOUGH_TERMS = 8
 _USER_LITERALS, _ASSISTANT_LITERALS = 4.0, 3.0
 _LISTING = 2
@@ -91,23 +100,30 @@ class Ranking:
         A user tells with every sentence that asks nothing; a model with one that holds a literal
         which no tool showed or was given. It counts less where much is told.
         """
-        if not self._tells(statement):
+        if not self.tells(statement):
             return 0.0
         share = _few_beside(statement) * self.few_told.get(statement.by_user, 1.0)
         worth = _TOLD if statement.by_user else _TOLD_BY_ASSISTANT
-        return worth * share * min(1.0, len(statement.topic) / _FEW_TERMS)
+        size = min(_LONG_TOLD, max(1.0, len(statement.text) / _SHORT_TOLD))
+        return worth * share * size * min(1.0, len(statement.topic) / _FEW_TERMS)
 
-    def _tells(self, statement: Statement) -> bool:
+    def tells(self, statement: Statement) -> bool:
+        """Return whether a statement tells a fact, see `told`."""
         if statement.cue in _NOT_TOLD:
             return False
-        return statement.by_user or any(
-            one.kind in _TELLING_KINDS
-            and one.text not in self.shown
-            and one.text not in self.reader.passed_at
-            for one in statement.literals
-        )
+        return statement.by_user or any(map(self._is_new, statement.literals))
 
-    def among(self, statements: Iterable[Statement], shown: frozenset[str] = frozenset()) -> Ranking:
+    def _is_new(self, one: Literal) -> bool:
+        """Return whether a literal stands in no call and no result; names of code are in files."""
+        if one.kind not in _TELLING_KINDS or one.text in self.reader.passed_at:
+            return False
+        if one.kind == "identifier" and not any(map(str.isdigit, one.text)):
+            return False
+        return one.text not in self.shown and one.text.rpartition("/")[2] not in self.shown
+
+    def among(
+        self, statements: Iterable[Statement], shown: frozenset[str] = frozenset()
+    ) -> Ranking:
         """Return the ranking for these statements: of what is much of a kind, each counts less.
 
         Args:
@@ -121,7 +137,7 @@ class Ranking:
         ranking = replace(self, rarity=rarity, shown=shown)
         told: defaultdict[bool, float] = defaultdict(float)
         for one in said:
-            if ranking._tells(one):
+            if ranking.tells(one):
                 told[one.by_user] += _few_beside(one)
         few = {who: min(1.0, _FEW_TOLD / n) ** _TOLD_FADING for who, n in told.items()}
         return replace(ranking, few_told=few)
