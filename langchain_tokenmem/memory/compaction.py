@@ -162,10 +162,11 @@ class Compaction:
         writer = LogWriter(context, self.now, self.count_text, reason, self.called, self.options)
         log, made = context.summary, []
         if planned.fold:
-            request = writer.request(batch, planned.summary_tokens, self.instruction)
-            summary = (yield from self._summary(request)) if planned.summary_tokens else NO_SUMMARY
+            folded, most = context.tail[: planned.fold], planned.summary_tokens
+            request = writer.request(folded, batch, most, self.instruction)
+            summary = (yield from self._summary(request)) if most else NO_SUMMARY
             made.append(summary)
-            log = writer.appended(context.tail[: planned.fold], batch, summary)
+            log = writer.appended(folded, batch, summary)
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)

@@ -57,9 +57,13 @@ class LogWriter:
     options: RequestOptions = field(default_factory=RequestOptions)
 
     def request(
-        self, batch: Sequence[BaseMessage], max_tokens: int, instruction: str | None
+        self,
+        folded: Sequence[RepairedGroup],
+        batch: Sequence[BaseMessage],
+        max_tokens: int,
+        instruction: str | None,
     ) -> SummaryRequest:
-        """Return the request for the entry about `batch`."""
+        """Return the request for the entry about `batch`, the messages to tell of those folded."""
         log = self.context.summary
         prior = "\n\n".join(filter(None, (e["text"] for e in log["entries"]))) if log else None
         return SummaryRequest(
@@ -68,11 +72,21 @@ class LogWriter:
             count_text=self.count_text,
             prior=prior or None,
             instruction=instruction,
-            sent=self.context.request_messages(),
+            sent=self._sent_up_to(folded),
             called=self.called,
             tools=self.options.get("tools") or (),
             settings=self.options.get("settings") or {},
         )
+
+    def _sent_up_to(self, folded: Sequence[RepairedGroup]) -> list[BaseMessage]:
+        """Return the main request up to the last message that is folded; all of it without one.
+
+        A provider's cache has this beginning, too; what is new behind it is not in the cache yet.
+        """
+        sent = self.context.request_messages()
+        last = {message.id for group in folded[-1:] for message in group.messages}
+        ends = [place for place, message in enumerate(sent, 1) if message.id in last]
+        return sent[: ends[-1]] if ends else sent
 
     def appended(
         self, folded: Sequence[RepairedGroup], batch: Sequence[BaseMessage], summary: Summary

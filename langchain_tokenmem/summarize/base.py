@@ -24,8 +24,8 @@ class SummaryRequest:
         count_text: Counts the tokens of a text.
         prior: Text of the entries so far, oldest first: context, not to be repeated.
         instruction: What the caller asks of this one entry.
-        sent: The main request as the model has last seen it, for summarizers that reuse its
-            cached prefix; `messages` stand in it, and newer ones behind them.
+        sent: The main request as the model has last seen it, up to the last of `messages`, for
+            summarizers that reuse its cached prefix.
         condenses: Whether `messages` are entries of the log, of which one shorter entry is made.
         called: The model that the main request is for; None where it is not known.
         tools: Tools that the main request carries, as `bind_tools` takes them.
