@@ -18,7 +18,7 @@ from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 
-_ORDER = 56.0
+_ORDER = 36.0
 _CORRECTION = 6.0
 _USER = {
     Cue.ORDER: 6.0,
