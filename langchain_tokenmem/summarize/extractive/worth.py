@@ -18,7 +18,7 @@ from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
 
-_ORDER = 32.0
+_ORDER = 36.0
 _CORRECTION = 6.0
 _USER = {
     Cue.ORDER: 6.0,
@@ -54,7 +54,6 @@ _TELLING_KINDS = frozenset(KIND_WEIGHTS) - {
     "number",
     "quoted",
     "image",
-    "path",
 }
 _ENOUGH_TERMS = 8
 _USER_LITERALS, _ASSISTANT_LITERALS = 4.0, 3.0
