@@ -70,12 +70,7 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
     steps = (note.text for note in found if note.mark is Mark.STEP)
     shown = frozenset(one.text for text in steps for one in find_identifiers(text))
     ranking = ranking.among(said, shown)
-    left_out = {id(said[at]) for at in closed_items(said)}
-    seen: set[str] = set()
-    for one in said:
-        if one.text in seen:
-            left_out.add(id(one))
-        seen.add(one.text)
+    left_out = {id(said[at]) for at in closed_items(said)} | _repeated(said)
     lines: list[Line] = []
     for note in found:
         age = _OLDEST + (1 - _OLDEST) * (note.place + 1) / len(notes)
@@ -87,6 +82,16 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
         if pieces:
             lines.append(Line(note.mark, tuple(pieces)))
     return _without_repeats(lines)
+
+
+def _repeated(said: Sequence[Statement]) -> set[int]:
+    """Return the ids of statements that say the same again; of each the user's own stays."""
+    kept: dict[str, Statement] = {}
+    for one in said:
+        before = kept.get(one.text)
+        if before is None or (one.by_user and not before.by_user):
+            kept[one.text] = one
+    return {id(one) for one in said if kept[one.text] is not one}
 
 
 def _note(text: str, place: int) -> _Note | None:
