@@ -22,6 +22,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.adapters.turn_integrations import INTEGRATIONS, SESSION, Integration
 from tests.adapters.turn_summarizers import FOR_EVER_S, SUMMARIZERS, Endless, Good
@@ -34,7 +35,13 @@ HOPELESS_S = 5.0
 
 # The log names the integration in front of a warning.
 _SPEAKER = re.compile(r"^(Session '[^']*'|\w+Node|\w+Middleware): ")
+_TIMES = re.compile(r' from="[^"]+ UTC" to="[^"]+"')
 _NO_SUMMARY = re.compile(r"^(no summary, |No summary was made: )")
+
+
+def timed(message: BaseMessage) -> BaseMessage:
+    """Return a message with a time, as each has one that comes from a store."""
+    return marked(message, created_at="2026-11-20T10:05:00+00:00")
 
 
 def earlier_messages() -> list[BaseMessage]:
@@ -49,14 +56,14 @@ def earlier_messages() -> list[BaseMessage]:
     for number in range(17):
         said.append(HumanMessage(f"Question {number} about lamps. " * 6, id=f"h{number}"))
         said.append(AIMessage(f"Reply {number} about lamps. " * 7, id=f"a{number}"))
-    return said
+    return [*map(timed, said)]
 
 
 SCRIPT = (
-    HumanMessage("What is in my order?", id="q1"),
-    HumanMessage("And is it paid?", id="q2"),
-    HumanMessage("Here is a long list of what else I want. " * 75, id="q3"),
-    HumanMessage("Do you have it all?", id="q4"),
+    timed(HumanMessage("What is in my order?", id="q1")),
+    timed(HumanMessage("And is it paid?", id="q2")),
+    timed(HumanMessage("Here is a long list of what else I want. " * 75, id="q3")),
+    timed(HumanMessage("Do you have it all?", id="q4")),
 )
 """After the first question a summary is due, at the third one nothing fits without it."""
 
@@ -113,7 +120,19 @@ def play(
 
 def as_read(request: Sequence[BaseMessage]) -> list[tuple[str, Any, Any]]:
     """Return what a model reads of a request: not ids, times or marks."""
-    return [(m.type, m.content, getattr(m, "tool_calls", None)) for m in request]
+    return [(m.type, _timeless(m.content), getattr(m, "tool_calls", None)) for m in request]
+
+
+def _timeless(content: Any) -> Any:
+    """Return a content without the times of the summary's entries: only a store has its own."""
+    if isinstance(content, str):
+        return _TIMES.sub("", content)
+    return [{**block, "text": _TIMES.sub("", block["text"])} for block in content]
+
+
+def working_threads() -> set[threading.Thread]:
+    """Return the threads there are, but for the idle ones of the memory's pool for async calls."""
+    return {one for one in threading.enumerate() if not one.name.startswith("tokenmem_")}
 
 
 def without_speaker(line: str) -> str:
@@ -145,10 +164,10 @@ class logged:  # noqa: N801  # a context manager, read as a verb
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
+    before = working_threads()
     yield
     end = time.monotonic() + 5
-    while (left := set(threading.enumerate()) - before) and time.monotonic() < end:
+    while (left := working_threads() - before) and time.monotonic() < end:
         time.sleep(0.01)
     assert not left
 

@@ -105,7 +105,7 @@ class History(Integration):
 
     def set_up(self) -> None:
         self.history = TokenMemoryChatHistory(NAME, memory=self.memory, store=self.store)
-        self.history.add_messages(self.earlier)
+        self.store.add(NAME, self.earlier)
 
     def ask(self, question: HumanMessage) -> list[BaseMessage]:
         self.history.add_messages([question])

@@ -20,7 +20,7 @@ def step(number: int, name: str, result: object, **args: Any) -> list[BaseMessag
 _SOURCE = "def total(lines):\n    return sum(line.net for line in lines)\n" * 20
 _FAILED = (
     "============ test session starts ============\n"
-    "tests/test_invoice.py::test_total FAILED\n"
+    "test_invoice.py::test_total FAILED\n"
     "E   AssertionError: Decimal('21.40') != 21.4\n"
     "============ 1 failed, 11 passed in 0.52s ============"
 )
@@ -34,10 +34,10 @@ CODING: Sequence[BaseMessage] = (
     *step(2, "read_file", _SOURCE, path="shop/invoice.py"),
     *step(3, "read_file", _SOURCE, path="shop/currency.py"),
     *step(4, "edit_file", "ok", path="shop/invoice.py", old="sum(", new="Decimal(sum("),
-    *step(5, "bash", _FAILED, command="pytest tests/test_invoice.py"),
+    *step(5, "bash", _FAILED, command="pytest test_invoice.py"),
     AIMessage("Let me look at the rounding again."),
     *step(6, "edit_file", "ok", path="shop/currency.py", old="float(", new="Decimal("),
-    *step(7, "bash", "====== 12 passed in 0.48s ======", command="pytest tests/test_invoice.py"),
+    *step(7, "bash", "====== 12 passed in 0.48s ======", command="pytest test_invoice.py"),
     AIMessage("The totals are right now: rates are kept as Decimal in shop/currency.py."),
 )
 

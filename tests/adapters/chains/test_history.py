@@ -347,7 +347,7 @@ def test_a_system_message_in_the_transcript_outlives_summaries(store):
     for number in range(40):
         history.add_messages([HumanMessage(f"q{number} " * 40), AIMessage(f"a{number} " * 40)])
         assert history.messages[0].content.startswith("Speak German.")
-    assert "conversation_summary" in history.messages[0].content
+    assert "conversation_summary" in history.messages[1].text
 
 
 def test_another_user_can_neither_read_write_nor_clear_a_session(store):

@@ -136,8 +136,9 @@ def test_an_agent_executors_scratchpad_is_room_that_overhead_tokens_keeps(store)
     tokens = {}
     for overhead in (0, 700):
         model = StrictModel(family="openai", script=[call, AIMessage("Done.")])
+        store.add(f"of {overhead}", talk(30))
         history = TokenMemoryChatHistory(
-            "s1", memory=memory_of(), store=store, overhead_tokens=overhead
+            f"of {overhead}", memory=memory_of(), store=store, overhead_tokens=overhead
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -151,9 +151,9 @@ def test_a_fork_shows_nothing_of_the_later_branch():
     seen, graph = graph_of(memory_of())
     early = None
     for number in range(40):
-        word = "Red" if number > 10 else "Blue"
+        word = "Red" if number > 2 else "Blue"
         graph.invoke({"messages": f"{word} {number}?"}, config())
-        early = graph.get_state(config()) if number == 10 else early
+        early = graph.get_state(config()) if number == 2 else early
     assert "Red" in str(seen[-1][0])
     graph.invoke({"messages": "Green?"}, early.config)
     assert "Green" in str(seen[-1])

@@ -236,7 +236,7 @@ def test_a_hundred_runs_leave_one_copy_of_each_system_text():
     for view in seen:
         assert [m.type for m in view].count("system") == 1
         assert view[0].text.count("Rules.") == 1
-    assert "conversation_summary" in seen[-1][0].text
+    assert "conversation_summary" in seen[-1][1].text
 
 
 def summarized_graph(*, split: bool):
