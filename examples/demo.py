@@ -27,6 +27,7 @@ RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
 """Small on purpose: the recording is several times as large."""
 WIDTH = 110
+SUMMARY = "<conversation_summary "
 CUT = 96
 """Characters of a message that one line of the demo shows."""
 
@@ -194,10 +195,12 @@ def show_view(
 
 
 def show_message(console: Console, message: BaseMessage, tokens: int) -> None:
-    """Print one message: the system text whole, the others on a line."""
-    if message.type == "system":
-        title = f"system, with the running summary: {tokens:,} tokens"
-        console.print(Panel(Text(message.text), title=title, title_align="left"))
+    """Print one message: system text and first request whole, the others on a line."""
+    if message.type == "system" or SUMMARY in message.text:
+        log = ", with the running summary behind it" if SUMMARY in message.text else ""
+        title = f"{message.type}{log}: {tokens:,} tokens"
+        whole = "\n\n".join(str(block.get("text", "")) for block in message.content_blocks)
+        console.print(Panel(Text(whole), title=title, title_align="left"))
         return
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     named = ", ".join(

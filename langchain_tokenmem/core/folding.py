@@ -105,8 +105,7 @@ class LogForecast:
         """Return what happens when messages of so many tokens are folded.
 
         The new entry has half of them at most, and a part of all (`ENTRY_SHARE`). Only where the
-        entries pass `most` with it, the oldest are condensed, so that those of before have half
-        of it.
+        entries pass `most` with it, the oldest are condensed into one, which has half of it.
 
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
@@ -132,12 +131,16 @@ class LogForecast:
         return LogChange(entry, condense, text, after + (self.introduction if after else 0))
 
     def _condensed(self, half: int) -> tuple[int, int]:
-        """Return how many entries are condensed, and the tokens of what they become."""
+        """Return how many entries are condensed into one, and its tokens: half of the share.
+
+        The newest ones stay, up to a quarter, where the others are more than that half.
+        """
         newest = accumulate(reversed(self.sizes))
         stay = sum(1 for total in newest if total <= half // 2)
         count = len(self.sizes) - min(stay, len(self.sizes) - 1)
-        rest = half - sum(self.sizes[count:])
-        return count, max(0, min(rest, sum(self.sizes[:count])))
+        if sum(self.sizes[:count]) <= half:
+            count = len(self.sizes)
+        return count, min(half, sum(self.sizes[:count]))
 
     def _text_of(self, tokens: int) -> int:
         """Return the tokens that are left for the text of an entry."""
