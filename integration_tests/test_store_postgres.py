@@ -31,15 +31,26 @@ def pointing(to: str, *kept: str) -> MemoryState:
     return {
         **new_state(),
         "summary": {
-            "text": "NUL \x00, half \ud800, 😀",
+            "entries": [
+                {
+                    "id": "1",
+                    "text": "NUL \x00, half \ud800, 😀",
+                    "first": 1,
+                    "last": 1,
+                    "covered": 1,
+                    "since": None,
+                    "until": None,
+                    "last_ids": [to],
+                    "tokens": 1,
+                    "model": "m",
+                    "prompt_version": "1",
+                    "reason": "limit",
+                    "created_at": "2026-11-21T12:00:00+00:00",
+                    "failures": [],
+                }
+            ],
             "covers_to": to,
             "covered": 1,
-            "tokens": 1,
-            "model": "m",
-            "prompt_version": "1",
-            "reason": "limit",
-            "created_at": "2026-11-21T12:00:00+00:00",
-            "failures": [],
         },
         "kept": list(kept),
     }
