@@ -46,7 +46,7 @@ _EMPTY_ENTRY: SummaryEntry = {
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """What a fold does to the running summary.
+    """Change of the running summary by a fold.
 
     Attributes:
         entry_tokens: Most tokens of the new entry's text; 0 for an entry without one.

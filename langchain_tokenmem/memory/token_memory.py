@@ -17,7 +17,6 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
-from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
@@ -29,15 +28,7 @@ from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_s
 from langchain_tokenmem.memory.drivers import arun, run
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
-from langchain_tokenmem.memory.recalled_blocks import (
-    ConversationScope,
-    Recaller,
-    RecallScope,
-    add_memory_block,
-    checked_scope,
-    question_without_block,
-    search_for_question,
-)
+from langchain_tokenmem.memory.recalled_blocks import Recaller, RecallScope, checked_scope
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.base import Summarizer
@@ -240,49 +231,6 @@ class TokenMemory(Closeable):
         """Do the same as `compact_and_view` without blocking the event loop."""
         work = self.engine.compaction_and_view(messages, state, **options)
         return await arun(work, self.summarizer)
-
-    def recalled(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        conversation: ConversationScope,
-        **options: Unpack[RequestOptions],
-    ) -> MemoryState | None:
-        """Return the state with a memory block for the newest question; `state` if none is due.
-
-        The block holds what `recall` finds, verbatim, up to `recall_share` of the limit, and
-        nothing that the request shows already. Where the index fails the call goes on without.
-
-        Args:
-            messages: The conversation, oldest first; a human message stands last.
-            state: What was decided so far; None for nothing.
-            conversation: Where recall looks, and which messages are the conversation's own.
-            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
-
-        Raises:
-            BudgetExceededError: When the fixed parts alone exceed the limit.
-            ScopeError: When other sessions are asked for and the user is not known.
-        """
-        messages = as_messages(messages)
-        known = load_state(state)
-        question = question_without_block(messages, known)
-        if self.recall is None or question is None:
-            return state
-        call = self.engine.prepare(messages, known, **options)
-        shown = call.shown_ids()
-        found = search_for_question(
-            self.recall,
-            question,
-            conversation,
-            self.recall_scope,
-            shown,
-            self.warn_once,
-            self.stored_form,
-        )
-        if found is None:
-            return state
-        block = block_of(found, call.budget.recall_tokens, call.counter.text)
-        return add_memory_block(known, messages, question, block)
 
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.

@@ -67,7 +67,7 @@ class Snapshot:
 
     @property
     def unread(self) -> int:
-        """How many messages the call does not look at."""
+        """Number of messages that the call does not look at."""
         return len(self.messages) - len(self.looked_at)
 
 

@@ -19,6 +19,7 @@ from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.memory.drivers import PendingSummary, Work, arun, run
+from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.turns.backlog import newest_messages
@@ -164,7 +165,7 @@ class Turn:
         if snapshot.scope is None:
             return snapshot
         messages, state = snapshot.looked_at, snapshot.state
-        recalled = self.memory.recalled(messages, state, snapshot.scope, **snapshot.options)
+        recalled = with_recalled(self.memory, messages, state, snapshot.scope, **snapshot.options)
         return replace(snapshot, state=recalled or state)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:

@@ -30,6 +30,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
+from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, add_to_ranges
 from tests.adapters.integrations import agent_of, graph_of
 from tests.fakes import CharCounter, ListSummarizer
@@ -215,7 +216,7 @@ def test_other_sessions_only_with_a_user_and_only_when_asked(recall):
     assert "question 0" in text_of(view)
     assert "question 50" not in text_of(view)
     with pytest.raises(ScopeError, match="user_id"):
-        wide.recalled(ask, None, ConversationScope("s3"))
+        with_recalled(wide, ask, None, ConversationScope("s3"))
 
 
 def thread(name: str = "t", **more: Any) -> dict:
@@ -375,7 +376,7 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
     state = None
     for n, size in enumerate(sizes):
         messages.append(HumanMessage("q" * size, id=f"h{n}"))
-        state = memory.recalled(messages, state, ConversationScope("s"))
+        state = with_recalled(memory, messages, state, ConversationScope("s"))
         state = memory.compact(messages, state)
         view = memory.view(messages, state)
         assert view.usage.input_tokens <= memory.budget.limit
@@ -428,14 +429,14 @@ def test_what_was_edited_is_neither_recalled_in_its_old_words_nor_answered_for_t
     asked = recall.queries[-1][0]
     other = HumanMessage("And the other thing?", id="again")
     state = graph.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
-    memory.recalled([other], state, ConversationScope("t"))
+    with_recalled(memory, [other], state, ConversationScope("t"))
     assert recall.queries[-1][0] == "And the other thing?" != asked
 
 
 def test_a_picture_alone_is_no_question(recall):
     memory = memory_of(recall)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    memory.recalled([HumanMessage([picture], id="p")], None, ConversationScope("s"))
+    with_recalled(memory, [HumanMessage([picture], id="p")], None, ConversationScope("s"))
     assert recall.queries == []
 
 

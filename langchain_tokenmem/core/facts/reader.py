@@ -20,13 +20,6 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
 )
-from langchain_tokenmem.core.facts.statements import (
-    Cue,
-    Speaker,
-    Statement,
-    make_statement,
-    split_announcement,
-)
 from langchain_tokenmem.core.facts.tool_kinds import (
     ToolKind,
     command_of,
@@ -41,6 +34,13 @@ from langchain_tokenmem.core.facts.tool_results import (
     outcome_of,
     unescaped,
     values_of,
+)
+from langchain_tokenmem.core.facts.utterances import (
+    Cue,
+    Speaker,
+    Utterance,
+    make_statement,
+    split_announcement,
 )
 from langchain_tokenmem.core.facts.vocabulary import CORRECTION
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
@@ -91,13 +91,13 @@ class ToolCallFact:
 
     @property
     def key(self) -> str:
-        """What makes it the same call: its command, else its name and short arguments."""
+        """Identity of the call: its command, else its name and short arguments."""
         if self.command:
             return self.command.partition(" | ")[0].replace("2>&1", "").strip()
         return f"{self.name}{self.arguments}{self.path}"
 
 
-Fact = Statement | ToolCallFact
+Fact = Utterance | ToolCallFact
 
 
 @dataclass
@@ -114,7 +114,7 @@ class FactsReader:
     passed_at: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     said_at: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _open_calls: dict[str, int] = field(default_factory=dict)
-    _decisions: list[Statement] = field(default_factory=list)
+    _decisions: list[Utterance] = field(default_factory=list)
 
     def add(self, message: BaseMessage, place: int) -> None:
         """Read one message; system messages are no part of a conversation.
@@ -147,7 +147,7 @@ class FactsReader:
         for word in words_of(text[:_READ_ARGUMENT]):
             self.said_at[word].append(place)
 
-    def _with_correction(self, statement: Statement) -> Statement:
+    def _with_correction(self, statement: Utterance) -> Utterance:
         """Mark a statement of the user that corrects an earlier one, and remember decisions."""
         is_deciding = statement.cue in _DECIDING
         says_so = statement.by_user and bool(CORRECTION.search(statement.text))
@@ -180,7 +180,7 @@ class FactsReader:
         )
 
 
-def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement]:
+def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Utterance]:
     """Yield the statements of a text, in their order; logs and source code are left out.
 
     Args:
@@ -198,7 +198,7 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Statement
         for sentence in split_announcement(sentence)
     ]
     is_pasted = len(sentences) > _PASTED
-    found: list[Statement] = []
+    found: list[Utterance] = []
     for number, (sentence, box) in enumerate(sentences, 1):
         made = make_statement(
             sentence,
@@ -220,14 +220,14 @@ def _short_end(text: str) -> str:
     return " ".join(end[end.find("\n\n") :].split()) if "\n\n" in end else ""
 
 
-def _counted(found: Sequence[Statement], end: str) -> Iterator[Statement]:
+def _counted(found: Sequence[Utterance], end: str) -> Iterator[Utterance]:
     """Yield statements with the number of those beside them."""
     at_end = [len(found) > _FEW_BESIDE and one.text in end for one in found]
     for one, is_end in zip(found, at_end, strict=True):
         yield replace(one, beside=sum(at_end) if is_end else len(found))
 
 
-def _is_listing(statement: Statement) -> bool:
+def _is_listing(statement: Utterance) -> bool:
     """Return whether a line of a pasted text is no sentence: a path, code, a row."""
     rest = statement.text
     for literal in statement.literals:
@@ -235,7 +235,7 @@ def _is_listing(statement: Statement) -> bool:
     return len(_PLAIN_WORD.findall(rest)) < _FEWEST_WORDS
 
 
-def _is_corrected(before: Statement, after: Statement, *, says_so: bool) -> bool:
+def _is_corrected(before: Utterance, after: Utterance, *, says_so: bool) -> bool:
     """Return whether a later statement corrects an earlier one: its topic with other values."""
     shared = len(before.topic & after.topic)
     if before.place == after.place and not CORRECTION.match(after.text):

@@ -19,7 +19,7 @@ _LONGEST_NAME = 80
 
 
 class ToolKind(Enum):
-    """What a call does: it reads, edits, runs or searches something, or anything else."""
+    """Kind of a tool call: it reads, edits, runs or searches something, or does anything else."""
 
     READ = "read"
     EDIT = "edit"

@@ -9,12 +9,12 @@ from itertools import groupby
 from langchain_tokenmem.core.facts.identifiers import find_identifiers
 from langchain_tokenmem.core.facts.reader import Fact, FactsReader, ToolCallFact
 from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
-from langchain_tokenmem.core.facts.statements import Cue, Statement, closed_items
 from langchain_tokenmem.core.facts.tool_kinds import ToolKind
 from langchain_tokenmem.core.facts.tool_results import ResultValue
+from langchain_tokenmem.core.facts.utterances import Cue, Utterance, closed_items
 from langchain_tokenmem.summarize.extractive.clauses import clauses_of
 from langchain_tokenmem.summarize.extractive.lines import Form, Line, Mark, Piece
-from langchain_tokenmem.summarize.extractive.worth import Ranking, worth_of
+from langchain_tokenmem.summarize.extractive.worth import Weighting, worth_of
 
 _SHORT_CALL, _LONG_CALL = 60, 140
 _STEP = {
@@ -37,30 +37,30 @@ _FAILED_SHARE = 0.4
 _NAME = re.compile(r"[^\w.-]+")
 
 
-def chronicle_lines(reader: FactsReader, ranking: Ranking, prior: str | None) -> list[Line]:
+def chronicle_lines(reader: FactsReader, weighting: Weighting, prior: str | None) -> list[Line]:
     """Return the lines of an entry, all that it could say.
 
     Args:
         reader: The facts of the batch.
-        ranking: The worth of what they hold.
+        weighting: The worth of what they hold.
         prior: The entries before, for commands that failed there.
     """
     facts = _without_superseded(reader.facts)
-    ranking = ranking.among(
-        (one for one, _ in facts if isinstance(one, Statement)), _shown(reader.facts)
+    weighting = weighting.among(
+        (one for one, _ in facts if isinstance(one, Utterance)), _shown(reader.facts)
     )
     lines: list[Line] = []
     for (_, _), run in groupby(facts, key=_line_key):
         group = list(run)
         first = group[0][0]
         if isinstance(first, ToolCallFact):
-            lines += [_step_line(call, past, ranking, prior) for call, past in group]  # type: ignore[arg-type]
+            lines += [_step_line(call, past, weighting, prior) for call, past in group]  # type: ignore[arg-type]
         else:
-            told = [one for one, _ in group if isinstance(one, Statement)]
+            told = [one for one, _ in group if isinstance(one, Utterance)]
             listed = sum(len(one.literals) for one in told)
             share = min(1.0, _PASTED / len(told)) ** 0.5
             pieces = [
-                sentence_piece(one, ranking, listed, share)
+                sentence_piece(one, weighting, listed, share)
                 for one in told
                 if not prior or one.text not in prior
             ]
@@ -82,7 +82,7 @@ def _shown(facts: Sequence[Fact]) -> frozenset[str]:
     return frozenset(shown | {text.rpartition("/")[2] for text in shown})
 
 
-def _mark_of(statement: Statement) -> Mark:
+def _mark_of(statement: Utterance) -> Mark:
     if not statement.by_user:
         return Mark.ASSISTANT
     return Mark.CORRECTION if statement.corrects else Mark.USER
@@ -97,7 +97,7 @@ def _line_key(pair: tuple[Fact, str]) -> tuple[object, object]:
 
 def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
     """Return the facts: no closed items; of each call the last one, with the failure before it."""
-    said = [one for one in facts if isinstance(one, Statement)]
+    said = [one for one in facts if isinstance(one, Utterance)]
     closed = {id(said[at]) for at in closed_items(said)}
     last = {one.key: at for at, one in enumerate(facts) if isinstance(one, ToolCallFact)}
     past: dict[str, str] = {}
@@ -114,19 +114,19 @@ def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
 
 
 def sentence_piece(
-    statement: Statement, ranking: Ranking, listed: int, share: float
+    statement: Utterance, weighting: Weighting, listed: int, share: float
 ) -> Piece | None:
     """Return a statement as a piece, whole and as its clauses with literals; none for nothing."""
-    literals = ranking.literals(statement.literals, by_user=statement.by_user, listed=listed)
-    worth = share * worth_of(statement) + ranking.told(statement)
-    worth = ranking.asked_for(worth, statement.topic)
+    literals = weighting.literals(statement.literals, by_user=statement.by_user, listed=listed)
+    worth = share * worth_of(statement) + weighting.told(statement)
+    worth = weighting.asked_for(worth, statement.topic)
     if statement.cue is Cue.ANNOUNCEMENT:
         return None
     forms = sentence_forms(statement, worth)
     return Piece(forms, literals, (statement.place,), statement.topic)
 
 
-def sentence_forms(statement: Statement, worth: float) -> tuple[Form, ...]:
+def sentence_forms(statement: Utterance, worth: float) -> tuple[Form, ...]:
     """Return a statement whole and as its clauses, the shortest first."""
     share = _ORDER_SHARE if statement.cue is Cue.ORDER else _CLAUSE_SHARE
     short = clauses_of(statement)
@@ -134,28 +134,30 @@ def sentence_forms(statement: Statement, worth: float) -> tuple[Form, ...]:
     return (*forms, Form(statement.text, worth))
 
 
-def _step_line(call: ToolCallFact, past: str, ranking: Ranking, prior: str | None) -> Line:
+def _step_line(call: ToolCallFact, past: str, weighting: Weighting, prior: str | None) -> Line:
     """Return a call with what it brought."""
     said = [_ended(text, call, past, prior) for text in _call_texts(call)]
     is_empty = not (call.arguments or call.path or call.command or call.outcome)
     worth = 0.1 if is_empty else _STEP[call.kind]
     worth += _FAILED if past or call.failure is not None else 0.0
-    topic = terms(said[-1]) if ranking.wanted else frozenset()
-    worth = ranking.asked_for(worth, topic)
+    topic = terms(said[-1]) if weighting.wanted else frozenset()
+    worth = weighting.asked_for(worth, topic)
     forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
     if forms[0].text == forms[1].text:
         forms.pop(0)
-    own = {one.text: ranking.identifier(one, call.places[0]) for one in find_identifiers(said[-1])}
+    own = {
+        one.text: weighting.identifier(one, call.places[0]) for one in find_identifiers(said[-1])
+    }
     pieces = [Piece(tuple(forms), own, call.places)]
     if call.outcome and call.failure is None:
         if call.outcome not in said[-1]:
-            pieces.append(_outcome_piece(call, ranking))
+            pieces.append(_outcome_piece(call, weighting))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
-        values = _without_content(call, call.values, ToolKind.READ, ranking)
-        pieces += _value_pieces(values, call.places, ranking, share=share)
-    passed = _without_content(call, call.passed, ToolKind.EDIT, ranking)
-    pieces += _value_pieces(passed, call.places[:1], ranking, share=_PASSED_SHARE)
+        values = _without_content(call, call.values, ToolKind.READ, weighting)
+        pieces += _value_pieces(values, call.places, weighting, share=share)
+    passed = _without_content(call, call.passed, ToolKind.EDIT, weighting)
+    pieces += _value_pieces(passed, call.places[:1], weighting, share=_PASSED_SHARE)
     return Line(Mark.STEP, tuple(pieces))
 
 
@@ -191,14 +193,16 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
     return f"{text}: {outcome}" if outcome else text
 
 
-def _outcome_piece(call: ToolCallFact, ranking: Ranking) -> Piece:
+def _outcome_piece(call: ToolCallFact, weighting: Weighting) -> Piece:
     place = call.places[-1]
-    literals = {one.text: ranking.identifier(one, place) for one in find_identifiers(call.outcome)}
+    literals = {
+        one.text: weighting.identifier(one, place) for one in find_identifiers(call.outcome)
+    }
     return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
 def _without_content(
-    call: ToolCallFact, values: Sequence[ResultValue], kind: ToolKind, ranking: Ranking
+    call: ToolCallFact, values: Sequence[ResultValue], kind: ToolKind, weighting: Weighting
 ) -> Sequence[ResultValue]:
     """Return values, of a file's content none with mere names that nobody used since."""
     if call.kind is not kind or call.path is None:
@@ -207,21 +211,21 @@ def _without_content(
         value
         for value in values
         if any(
-            one.kind in _COPIED or ranking.is_used(one, call.places[-1])
+            one.kind in _COPIED or weighting.is_used(one, call.places[-1])
             for one in value.identifiers
         )
     ]
 
 
 def _value_pieces(
-    values: Sequence[ResultValue], places: tuple[int, ...], ranking: Ranking, *, share: float
+    values: Sequence[ResultValue], places: tuple[int, ...], weighting: Weighting, *, share: float
 ) -> Iterator[Piece]:
     """Yield the values of a result; of a long list, those that nobody used count less each."""
     unused = share * min(1.0, _LISTED / max(1, len(values))) ** 0.5
     for value in values:
         worth = {
-            one.text: (share if ranking.is_used(one, places[-1]) else unused)
-            * ranking.identifier(one, places[-1])
+            one.text: (share if weighting.is_used(one, places[-1]) else unused)
+            * weighting.identifier(one, places[-1])
             for one in value.identifiers
         }
         yield Piece((Form(value.text, 0.0),), worth, places, is_bare=value.is_bare)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from langchain_tokenmem.core.facts import vocabulary as cues
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
 from langchain_tokenmem.core.facts.sentences import one_line
-from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
+from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
 
 _MAX_CLAUSE = 320
 _SHORT_FROM, _SHORT_FROM_ORDER = 60, 110
@@ -21,7 +21,7 @@ _MARGINS = ((18, 8), (34, 24))
 _CLAUSE = re.compile(r"[,;:.!?…]+\s|[，；：。！？]|\s[–—-]\s")
 
 
-def clauses_of(statement: Statement) -> list[str]:
+def clauses_of(statement: Utterance) -> list[str]:
     """Return shorter forms of a sentence, the shortest first; none that saves little."""
     text, literals = statement.text, statement.literals
     orders = statement.cue is Cue.ORDER and is_order(text)

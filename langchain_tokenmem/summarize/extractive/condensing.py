@@ -13,16 +13,16 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.facts.identifiers import WEIGHTS, find_identifiers
 from langchain_tokenmem.core.facts.literals import find_literals
 from langchain_tokenmem.core.facts.sentences import message_text, split_sentences, terms
-from langchain_tokenmem.core.facts.statements import (
+from langchain_tokenmem.core.facts.utterances import (
     Cue,
     Speaker,
-    Statement,
+    Utterance,
     classify,
     closed_items,
 )
 from langchain_tokenmem.summarize.extractive.chronicle import sentence_forms
 from langchain_tokenmem.summarize.extractive.lines import NOTHING, Form, Line, Mark, Piece
-from langchain_tokenmem.summarize.extractive.worth import Ranking, size_of, worth_of
+from langchain_tokenmem.summarize.extractive.worth import Weighting, size_of, worth_of
 
 _STEP = re.compile(r"ran |read \S|edited \S|[\w.-]{1,60}\(")
 _HEAD = re.compile(r"(?:read|edited) [^:;]+|ran .*?(?=: |$)|[\w.-]{1,60}\(.*?\)(?=: |$)")
@@ -45,15 +45,15 @@ class _Note:
     mark: Mark
     text: str
     place: int
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[Utterance, ...] = ()
 
 
-def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line]:
+def condensed_lines(notes: Sequence[BaseMessage], weighting: Weighting) -> list[Line]:
     """Return the lines of earlier entries, without those that a later one repeats or closes.
 
     Args:
         notes: The entries, the oldest first.
-        ranking: The worth of what they hold.
+        weighting: The worth of what they hold.
     """
     found = [
         note
@@ -69,24 +69,24 @@ def condensed_lines(notes: Sequence[BaseMessage], ranking: Ranking) -> list[Line
     said = [one for note in found for one in note.statements]
     steps = (note.text for note in found if note.mark is Mark.STEP)
     shown = frozenset(one.text for text in steps for one in find_identifiers(text))
-    ranking = ranking.among(said, shown)
+    weighting = weighting.among(said, shown)
     left_out = {id(said[at]) for at in closed_items(said)} | _repeated(said)
     lines: list[Line] = []
     for note in found:
         age = _OLDEST + (1 - _OLDEST) * (note.place + 1) / len(notes)
         if note.mark is Mark.STEP:
-            lines += _steps(note.text, note.place, age, ranking, often)
+            lines += _steps(note.text, note.place, age, weighting, often)
         pieces = [
-            _piece(note, one, age, ranking) for one in note.statements if id(one) not in left_out
+            _piece(note, one, age, weighting) for one in note.statements if id(one) not in left_out
         ]
         if pieces:
             lines.append(Line(note.mark, tuple(pieces)))
     return _without_repeats(lines)
 
 
-def _repeated(said: Sequence[Statement]) -> set[int]:
+def _repeated(said: Sequence[Utterance]) -> set[int]:
     """Return the ids of statements that say the same again; of each the user's own stays."""
-    kept: dict[str, Statement] = {}
+    kept: dict[str, Utterance] = {}
     for one in said:
         before = kept.get(one.text)
         if before is None or (one.by_user and not before.by_user):
@@ -110,24 +110,24 @@ def _note(text: str, place: int) -> _Note | None:
     return _Note(mark, text, place, tuple(statements))
 
 
-def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> Statement:
+def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> Utterance:
     literals = find_literals(sentence)
     cue = classify(sentence, literals, is_user=by_user)
     speaker = Speaker.USER if by_user else Speaker.ASSISTANT
-    return Statement(speaker, sentence, cue, place, tuple(literals), terms(sentence), corrects)
+    return Utterance(speaker, sentence, cue, place, tuple(literals), terms(sentence), corrects)
 
 
-def _piece(note: _Note, one: Statement, age: float, ranking: Ranking) -> Piece:
+def _piece(note: _Note, one: Utterance, age: float, weighting: Weighting) -> Piece:
     worth = worth_of(one) + (_NOTE_WORTH if note.mark is Mark.NOTE else 0.0)
-    worth = ranking.asked_for(worth, one.topic) * (1.0 if one.cue in _AGELESS else age)
-    worth += ranking.told(one)
+    worth = weighting.asked_for(worth, one.topic) * (1.0 if one.cue in _AGELESS else age)
+    worth += weighting.told(one)
     listed = sum(len(other.literals) for other in note.statements)
-    values = ranking.literals(one.literals, by_user=one.by_user, listed=listed)
+    values = weighting.literals(one.literals, by_user=one.by_user, listed=listed)
     return Piece(sentence_forms(one, worth), values, (one.place,), one.topic)
 
 
 def _steps(
-    text: str, place: int, age: float, ranking: Ranking, often: Counter[str]
+    text: str, place: int, age: float, weighting: Weighting, often: Counter[str]
 ) -> Iterator[Line]:
     """Yield the steps of a line: one with its values, or several without."""
     parts = text.split("; ")
@@ -141,15 +141,15 @@ def _steps(
         if _CUE.match(rest):  # how it ended stands with the call
             said, rest = part, ""
         values = [rest, *parts[at + 1 :]] if has_values else [rest]
-        yield _step_line(said, [one for one in values if one], place, age, ranking, often)
+        yield _step_line(said, [one for one in values if one], place, age, weighting, often)
 
 
 def _step_line(
-    said: str, values: list[str], place: int, age: float, ranking: Ranking, often: Counter[str]
+    said: str, values: list[str], place: int, age: float, weighting: Weighting, often: Counter[str]
 ) -> Line:
     worth = _FAILED_WORTH if ": failed" in said else _STEP_WORTH
-    topic = terms(said) if ranking.wanted else frozenset()
-    head = Form(said, ranking.asked_for(worth, topic) * age)
+    topic = terms(said) if weighting.wanted else frozenset()
+    head = Form(said, weighting.asked_for(worth, topic) * age)
     texts = chain([said], values)
     pieces = [
         Piece(

@@ -13,7 +13,7 @@ from langchain_tokenmem.summarize.extractive.chronicle import chronicle_lines
 from langchain_tokenmem.summarize.extractive.condensing import condensed_lines
 from langchain_tokenmem.summarize.extractive.lines import Line
 from langchain_tokenmem.summarize.extractive.selection import best_lines
-from langchain_tokenmem.summarize.extractive.worth import ranking_of
+from langchain_tokenmem.summarize.extractive.worth import weighting_of
 
 
 class ExtractiveSummarizer:
@@ -70,9 +70,9 @@ class ExtractiveSummarizer:
 
 def _lines_for(request: SummaryRequest) -> list[Line]:
     reader = FactsReader()
-    ranking = ranking_of(reader, request.prior, request.instruction)
+    weighting = weighting_of(reader, request.prior, request.instruction)
     if request.condenses:
-        return condensed_lines(request.messages, ranking)
+        return condensed_lines(request.messages, weighting)
     for place, message in enumerate(request.messages):
         reader.add(message, place)
-    return chronicle_lines(reader, ranking, request.prior)
+    return chronicle_lines(reader, weighting, request.prior)

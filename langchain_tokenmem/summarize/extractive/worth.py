@@ -16,7 +16,7 @@ from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words
 from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
-from langchain_tokenmem.core.facts.statements import Cue, Statement, is_order
+from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
 
 _ORDER = 36.0
 _CORRECTION = 6.0
@@ -76,7 +76,7 @@ _NAMED = 1.5
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Weighting:
     """Worth of identifiers in a batch, by what was done with them.
 
     Attributes:
@@ -93,7 +93,7 @@ class Ranking:
     shown: frozenset[str] = frozenset()
     few_told: Mapping[bool, float] = field(default_factory=dict)
 
-    def told(self, statement: Statement) -> float:
+    def told(self, statement: Utterance) -> float:
         """Return the worth that a statement has as a fact that somebody told.
 
         A user tells with every sentence that asks nothing; a model with one that holds a literal
@@ -106,7 +106,7 @@ class Ranking:
         size = min(_LONG_TOLD, max(1.0, len(statement.text) / _SHORT_TOLD))
         return worth * share * size * min(1.0, len(statement.topic) / _FEW_TERMS)
 
-    def tells(self, statement: Statement) -> bool:
+    def tells(self, statement: Utterance) -> bool:
         """Return whether a statement tells a fact, see `told`."""
         if statement.cue in _NOT_TOLD:
             return False
@@ -121,9 +121,9 @@ class Ranking:
         return one.text not in self.shown and one.text.rpartition("/")[2] not in self.shown
 
     def among(
-        self, statements: Iterable[Statement], shown: frozenset[str] = frozenset()
-    ) -> Ranking:
-        """Return the ranking for these statements: of what is much of a kind, each counts less.
+        self, statements: Iterable[Utterance], shown: frozenset[str] = frozenset()
+    ) -> Weighting:
+        """Return the weighting for these statements: of what is much of a kind, each counts less.
 
         Args:
             statements: What was said.
@@ -133,13 +133,13 @@ class Ranking:
         found = {(one.kind, one.text) for statement in said for one in statement.literals}
         numbers = Counter(kind for kind, _ in found)
         rarity = {kind: min(1.0, (_MANY / n) ** _FADING) for kind, n in numbers.items()}
-        ranking = replace(self, rarity=rarity, shown=shown)
+        weighting = replace(self, rarity=rarity, shown=shown)
         told: defaultdict[bool, float] = defaultdict(float)
         for one in said:
-            if ranking.tells(one):
+            if weighting.tells(one):
                 told[one.by_user] += _few_beside(one)
         few = {who: min(1.0, _FEW_TOLD / n) ** _TOLD_FADING for who, n in told.items()}
-        return replace(ranking, few_told=few)
+        return replace(weighting, few_told=few)
 
     def identifier(self, one: Identifier, place: int) -> float:
         """Return the worth of an identifier that stands in a message.
@@ -188,18 +188,18 @@ class Ranking:
         return (worth + 2.0) * (1 + shared) - 2.0 if shared else worth
 
 
-def ranking_of(reader: FactsReader, prior: str | None, instruction: str | None) -> Ranking:
-    """Return the ranking of a batch.
+def weighting_of(reader: FactsReader, prior: str | None, instruction: str | None) -> Weighting:
+    """Return the weighting of a batch.
 
     Args:
         reader: The facts of the batch.
         prior: The entries before it.
         instruction: Words that raise the worth of what shares them.
     """
-    return Ranking(reader, frozenset(words_of(prior or "")), terms(instruction or ""))
+    return Weighting(reader, frozenset(words_of(prior or "")), terms(instruction or ""))
 
 
-def worth_of(statement: Statement) -> float:
+def worth_of(statement: Utterance) -> float:
     """Return the worth of the words of a statement, without its literals."""
     cue = statement.cue
     if statement.by_user:
@@ -222,7 +222,7 @@ def size_of(literal: str) -> float:
     return min(_LONGEST, len(literal) + _DIGIT * digits) / _CHARACTERS
 
 
-def _few_beside(statement: Statement) -> float:
+def _few_beside(statement: Utterance) -> float:
     return min(1.0, _FEW_BESIDE / statement.beside)
 
 

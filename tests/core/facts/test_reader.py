@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem.core.facts import tool_kinds
 from langchain_tokenmem.core.facts.reader import FactsReader, ToolCallFact, statements_of
-from langchain_tokenmem.core.facts.statements import Speaker, Statement
 from langchain_tokenmem.core.facts.tool_kinds import ToolKind, kind_of_command, kind_of_tool
+from langchain_tokenmem.core.facts.utterances import Speaker, Utterance
 
 TABLES = tomllib.loads(
     files("langchain_tokenmem.core.facts").joinpath("tool_kinds.toml").read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_reading_on_gives_what_reading_at_once_gives(messages: list[BaseMessage]
         assert before == after or isinstance(before, ToolCallFact)
 
 
-def said(text: str, speaker: Speaker = Speaker.ASSISTANT) -> list[Statement]:
+def said(text: str, speaker: Speaker = Speaker.ASSISTANT) -> list[Utterance]:
     return list(statements_of(text, speaker, 0))
 
 

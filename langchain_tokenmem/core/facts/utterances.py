@@ -37,7 +37,7 @@ class Speaker(Enum):
 
 
 class Cue(Enum):
-    """What a sentence does, by its words."""
+    """Purpose of a sentence, told by its words."""
 
     ORDER = "order"
     DECISION = "decision"
@@ -52,7 +52,7 @@ class Cue(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Utterance:
     """A sentence that somebody said, small talk left out.
 
     Attributes:
@@ -83,7 +83,7 @@ class Statement:
 
 def make_statement(
     sentence: str, speaker: Speaker, place: int, *, is_last: bool, single_names: bool = True
-) -> Statement | None:
+) -> Utterance | None:
     """Return a sentence as a statement, or `None` when it is small talk.
 
     Args:
@@ -108,7 +108,7 @@ def make_statement(
     if is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
     cue = classify(sentence, literals, is_user=speaker is Speaker.USER)
-    return Statement(speaker, sentence, cue, place, tuple(literals), topic)
+    return Utterance(speaker, sentence, cue, place, tuple(literals), topic)
 
 
 def split_announcement(sentence: str) -> Iterator[str]:
@@ -171,7 +171,7 @@ def is_done(sentence: str) -> bool:
     return bool(cues.DONE.search(sentence)) and not cues.NOT_DONE.search(sentence)
 
 
-def closed_items(statements: Sequence[Statement]) -> set[int]:
+def closed_items(statements: Sequence[Utterance]) -> set[int]:
     """Return the indices of the open items that a later statement reports as done."""
     reports = [(at, one.topic) for at, one in enumerate(statements) if is_done(one.text)]
     return {
