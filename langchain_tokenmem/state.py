@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.notes_state import ModesState, TurnMemories
 
 STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
@@ -129,11 +130,17 @@ class Block(TypedDict):
     Attributes:
         text: The block with its fences; empty where nothing matched.
         ids: Ids of the messages that it shows.
+        notes: The working notes in front of them, with their fences; missing where there are none.
+        sections: Sections of these notes by name, as they are shown.
+        entry: Id of the summary's newest entry when the notes were made; empty without a summary.
         question: A digest of the message that it was made for: an edited one gets another block.
     """
 
     text: str
     ids: list[str]
+    notes: NotRequired[str]
+    sections: NotRequired[dict[str, str]]
+    entry: NotRequired[str]
     question: NotRequired[str]
 
 
@@ -172,6 +179,10 @@ class MemoryState(TypedDict):
         owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
         anchor: Corrections of estimated token counts; absent where counts are exact.
+        turns: Turn memories of messages that are not covered yet.
+        modes: What the session is about, by the sections of all modes.
+        times: Times of messages that carry none, of when they were first seen: id of the last
+            message and the time as UTC in ISO 8601, for a run of messages each, oldest first.
     """
 
     version: int
@@ -185,6 +196,9 @@ class MemoryState(TypedDict):
     owner: NotRequired[str]
     totals: Totals
     anchor: NotRequired[Anchor]
+    turns: NotRequired[TurnMemories]
+    modes: NotRequired[ModesState]
+    times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
 
 
 def new_state() -> MemoryState:

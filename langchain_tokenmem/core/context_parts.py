@@ -7,33 +7,29 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
-from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
     log_texts,
-    merged_system,
     with_block,
     with_log,
     with_text,
 )
-from langchain_tokenmem.core.messages import CHAT_TYPES, is_pinned, role_of, with_ids
-from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
-from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
+from langchain_tokenmem.core.messages import is_pinned, role_of
+from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
     BRIDGE_TEXT,
     CONTINUE_MESSAGE,
     fit_list,
-    fit_message,
     limit_cache_marks,
 )
-from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, Dangling, RepairedGroup
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
-from langchain_tokenmem.state import Cut, MemoryState, RunningSummary
+from langchain_tokenmem.state import Cut, RunningSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,62 +234,3 @@ class ContextParts:
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
-
-
-def split_context(
-    messages: Sequence[BaseMessage],
-    state: MemoryState,
-    counter: RequestCounter,
-    *,
-    system: str | BaseMessage | None = None,
-    pin_first: bool = True,
-    dangling: Dangling = "answer",
-    profile: LegalityProfile = COMMON,
-    cache: ParseCache | None = None,
-) -> ContextParts:
-    """Return the conversation under `state`.
-
-    Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
-    neither the pointer's message nor one of those before it is among `messages`, all of them are
-    tail: showing something twice is a smaller fault than losing it.
-    """
-    own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
-    if isinstance(system, str) and system:
-        own.append(SystemMessage(system))
-    unique = with_ids(messages)
-    summary = state["summary"]
-    start = covered_end(unique, summary) if summary else 0
-    ids = set(state["kept"])
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
-    # Of what is covered only this is looked at: a turn costs what is new, not what is old.
-    covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
-    visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    kept = ParsedMessages().extended(visible, rules)
-    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
-    for parsed in (kept, tail):
-        counter.remember(parsed.groups, state["cuts"], parsed.sizes)
-    humans = (*kept.humans, *tail.humans)
-    inside = (*kept.system, *tail.system)
-    notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
-    if summary and not start:
-        notes.append(POINTER_IS_LOST)
-    if summary:
-        summary = with_true_count(summary, covered, start, state)
-    merged = merged_system([*own, *inside])
-    if merged is not None:
-        merged = fit_message(merged, profile, notes)
-    return ContextParts(
-        counter=counter,
-        system=merged,
-        summary=summary,
-        kept=kept.groups,
-        tail=tail.groups,
-        cuts=state["cuts"],
-        first_request=humans[0] if humans and pin_first else None,
-        newest_human=humans[-1] if humans else None,
-        notes=tuple(notes),
-        profile=profile,
-        system_ids=tuple(message.id or "" for message in inside),
-        blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
-        numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
-    )

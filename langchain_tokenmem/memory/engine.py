@@ -16,7 +16,8 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.anchoring import Factors
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts, split_context
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache

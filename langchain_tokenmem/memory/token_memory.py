@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Unpack
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -17,27 +17,24 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
-from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
+from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
-from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
-from langchain_tokenmem.memory.drivers import arun, run
+from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.recalled_blocks import Recaller, RecallScope, checked_scope
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
-from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
-from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.guarded import guarded
 
 
-class TokenMemory(Closeable):
+class TokenMemory(MemoryDecisions, Closeable):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
@@ -131,16 +128,6 @@ class TokenMemory(Closeable):
         self.finished_summaries = FinishedSummaries()
 
     @property
-    def budget(self) -> TokenBudget:
-        """The window and its thresholds, within the called model's own window."""
-        return self.engine.budget_for(None)
-
-    @property
-    def summarizer(self) -> Summarizer:
-        """Writer of running summaries."""
-        return self.engine.summarizer
-
-    @property
     def policy(self) -> SummaryPolicy:
         """Conditions under which a summary is due."""
         return self.engine.policy
@@ -152,85 +139,6 @@ class TokenMemory(Closeable):
     async def aclose(self) -> None:
         """Do the same as `close` without blocking the event loop."""
         await in_own_thread(self.close)
-
-    def view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> View:
-        """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
-
-        It fits even where `compact` has not run: then the oldest groups are left out, with one
-        marker in their place and a warning.
-
-        Args:
-            messages: The conversation, oldest first; system messages may stand in it.
-            state: What was decided so far; None for nothing.
-            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
-
-        Raises:
-            BudgetExceededError: When the fixed parts alone exceed the limit.
-        """
-        return self.engine.prepare(messages, state, **options).view()
-
-    def plan(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Plan:
-        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self.engine.plan(self.engine.prepare(messages, state, **options))
-
-    def compact(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[CompactionOptions],
-    ) -> MemoryState:
-        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
-
-        Args:
-            messages: The conversation, oldest first.
-            state: What was decided so far; None for nothing.
-            options: Keywords `force`, `instruction`, `steps` and those of `view`: see
-                `CompactionOptions`.
-
-        Raises:
-            BudgetExceededError: When the fixed parts alone exceed the limit.
-            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
-        """
-        return run(self.engine.compaction(messages, state, **options), self.summarizer)
-
-    async def acompact(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[CompactionOptions],
-    ) -> MemoryState:
-        """Do the same as `compact` without blocking the event loop."""
-        return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
-
-    def compact_and_view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[CompactionOptions],
-    ) -> tuple[MemoryState, View]:
-        """Do `compact` and `view` in one go, which parses the conversation only once."""
-        work = self.engine.compaction_and_view(messages, state, **options)
-        return run(work, self.summarizer)
-
-    async def acompact_and_view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[CompactionOptions],
-    ) -> tuple[MemoryState, View]:
-        """Do the same as `compact_and_view` without blocking the event loop."""
-        work = self.engine.compaction_and_view(messages, state, **options)
-        return await arun(work, self.summarizer)
 
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.
@@ -257,32 +165,6 @@ class TokenMemory(Closeable):
             ConfigurationError: When the state has no such entry.
         """
         return sources_of(load_state(state), entry, messages and as_messages(messages))
-
-    def count(
-        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
-    ) -> TokenCount:
-        """Return the tokens of messages and tool schemas as one request."""
-        return self.counter_of(self.budget).count(as_messages(messages), tools=tools)
-
-    def counter_of(self, budget: TokenBudget) -> TokenCounter:
-        """Return the counter that this memory uses under a budget."""
-        return self.engine.counter_of(budget)
-
-    def limit_of(self, options: RequestOptions) -> int:
-        """Return the limit of a call, in tokens, from its keywords for `view`."""
-        return self.engine.limit_of(options)
-
-    def explain(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Explanation:
-        """Return the exact list of the next model call, its parts, and what `compact` would do.
-
-        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
-        """
-        return self.engine.explanation(self.engine.prepare(messages, state, **options))
 
     def for_model(self, model: Any, *, budget: TokenBudget | None = None) -> TokenMemory:
         """Return this memory for calls of a model; jobs, finished summaries and caches are shared.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, View
-from langchain_tokenmem.core.context_parts import POINTER_IS_LOST
+from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.size_caps import request_tokens

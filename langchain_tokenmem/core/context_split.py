@@ -1,0 +1,78 @@
+"""Splitting of a conversation into the parts of a request, under a memory state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
+from langchain_tokenmem.core.inserted_text import merged_system
+from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, with_ids
+from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
+from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
+from langchain_tokenmem.core.provider_format import fit_message
+from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.request_counter import RequestCounter
+from langchain_tokenmem.state import MemoryState
+
+
+def split_context(
+    messages: Sequence[BaseMessage],
+    state: MemoryState,
+    counter: RequestCounter,
+    *,
+    system: str | BaseMessage | None = None,
+    pin_first: bool = True,
+    dangling: Dangling = "answer",
+    profile: LegalityProfile = COMMON,
+    cache: ParseCache | None = None,
+) -> ContextParts:
+    """Return the conversation under `state`.
+
+    Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
+    neither the pointer's message nor one of those before it is among `messages`, all of them are
+    tail: showing something twice is a smaller fault than losing it.
+    """
+    own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
+    if isinstance(system, str) and system:
+        own.append(SystemMessage(system))
+    unique = with_ids(messages)
+    summary = state["summary"]
+    start = covered_end(unique, summary) if summary else 0
+    ids = set(state["kept"])
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
+    # Of what is covered only this is looked at: a turn costs what is new, not what is old.
+    covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
+    visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
+    kept = ParsedMessages().extended(visible, rules)
+    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
+    for parsed in (kept, tail):
+        counter.remember(parsed.groups, state["cuts"], parsed.sizes)
+    humans = (*kept.humans, *tail.humans)
+    inside = (*kept.system, *tail.system)
+    notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
+    if summary and not start:
+        notes.append(POINTER_IS_LOST)
+    if summary:
+        summary = with_true_count(summary, covered, start, state)
+    merged = merged_system([*own, *inside])
+    if merged is not None:
+        merged = fit_message(merged, profile, notes)
+    return ContextParts(
+        counter=counter,
+        system=merged,
+        summary=summary,
+        kept=kept.groups,
+        tail=tail.groups,
+        cuts=state["cuts"],
+        first_request=humans[0] if humans and pin_first else None,
+        newest_human=humans[-1] if humans else None,
+        notes=tuple(notes),
+        profile=profile,
+        system_ids=tuple(message.id or "" for message in inside),
+        blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
+        numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
+    )

@@ -1,0 +1,144 @@
+"""`MemoryDecisions`: the calls of a memory that plan, compact and view a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.argument_checks import as_messages
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.planning import Plan
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
+from langchain_tokenmem.core.view import Explanation, View
+from langchain_tokenmem.memory.drivers import arun, run
+from langchain_tokenmem.memory.engine import Engine
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.summarize.base import Summarizer
+from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+
+
+class MemoryDecisions:
+    """Decisions on one conversation at a time, sync and async, by the settings of an engine.
+
+    Attributes:
+        engine: The settings by which the memory decides.
+    """
+
+    engine: Engine
+
+    @property
+    def budget(self) -> TokenBudget:
+        """The window and its thresholds, within the called model's own window."""
+        return self.engine.budget_for(None)
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """Writer of running summaries."""
+        return self.engine.summarizer
+
+    def view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> View:
+        """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
+
+        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        marker in their place and a warning.
+
+        Args:
+            messages: The conversation, oldest first; system messages may stand in it.
+            state: What was decided so far; None for nothing.
+            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        return self.engine.prepare(messages, state, **options).view()
+
+    def plan(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Plan:
+        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
+        return self.engine.plan(self.engine.prepare(messages, state, **options))
+
+    def compact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            options: Keywords `force`, `instruction`, `steps` and those of `view`: see
+                `CompactionOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
+        """
+        return run(self.engine.compaction(messages, state, **options), self.summarizer)
+
+    async def acompact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop."""
+        return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
+
+    def compact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do `compact` and `view` in one go, which parses the conversation only once."""
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return run(work, self.summarizer)
+
+    async def acompact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do the same as `compact_and_view` without blocking the event loop."""
+        work = self.engine.compaction_and_view(messages, state, **options)
+        return await arun(work, self.summarizer)
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of messages and tool schemas as one request."""
+        return self.counter_of(self.budget).count(as_messages(messages), tools=tools)
+
+    def counter_of(self, budget: TokenBudget) -> TokenCounter:
+        """Return the counter that this memory uses under a budget."""
+        return self.engine.counter_of(budget)
+
+    def limit_of(self, options: RequestOptions) -> int:
+        """Return the limit of a call, in tokens, from its keywords for `view`."""
+        return self.engine.limit_of(options)
+
+    def explain(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Explanation:
+        """Return the exact list of the next model call, its parts, and what `compact` would do.
+
+        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
+        """
+        return self.engine.explanation(self.engine.prepare(messages, state, **options))

@@ -1,0 +1,98 @@
+"""Working notes as a `MemoryState` holds them: turn memory, and the sections of modes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+_Number = Annotated[int, Field(ge=0)]
+
+NoteSource = Literal["tool", "rule", "model", "application"]
+"""What an item of working notes was read from, or by whom it was written."""
+
+
+class FailedCommand(TypedDict):
+    """A command that failed.
+
+    Attributes:
+        command: The command, on one line.
+        exit_code: Its exit code, not 0.
+    """
+
+    command: str
+    exit_code: int
+
+
+class TurnMemory(TypedDict):
+    """Outcome of an assistant's turn.
+
+    Attributes:
+        files_changed: Files that were written, in the order in which they first were.
+        failed_commands: Commands that failed, in their order; one that failed twice stands twice.
+    """
+
+    files_changed: list[str]
+    failed_commands: list[FailedCommand]
+
+
+class TurnMemories(TypedDict):
+    """Turn memories of a conversation.
+
+    Attributes:
+        done: That of each finished turn whose last message is not covered yet, by its id.
+        running: That of the running turn, as far as its messages are covered.
+    """
+
+    done: dict[str, TurnMemory]
+    running: TurnMemory
+
+
+class NoteItem(TypedDict):
+    """One item of a section.
+
+    Attributes:
+        text: What it says, on one line.
+        turn: Turn in which it was read or last changed, counted from 1.
+        source: Number of the message that it was read from; 0 for none.
+        by: What it was read from, or who wrote it.
+        number: Number of a decision, for ever.
+        key: What a later item of the same key replaces: a constraint's label, a file's path, a
+            failed call.
+        verb: What was done with a file: `read`, `changed` or `ran`.
+        rationale: Why it was decided.
+        rejected: What was rejected.
+        count: How often a name was said.
+    """
+
+    text: str
+    turn: _Number
+    source: _Number
+    by: NoteSource
+    number: NotRequired[_Number]
+    key: NotRequired[str]
+    verb: NotRequired[str]
+    rationale: NotRequired[str]
+    rejected: NotRequired[list[str]]
+    count: NotRequired[_Number]
+
+
+class ModesState(TypedDict):
+    """What a session is about, for all modes; the one that is on decides what is shown.
+
+    Attributes:
+        mode: Name of the mode that is on; empty for none.
+        turn: Human messages read so far.
+        read_to: Ids of the last messages that were read, the newest first, at most 8.
+        sections: Items of each section, by its name, oldest first.
+        changed: Turn in which a section was changed last, by its name.
+        next_number: Number of the next decision.
+    """
+
+    mode: str
+    turn: _Number
+    read_to: list[str]
+    sections: dict[str, list[NoteItem]]
+    changed: dict[str, _Number]
+    next_number: _Number
