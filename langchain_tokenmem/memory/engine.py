@@ -33,6 +33,7 @@ from langchain_tokenmem.core.request_options import (
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
+from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
@@ -106,6 +107,7 @@ class Engine:
         dangling: What becomes of a tool call without a result.
         legality: What the provider asks of a list; None to go by the called model, or the budget's.
         summary_role: Message in which the running summary stands.
+        notes: Settings of working notes.
         called: The model that is called; None where it is not known.
         parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
             conversations that share a key cost each other time and nothing else.
@@ -122,6 +124,7 @@ class Engine:
     dangling: Dangling
     legality: LegalityProfile | None
     summary_role: SummaryRole = "auto"
+    notes: NotesSettings = field(default_factory=NotesSettings)
     called: CalledModel | None = None
     parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
 

@@ -21,6 +21,12 @@ from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.working_notes.settings import (
+    NotesSettings,
+    ShownTimes,
+    TurnMemoryShown,
+)
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
 from langchain_tokenmem.memory.decisions import MemoryDecisions
@@ -64,6 +70,12 @@ class TokenMemory(MemoryDecisions, Closeable):
         summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
         before_store: Changes messages before they are stored in a transcript, such as redacts them:
             takes and returns a list, the same number of messages under the same ids.
+        turn_memory: Assistant messages that show which files their turn changed and which commands
+            failed: `when_hidden`, where its calls are not in the view any more; `always`; `never`.
+        tool_kinds: Tools that write files, run commands or only read, beside the usual names.
+        project_root: Folder that the paths of changed files are relative to.
+        include_partial: Keep the turn memory of interrupted and failed turns, too.
+        show_times: Show the time of each `human` message, or of `all`, in front of its text.
         now: Gives the time of a summary, in UTC.
 
     Raises:
@@ -97,6 +109,11 @@ class TokenMemory(MemoryDecisions, Closeable):
         legality: LegalityProfile | str = "auto",
         summary_role: SummaryRole = "auto",
         before_store: BeforeStore | None = None,
+        turn_memory: TurnMemoryShown = "when_hidden",
+        tool_kinds: ToolKinds | None = None,
+        project_root: str | None = None,
+        include_partial: bool = False,
+        show_times: ShownTimes | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
@@ -112,6 +129,13 @@ class TokenMemory(MemoryDecisions, Closeable):
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),
             summary_role=summary_role,
+            notes=NotesSettings(
+                turn_memory=turn_memory,
+                tools=tool_kinds or ToolKinds(),
+                project_root=project_root,
+                include_partial=include_partial,
+                show_times=show_times,
+            ),
         )
         if recall is not None:
             line = "TokenMemory(recall=Recall(store))"

@@ -1,0 +1,37 @@
+"""Settings of working notes: turn memory, mode and times, as a `TokenMemory` is given them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+
+TurnMemoryShown = Literal["when_hidden", "always", "never"]
+"""Assistant messages that show their turn memory: those whose calls are not in the view any more,
+all, or none."""
+
+ShownTimes = Literal["human", "all"]
+"""Messages that show their time: those of the user, or those of the model, too."""
+
+
+@dataclass(frozen=True)
+class NotesSettings:
+    """Settings of working notes.
+
+    Attributes:
+        turn_memory: Assistant messages that show their turn memory.
+        tools: Tools whose effects are kept.
+        project_root: Folder that paths are relative to; None where none is known.
+        include_partial: Whether interrupted and failed turns have a turn memory, too.
+        mode: What sessions are watched for; None for nothing.
+        show_times: Messages that show their time; None for none.
+    """
+
+    turn_memory: TurnMemoryShown = "when_hidden"
+    tools: ToolKinds = field(default_factory=ToolKinds)
+    project_root: str | None = None
+    include_partial: bool = False
+    mode: ModeProfile | None = None
+    show_times: ShownTimes | None = None
