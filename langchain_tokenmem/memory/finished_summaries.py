@@ -72,7 +72,7 @@ class _FinishedSummary:
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
         last = messages[-1].id if messages else None
-        return {
+        merged: MemoryState = {
             **now,
             **with_late_anchor(self.state, last),
             "cuts": {**self.state["cuts"], **cuts},
@@ -81,6 +81,7 @@ class _FinishedSummary:
             "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
+        return {**merged, "times": now["times"]} if "times" in now else merged
 
 
 def rebase_summary(
