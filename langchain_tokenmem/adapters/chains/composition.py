@@ -52,7 +52,7 @@ def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = No
         return runnable
     if isinstance(runnable, DynamicRunnable):
         return bound_model(runnable.prepare(config)[0], config)
-    if _is_configurable(runnable):
+    if is_configurable(runnable):
         return _configured_name(runnable, config)
     if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
         return runnable
@@ -100,8 +100,10 @@ def replace_model(
 
     Fallbacks are replaced with it, and every model of parts that run side by side.
     """
-    if isinstance(runnable, (BaseLanguageModel, DynamicRunnable)) or _is_configurable(runnable):
+    if isinstance(runnable, BaseLanguageModel) or is_configurable(runnable):
         return replacement(runnable)
+    if isinstance(runnable, DynamicRunnable):  # what it stands for is known at the call
+        return replacement(runnable) if bound_model(runnable) else None
     if isinstance(runnable, RunnableSequence):
         steps = list(runnable.steps)
         for place in range(len(steps) - 1, -1, -1):
@@ -128,7 +130,7 @@ def replace_model(
     return None if is_same else runnable.model_copy(update=update)  # type: ignore[attr-defined]
 
 
-def _is_configurable(runnable: Any) -> bool:
+def is_configurable(runnable: Any) -> bool:
     """Return whether a runnable is `init_chat_model` without a model, which a call chooses."""
     return type(runnable).__name__ == "_ConfigurableModel"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.configurable import DynamicRunnable
 
+from langchain_tokenmem.adapters.chains.composition import is_configurable, replace_model
 from langchain_tokenmem.adapters.output_limit import output_setting
 from langchain_tokenmem.core.view import View
 
@@ -24,13 +26,14 @@ def limited_model(
     """
 
     def chosen(_value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
-        called, left = model, views[-1].output_left
-        while isinstance(called, DynamicRunnable):
-            called, config = called.prepare(config)
+        if isinstance(model, DynamicRunnable):
+            inner, _ = model.prepare(config)
+            limited = partial(limited_model, views=views, name=name)
+            return (replace_model(inner, limited) or inner).bind(**kwargs)
         # What a call chooses of `init_chat_model` is made for it.
-        made = getattr(called, "_model", None)
-        settled = made(config) if type(called).__name__ == "_ConfigurableModel" and made else called
-        return called.bind(**output_setting(settled, kwargs, left, name))
+        made: Any = getattr(model, "_model", None) if is_configurable(model) else None
+        settled = made(config) if made else model
+        return model.bind(**output_setting(settled, kwargs, views[-1].output_left, name))
 
     async def achosen(value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         return chosen(value, config, **kwargs)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.output_parsers import StrOutputParser
+from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     ConfigurableField,
@@ -151,6 +151,18 @@ def test_a_model_that_the_call_chooses_is_limited(store):
     chain.invoke({"input": "Hi"}, {"configurable": {"session_id": "s", "llm": "other"}})
     assert list(one.kwargs[0]) == ["max_tokens"]
     assert list(other.kwargs[0]) == ["max_output_tokens"]
+
+
+def test_a_configurable_parser_or_chain_is_no_model(store):
+    model, other = Scripted(answer=answer), Scripted(answer=answer)
+    field = ConfigurableField(id="parser")
+    parser = StrOutputParser().configurable_alternatives(field, json=JsonOutputParser())
+    chain = limited(PROMPT | model | parser, store)
+    assert chain.invoke({"input": "Hi"}, SESSION) == "Yes."
+    inner = RunnableLambda(lambda value: value) | other
+    whole = inner.configurable_alternatives(ConfigurableField(id="chain"), same=inner)
+    limited(PROMPT | whole, store).invoke({"input": "Hi"}, SESSION)
+    assert list(model.kwargs[0]) == list(other.kwargs[0]) == ["max_tokens"]
 
 
 def test_a_model_that_the_call_makes_is_limited(store, monkeypatch):
