@@ -317,6 +317,7 @@ def test_first_sights_are_kept_only_where_times_are_shown(clock, made):
     assert len(state_of(with_times)["times"]) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", GRAPHS)
 def test_first_sights_are_kept_until_covered_and_bytes_stay_between_folds(clock, made):
     model = slow_model(clock)

@@ -351,6 +351,7 @@ def test_no_view_with_times_is_over_the_limit_and_no_message_is_changed(
     assert view.output_left >= 1
 
 
+@pytest.mark.slow
 @given(timed(), HOW, st.sampled_from([1_000, 4_000, 1_000_000]))
 def test_shown_bytes_stay_as_messages_come(messages, how, window):
     seen, fresh = memory_of(how, window), memory_of(how, window)
