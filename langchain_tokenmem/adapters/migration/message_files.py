@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from langchain_core.load.load import Reviver
 from langchain_core.messages import (
@@ -99,16 +99,13 @@ def _session_of(values: Iterator[_Value]) -> FileSession:
     return _export(first, values) if first.is_head else _session(first, values)
 
 
-def _opened(path: Path) -> IO[str]:
+def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         is_packed = file.read(2) == _GZIP_MAGIC
-    # No other ends of lines: U+2028 and its like may stand unescaped inside a JSON string.
-    if is_packed:
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="\n")
-    return path.open(encoding="utf-8-sig", newline="\n")
+    return cast("IO[bytes]", gzip.open(path, "rb") if is_packed else path.open("rb"))
 
 
-def _values(path: Path, file: IO[str]) -> Iterator[_Value]:
+def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
     """Yield the values of a file: of each line, or of the one value that it is."""
     lines = _lines(path, file)
     begin = next(lines, None)
@@ -125,13 +122,21 @@ def _values(path: Path, file: IO[str]) -> Iterator[_Value]:
         yield _Value(where, _parsed(line, where))
 
 
-def _lines(path: Path, file: IO[str]) -> Iterator[tuple[str, str]]:
+def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are not blank, with their places.
+
+    Read as bytes: U+2028 and its like, at which a text would be split, may stand in a JSON string.
+    """
     number = 0
     try:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield f"{path}, line {number}", line
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        for line in file:
+            number += 1
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if text.strip():
+                yield f"{path}, line {number}", text
+    except UnicodeDecodeError as error:
+        raise HistoryImportError(f"It is no UTF-8 ({error}).", f"{path}, line {number}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         where = f"{path}, line {number + 1}"
         raise HistoryImportError(f"The file cannot be read on ({error}).", where) from error
 

@@ -170,8 +170,8 @@ def _refuse_thread(connection: Connection, session: SessionRow) -> None:
         refuse_checkpointed(connection, session)
     except StoreError as error:
         raise StoreError(
-            f"Session {session.session_id!r} is a thread with checkpoints; import into a session of "
-            f"another name, or give the messages to the graph: graph.update_state."
+            f"Session {session.session_id!r} is a thread with checkpoints; import into a session "
+            f"of another name, or give the messages to the graph: graph.update_state."
         ) from error
 
 
@@ -200,5 +200,6 @@ def renamed(one: PageMessage) -> PageMessage:
     message = one.row.given
     name = f"{one.position}\n{digest_of(message)}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
-    row = EncodedMessage(message.model_copy(update={"id": None}), made_up)
+    given = message.model_copy(update={"id": None}) if message.id else message
+    row = EncodedMessage(given, made_up, created_at=one.row.created_at)
     return replace(one, row=row, message_id=made_up, is_renamed=True)

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
-from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import (
     ConfigurationError,
@@ -36,7 +35,6 @@ from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.edits import MessageEdit, copy_edits
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     EncodedMessage,
-    created_at_of,
     decoded_message,
 )
 from langchain_tokenmem.storage.transcripts.message_rows import read_named
@@ -114,6 +112,8 @@ def import_lines(
                 progress(writer.report.done)
     except HistoryImportError as error:
         raise HistoryImportError(error.what, error.where, writer.report.done) from error
+    if first_id is None:
+        _store(writer, [], head["first"])
     state, budget = (
         None if value is None else to_json(value)[0] for value in (head["state"], head["budget"])
     )
@@ -160,17 +160,17 @@ def _exported(line: str, seq: int, where: str) -> _Exported:
         raise HistoryImportError(f"This is message {found['seq']}, {seq} is missing.", where)
     try:
         message = decoded_message(json.dumps(found["message"]))
-        given = marked(message, created_at=found["created_at"])
-        created_at_of(given, datetime.now(UTC))
+        name, time = message.id, datetime.fromisoformat(found["created_at"]).astimezone(UTC)
         if found["has_own_id"]:
-            row = EncodedMessage(given)
+            row = EncodedMessage(message, created_at=time)
         else:
-            row = EncodedMessage(given.model_copy(update={"id": None}), message.id)
+            given = message.model_copy(update={"id": None})
+            row = EncodedMessage(given, name, created_at=time)
         _ = row.encoding
         edits = tuple(_edit(one, seq) for one in found.get("edits", ()))
-    except (ConfigurationError, CorruptStoreError, TypeError, AttributeError) as error:
+    except (ConfigurationError, CorruptStoreError, ValueError, TypeError, AttributeError) as error:
         raise HistoryImportError(f"It is no message ({error!r:.200}).", where) from error
-    return _Exported(PageMessage(row, message.id or "", str(seq)), edits)
+    return _Exported(PageMessage(row, name or "", str(seq)), edits)
 
 
 def _edit(one: _Edit, seq: int) -> MessageEdit:

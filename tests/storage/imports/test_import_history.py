@@ -169,7 +169,7 @@ def test_a_bad_message_is_named_and_how_far_the_import_is(store):
 
 def test_a_time_that_is_none_is_said(store):
     bad = HumanMessage("hi", response_metadata={"tokenmem": {"created_at": "yesterday"}})
-    with pytest.raises(HistoryImportError, match="message 2: .*created_at is 'yesterday'"):
+    with pytest.raises(HistoryImportError, match=r"message 2: .*created_at is 'yesterday'"):
         store.import_history([HumanMessage("a"), bad], "s")
 
 
@@ -241,7 +241,7 @@ def test_an_old_summary_is_the_first_entry_of_the_log(store, begin, model, given
     view = shown(store)
     assert view.warnings == ()
     assert str(view.messages).count(TEXT) == 1
-    assert [m.content for m in view.messages if m.content == "m0"] or "m0" in str(view.messages)
+    assert "m0" in str(view.messages)
     assert store.count("s") == 5
 
 
