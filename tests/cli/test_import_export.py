@@ -111,6 +111,21 @@ def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     assert (code, "neither a table 'talks' of histories" in output) == (2, True)
 
 
+def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
+    file = tmp_path / "out.jsonl"
+    run("export", full, "--out", file)
+    for kind, option in (
+        ("checkpoints", "--user"),
+        ("sql", "--summary"),
+        ("messages", "--summary"),
+    ):
+        code, output = run("import", file, target, "--from", kind, option, "x")
+        assert (code, option in output) == (2, True), output
+    with TranscriptStore(target) as store:
+        assert store.sessions() == []
+
+
+@pytest.mark.slow
 def test_a_checkpointer_is_migrated(tmp_path, target):
     from tests.cli.test_saver_commands import at, put
 

@@ -38,30 +38,24 @@ class ImportingStore(TranscriptReader):
         other words is stored under a made-up id. Messages keep the times that they bring; one
         without has that of the message before it.
 
-        A summary at the beginning of the source, as LangChain's `SummarizationMiddleware` leaves
-        it, becomes the first entry of the session's summary, if the session is new.
+        A summary at its beginning, as `SummarizationMiddleware` leaves it, becomes the first entry
+        of a new session's summary.
 
         Args:
             source: Any `BaseChatMessageHistory`, or messages in any form that LangChain takes. A
                 `SQLChatMessageHistory` is read from its table in pages.
             session_id: Names the session to import into.
             user_id: Its owner.
-            summary: Text of the summary that the source's memory has, such as the `buffer` of a
-                `ConversationSummaryMemory`.
+            summary: Text of the summary that a `ConversationSummaryMemory` has.
             summary_covers: How many messages of the source `summary` is about, system messages not
                 counted; 0 where these are not in the source any more.
-            now: Time of messages before which no message of the source has one; default: the
-                current time.
+            now: Time of messages before the first one that has one; default: the current time.
             progress: Called after each page with the number of messages that are done.
-
-        Returns:
-            How many messages are new, and how many were there.
 
         Raises:
             ScopeError: When the session belongs to another user.
             ConfigurationError: When the source is no source of messages.
-            HistoryImportError: When it cannot be imported from some place on; the error says which,
-                and how many messages are stored.
+            HistoryImportError: When it cannot be imported from some place on, which it names.
             StoreError: When the session is a thread with checkpoints.
 
         Example:
