@@ -50,6 +50,7 @@ ERRORS = {
     "BudgetExceededError",
     "ConfigurationError",
     "CorruptStoreError",
+    "HistoryImportError",
     "RecallError",
     "ScopeError",
     "StoreError",
