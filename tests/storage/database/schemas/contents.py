@@ -42,6 +42,9 @@ def fill(store: TranscriptStore, *, everything: bool) -> None:
     if everything:
         _fill_recall(store)
         _fill_checkpoints(store)
+        # Since version 5 this is an edit; before it was a resend.
+        store.add("lärm\ud83d", [HumanMessage("before", id="e1")], now=MOMENT)
+        store.add("lärm\ud83d", [HumanMessage("after", id="e1")], now=MOMENT)
 
 
 STATE = {
