@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
+    from langchain_tokenmem.notes.stores.json_store import JsonStore
+    from langchain_tokenmem.notes.stores.sql_store import SqlStore
     from langchain_tokenmem.recall.lexical.index import LexicalIndex
     from langchain_tokenmem.recall.recall import Recall
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
@@ -51,6 +53,7 @@ __all__ = [
     "CompactNode",
     "Explanation",
     "HashingEmbeddings",
+    "JsonStore",
     "LegalityProfile",
     "LexicalIndex",
     "MemoryAgentState",
@@ -60,6 +63,7 @@ __all__ = [
     "Recall",
     "RecallNode",
     "RunningSummary",
+    "SqlStore",
     "SummarizeNode",
     "ThreadConflictError",
     "TokenBudget",
@@ -87,6 +91,7 @@ _HOMES = {
     "CompactNode": "adapters.graphs.nodes",
     "Explanation": "core.view",
     "HashingEmbeddings": "recall.vectors.embeddings",
+    "JsonStore": "notes.stores.json_store",
     "LegalityProfile": "core.profiles",
     "LexicalIndex": "recall.lexical.index",
     "MemoryAgentState": "adapters.graphs.memory_nodes",
@@ -96,6 +101,7 @@ _HOMES = {
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
+    "SqlStore": "notes.stores.sql_store",
     "SummarizeNode": "adapters.graphs.nodes",
     "ThreadConflictError": "errors",
     "TokenBudget": "core.budget",

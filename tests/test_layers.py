@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
     ("tokens", "storage", "summarize"),
     ("recall",),
+    ("notes",),
     ("memory",),
     ("turns",),
     ("adapters",),
@@ -43,19 +44,20 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "storage": (
         ("database",),
         ("transcripts",),
-        ("search_index",),
+        ("search_index", "items"),
         ("checkpoints",),
         ("imports",),
         ("",),
     ),
     "recall": (("base",), ("lexical",), ("ranking", "vectors"), ("",)),
+    "notes": (("stores",), ("",)),
     "summarize": (("base",), ("extractive",), ("",)),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
 
 # Where a library may be imported, as beginnings of module names; everything else is free.
 HOMES = {
-    "langgraph": ("adapters", "storage.checkpoints"),
+    "langgraph": ("adapters", "notes", "storage.checkpoints"),
     "langchain": ("adapters.agents", "summarize.coerce"),
     "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from collections.abc import Sequence
 
+from sqlalchemy import Connection, select
+
+from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
@@ -12,16 +15,18 @@ from langchain_tokenmem.storage.checkpoints.thread_rows import (
     sessions_of_threads,
     threads_of_sessions,
 )
+from langchain_tokenmem.storage.items.rows import delete_of_owner, delete_of_sessions
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.partitions import partition_keys
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
 from langchain_tokenmem.storage.transcripts.sessions import checked_id, session_keys
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 
 def erase(
     connection: Connection, session_id: str | None, user_id: str | None
 ) -> tuple[dict[str, int], list[int]]:
-    """Delete everything of a session or a user, checkpoints of their threads included.
+    """Delete everything of a session or a user, checkpoints of their threads and notes included.
 
     Returns:
         How many rows there were of each kind, and the numbers of the partitions that are gone.
@@ -45,6 +50,23 @@ def erase(
         )
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})
+    notes = _erase_notes(connection, keys, session_id, user_id)
     counts, gone = erase_sessions(connection, keys, partition_keys(keys, session_id, user_id))
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
+    counts["items"] = notes
     return counts, gone
+
+
+def _erase_notes(
+    connection: Connection, keys: Sequence[str], session_id: str | None, user_id: str | None
+) -> int:
+    """Delete the notes of sessions, and without a session id all of the user's."""
+    ids = set() if session_id is None else {session_id}
+    for key in keys:
+        query = select(sessions.c.session_id).where(sessions.c.session_key == key)
+        ids |= {unescaped(name) for name in connection.execute(query).scalars()}
+    owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
+    count = delete_of_sessions(connection, map(namespace_label, ids), owners)
+    if session_id is None and user_id is not None:
+        count += delete_of_owner(connection, namespace_label(user_id))
+    return count

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import BigInteger, Column, MetaData, Table, Text, inspect, select
 
 import langchain_tokenmem.storage.checkpoints.tables
+import langchain_tokenmem.storage.items.tables
 import langchain_tokenmem.storage.search_index.tables
 import langchain_tokenmem.storage.transcripts.tables  # noqa: F401  # each declares its tables
 from langchain_tokenmem.storage.database.schema import Schema
@@ -22,6 +23,9 @@ _VERSION_3 = 3
 
 _VERSION_4 = 4
 """Since this version tables and columns have the names that they have now."""
+
+_VERSION_5 = 5
+"""Since this version there are edits of messages, and sessions count theirs."""
 
 _RENAMED_COLUMNS = (
     ("tokenmem_sessions", "fingerprint", "session_id_hash"),
@@ -89,7 +93,7 @@ _RENAMED_TABLES = {
 
 
 def _upgrade(operations: Operations, version: int) -> None:
-    """Bring the tables of an older version to version 5.
+    """Bring the tables of an older version to version 6, whose items are a new table.
 
     Version 1 grew with the package, so a database of it may lack tables and an index that came
     later: they are created like new ones.
@@ -103,7 +107,8 @@ def _upgrade(operations: Operations, version: int) -> None:
             operations.alter_column(namespaces, "fingerprint", type_=Text(collation="C"))
     if version < _VERSION_4:
         _rename(operations, there)
-    _add_edit_counts(operations)
+    if version < _VERSION_5:
+        _add_edit_counts(operations)
 
 
 def _rename(operations: Operations, there: set[str]) -> None:
@@ -136,4 +141,4 @@ def _add_edit_counts(operations: Operations) -> None:
             connection.execute(table.update().where(own).values(checksum=anew))
 
 
-SCHEMA = Schema(version=5, metadata=metadata, upgrade=_upgrade)
+SCHEMA = Schema(version=6, metadata=metadata, upgrade=_upgrade)

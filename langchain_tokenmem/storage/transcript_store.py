@@ -158,8 +158,9 @@ class TranscriptStore(ImportingStore, Closeable):
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
         """Delete everything of a session, or of all sessions of a user, for good.
 
-        Messages, state, summary, leases, documents and every index entry go in one transaction;
-        nothing of them stays readable in SQLite's files. `Recall.erase` empties Chroma, too.
+        Messages, state, summary, leases, documents, notes of `SqlStore` and every index entry go in
+        one transaction; nothing of them stays readable in SQLite's files. `Recall.erase` empties
+        Chroma, too.
 
         Args:
             session_id: Names the conversation; without it every session of the user is meant.

@@ -110,7 +110,7 @@ def test_a_copy_of_the_older_file_is_kept_and_the_log_names_it(path, caplog):
     (copy,) = copies(path)
     assert dump(copy) == before
     assert ".v3-" in copy.name
-    assert f"upgraded from schema version 3 to 5. {copy}" in caplog.text
+    assert f"upgraded from schema version 3 to 6. {copy}" in caplog.text
     assert copy.stat().st_mode == path.stat().st_mode
     assert [*path.parent.glob("*.part")] == []
 

@@ -1,0 +1,1 @@
+"""Notes that are kept on purpose, and stores for them."""

@@ -1,0 +1,1 @@
+"""LangGraph stores: readable JSON files, and the database of a transcript store."""

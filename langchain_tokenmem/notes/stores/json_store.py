@@ -1,0 +1,253 @@
+"""`JsonStore`: a LangGraph store in a folder of readable JSON files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+
+from langgraph.store.base import TTLConfig
+
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_at_exit
+from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.stored_items import (
+    DeleteChange,
+    ItemChange,
+    ItemId,
+    Namespace,
+    StoredItem,
+    changed,
+    newest_first,
+    one_after_other,
+    starts_with,
+)
+from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.notes.stores.item_store import ItemStore
+from langchain_tokenmem.notes.stores.json_folder import JsonFolder
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
+
+logger = logging.getLogger(__name__)
+
+_FLUSH = "flush"
+
+
+class PendingItems:
+    """The items of a folder with changes that are not written yet.
+
+    Args:
+        folder: The folder.
+        pending: The changes, by item.
+    """
+
+    def __init__(self, folder: JsonFolder, pending: Mapping[ItemId, ItemChange]) -> None:
+        self._folder = folder
+        self._pending = pending
+
+    def find(self, item_id: ItemId) -> StoredItem | None:
+        """Return an item."""
+        stored = self._folder.read(self._folder.file_of(item_id[0])).get(item_id)
+        change = self._pending.get(item_id)
+        return stored if change is None else changed(item_id, stored, change)
+
+    def under(
+        self, prefix: Namespace, live_at: datetime | None, most: int | None
+    ) -> Sequence[StoredItem]:
+        """Return the items under a prefix, newest first."""
+        items = self._folder.items_under(prefix)
+        for item_id, change in self._pending.items():
+            if starts_with(item_id[0], prefix):
+                after = changed(item_id, items.pop(item_id, None), change)
+                if after is not None:
+                    items[item_id] = after
+        return newest_first(item for item in items.values() if item.is_live(live_at))[:most]
+
+    def namespaces(self, prefix: Namespace, live_at: datetime | None) -> Iterable[Namespace]:
+        """Return the namespaces under a prefix that hold items."""
+        return {item.namespace for item in self.under(prefix, live_at, None)}
+
+
+class JsonStore(ItemStore, Closeable):
+    """A LangGraph `BaseStore` in a folder of readable JSON files, fit for git.
+
+    There is one file for each namespace up to its fifth label: of notes one for each project, for
+    each session, and for the global notes of a user. Puts are written together, in the background;
+    a read sees them at once. `flush`, `close` and the end of the process write what is left; a
+    process that is killed loses what it put in the last `max_delay_s`, and never leaves half a
+    file. Several processes may use one folder on a local disk: each write is on top of what the
+    others have written. A damaged file is set aside under another name, and the log says so. A
+    query is not ranked: a search returns items by filter, newest first.
+
+    Args:
+        folder: The folder; made on the first write.
+        debounce_s: Seconds without another put after which is written.
+        max_delay_s: Most seconds that a put waits to be written.
+        ttl: LangGraph's settings for items that expire.
+
+    Raises:
+        ConfigurationError: When a time is below 0.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, JsonStore(folder) as store:
+        ...     store.put(("users", "ann"), "tea", {"likes": "green tea"})
+        ...     store.get(("users", "ann"), "tea").value
+        {'likes': 'green tea'}
+    """
+
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        *,
+        debounce_s: float = 0.5,
+        max_delay_s: float = 5,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        super().__init__(ttl)
+        if debounce_s < 0 or max_delay_s < 0:
+            raise ConfigurationError(
+                f"debounce_s is {debounce_s} and max_delay_s {max_delay_s}; both are seconds from "
+                f"0 on, such as JsonStore(folder, debounce_s=0.5, max_delay_s=5)."
+            )
+        self._folder = JsonFolder(Path(folder))
+        self._debounce_s, self._max_delay_s = debounce_s, max_delay_s
+        self._lock, self._writes = ForkSafeLock(), ForkSafeLock()
+        self._forget_changes()
+        self._runner = BackgroundRunner("tokenmem-json")
+        wait_at_exit(self._flush_or_log)
+
+    def _forget_changes(self) -> None:
+        self._pending: dict[ItemId, ItemChange] = {}
+        self._first = self._last = 0.0
+        self._process = os.getpid()
+
+    @contextmanager
+    def _reading(self) -> Iterator[PendingItems]:
+        yield PendingItems(self._folder, self._changes())
+
+    def _changes(self) -> dict[ItemId, ItemChange]:
+        """Return what is not written yet; in the child of a fork that is the parent's to write."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._forget_changes()
+            return dict(self._pending)
+
+    def _change(self, changes: Mapping[ItemId, ItemChange]) -> None:
+        self._changes()
+        with self._lock:
+            self._last = time.monotonic()
+            if not self._pending:
+                self._first = self._last
+            for item_id, change in changes.items():
+                self._pending[item_id] = one_after_other(self._pending.get(item_id), change)
+        self._runner.start(_FLUSH, self._flush_when_due, again=True)
+
+    def _flush_when_due(self) -> None:
+        while self._changes():
+            due = min(self._last + self._debounce_s, self._first + self._max_delay_s)
+            left = due - time.monotonic()
+            if left <= 0:
+                self._flush_or_log()
+                return
+            time.sleep(left)
+
+    def _flush_or_log(self) -> None:
+        try:
+            self.flush()
+        except StoreError as error:
+            logger.error(  # noqa: TRY400  it says all; where it happened is of no use
+                "What was put is not written, the next put or flush() tries again: %s", error
+            )
+
+    def flush(self) -> None:
+        """Write what was put.
+
+        Raises:
+            StoreError: When it cannot be written; it is kept, and the next flush tries again.
+        """
+        with self._writes:
+            changes = self._changes()
+            if not changes:
+                return
+            self._folder.merge(changes)
+            with self._lock:
+                self._first = time.monotonic()
+                for item_id, change in changes.items():
+                    if self._pending.get(item_id) is change:  # else it was put again meanwhile
+                        del self._pending[item_id]
+
+    aflush = in_thread(flush)
+
+    def close(self) -> None:
+        """Write what was put, and end the sweeper; the store can be used again.
+
+        Raises:
+            StoreError: When it cannot be written.
+        """
+        self.stop_ttl_sweeper()
+        self.flush()
+
+    aclose = in_thread(close)
+
+    def sweep_ttl(self) -> int:
+        """Delete expired items; return how many there were."""
+        with self._reading() as reader:
+            now = datetime.now(UTC)
+            expired = [one for one in reader.under((), None, None) if not one.is_live(now)]
+        if expired:
+            self._change({item.item_id: DeleteChange() for item in expired})
+        return len(expired)
+
+    def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
+        """Delete everything under a prefix from every file, and make sure that it is gone.
+
+        Args:
+            namespace_prefix: Such as `core.note_namespaces.notes_of_user(user_id)`.
+
+        Returns:
+            How many `items` and `files` held something, how many `damaged_files` that were set
+            aside were deleted, and how many are `damaged_files_left`: they may hold items under the
+            prefix, and the log names them.
+
+        Raises:
+            StoreError: When it cannot be done, or something is still there, such as what another
+                process puts right now.
+        """
+        prefix = tuple(namespace_prefix)
+        with self._reading() as reader:
+            gone = {item.item_id for item in reader.under(prefix, None, None)}
+        with self._writes, self._folder.locked():
+            with self._lock:
+                own = {key for key in self._pending if starts_with(key[0], prefix)}
+                self._pending = {k: v for k, v in self._pending.items() if k not in own}
+            files = 0
+            for file in self._folder.files_under(prefix):
+                items = self._folder.read_locked(file)
+                kept = {k: v for k, v in items.items() if not starts_with(k[0], prefix)}
+                if len(kept) < len(items):
+                    self._folder.write_locked(file, kept)
+                    gone |= items.keys() - kept.keys()
+                    files += 1
+            damaged, left = self._folder.set_aside(prefix)
+            for file in damaged:
+                file.unlink()
+        for file in left:
+            logger.warning("%s may hold items under %s: look into it.", file, prefix)
+        with self._reading() as reader:
+            if reader.under(prefix, None, 1):
+                raise StoreError(
+                    f"{len(gone)} items under {prefix} were deleted, and one is there again: "
+                    f"somebody puts items there. Stop that, and erase again."
+                )
+        return {
+            "items": len(gone),
+            "files": files,
+            "damaged_files": len(damaged),
+            "damaged_files_left": len(left),
+        }
+
+    aerase = in_thread(erase)

@@ -1,0 +1,151 @@
+"""Items in the database of a transcript store: erased with their user or session, checked."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_core.messages import HumanMessage
+from sqlalchemy import text
+
+from langchain_tokenmem import Recall, SqlStore, TranscriptStore
+from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+
+ANN = (*notes_of_user("ann@example.com"), "global")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def transcripts(path):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        yield store
+
+
+@pytest.fixture
+def store(transcripts) -> SqlStore:
+    return SqlStore(transcripts)
+
+
+def left(store: SqlStore) -> set[tuple[str, ...]]:
+    return {item.namespace for item in store.search((), limit=100)}
+
+
+def test_what_was_put_is_there_when_the_database_is_opened_again(store, transcripts, path):
+    store.put(ANN, "k", {"x": [1, None, 10**30, "\ud800\x00ü"]}, ttl=60)
+    item = store.get(ANN, "k", refresh_ttl=False)
+    transcripts.close()
+    with TranscriptStore(path) as again:
+        assert SqlStore(again).get(ANN, "k") == item
+
+
+def test_the_rows_of_a_user_are_erased_with_the_users_messages(store, transcripts, path):
+    transcripts.add("s", [HumanMessage("hi")], user_id="ann@example.com")
+    session, nobody = notes_of_session("ann@example.com", "s"), notes_of_session(None, "s")
+    bob, others = (*notes_of_user("bob"), "global"), ("users", "ann@example_com")
+    for namespace in (ANN, (*notes_of_user("ann@example.com"), "project", "=p"), session, nobody):
+        store.put(namespace, "k", {"content": "CANARY-4711"})
+    store.put(bob, "k", {"content": "kept"})
+    store.put(others, "k", {"content": "kept"})
+    counts = transcripts.erase(user_id="ann@example.com")
+    assert (counts["items"], counts["messages"]) == (4, 1)
+    assert left(store) == {bob, others}
+    assert transcripts.erase(user_id="ann@example.com")["items"] == 0
+    transcripts.close()
+    assert b"CANARY-4711" not in path.read_bytes()
+
+
+def test_notes_of_a_session_are_erased_with_it_and_no_others(store, transcripts):
+    transcripts.add("s1", [HumanMessage("hi")], user_id="ann")
+    own, by_nobody = notes_of_session("ann", "s1"), notes_of_session(None, "s1")
+    others = {notes_of_session("ann", "s2"), (*notes_of_user("ann"), "global")}
+    for namespace in {own, by_nobody, *others}:
+        store.put(namespace, "k", {"x": 1})
+    assert transcripts.erase("s1")["items"] == 2
+    assert left(store) == others
+
+
+def test_notes_of_a_session_that_has_no_transcript_are_erased_too(store, transcripts):
+    store.put(notes_of_session("ann", "s.1"), "k", {"x": 1})
+    assert transcripts.erase("s.1", "ann")["items"] == 1
+
+
+def test_erase_in_the_name_of_another_user_leaves_the_notes(store, transcripts):
+    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
+    assert transcripts.erase("s", "bob")["items"] == 0
+    transcripts.add("s", [HumanMessage("hi")], user_id="ann")
+    with pytest.raises(ScopeError):
+        transcripts.erase("s", "bob")
+    assert left(store) == {notes_of_session("ann", "s")}
+
+
+def test_erase_is_one_transaction(store, transcripts, monkeypatch):
+    transcripts.add("s", [HumanMessage("hi")], user_id="ann")
+    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("langchain_tokenmem.storage.erasing.erase_sessions", fail)
+    with pytest.raises(ZeroDivisionError):
+        transcripts.erase(user_id="ann")
+    assert left(store) == {notes_of_session("ann", "s")}
+    assert transcripts.count("s") == 1
+
+
+def test_recall_erases_notes_too(store, transcripts):
+    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
+    with Recall(transcripts) as recall:
+        assert recall.erase(user_id="ann")["items"] == 1
+    assert left(store) == set()
+
+
+def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, transcripts):
+    for key in "ab":
+        store.put(ANN, key, {"x": 1}, ttl=60)
+    with transcripts.database.writing("test") as connection:
+        connection.execute(text("UPDATE tokenmem_items SET value = '{}'"))
+    for read in (lambda: store.get(ANN, "a"), lambda: store.search(ANN)):
+        with pytest.raises(CorruptStoreError, match="damaged"):
+            read()
+    store.put(ANN, "a", {"x": 2})
+    store.delete(ANN, "b")
+    assert [item.value for item in store.search(ANN)] == [{"x": 2}]
+
+
+def test_a_namespace_that_no_key_can_hold_is_refused(store):
+    with pytest.raises(ConfigurationError, match="fewer or shorter"):
+        store.put(tuple("x" * 99 for _ in range(20)), "k", {"x": 1})
+    long = ("x" * 5_000, "~" + "y" * 5_000)
+    store.put(long, "k" * 5_000, {"x": 1})
+    store.put(("~", "k"), "k", {"x": 2})
+    assert store.list_namespaces(prefix=long[:1]) == [long]
+    assert [item.key for item in store.search(long)] == ["k" * 5_000]
+
+
+def test_a_store_that_is_none_is_told(path):
+    with pytest.raises(ConfigurationError, match="TranscriptStore"):
+        SqlStore(str(path))
+
+
+def test_threads_that_put_lose_nothing(store):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: store.put(ANN, f"k{n}", {"n": n}), range(40)))
+    assert len(store.search(ANN, limit=100)) == 40
+
+
+def test_a_search_of_a_thousand_reads_an_item_again_from_what_was_checked(store, transcripts):
+    """The row is compared whole: a change behind our back is noticed."""
+    store.put(ANN, "k", {"x": 1})
+    assert store.get(ANN, "k").value == {"x": 1}
+    raw = sqlite3.connect(transcripts.database._url.database)
+    raw.execute("UPDATE tokenmem_items SET value = '{\"x\": 2}'")
+    raw.commit()
+    raw.close()
+    with pytest.raises(CorruptStoreError):
+        store.get(ANN, "k")
