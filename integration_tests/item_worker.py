@@ -1,13 +1,18 @@
 """A process that puts items into a store; tests start several, and kill some.
 
-Run: python item_worker.py puts|forever PLACE WRITER COUNT. PLACE is a database URL or a folder.
+Run: python item_worker.py puts PLACE WRITER COUNT, where PLACE is a database URL or a folder, or
+python item_worker.py kills FOLDER SEED COUNT. The latter forks each writer that it kills: a new
+interpreter for each would spend minutes on imports.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
@@ -47,11 +52,44 @@ def main() -> None:
             store.put(NAMESPACE, f"{writer}-{each}", value_of(f"{writer}-{each}"))
             print(f"{writer}-{each}", flush=True)
         return  # without close(): what is left is written at the end of the process
-    store = JsonStore(place, debounce_s=0, max_delay_s=0)
+    kill_writers(Path(place), random.Random(writer), int(number))
+
+
+def kill_writers(folder: Path, chosen: random.Random, kills: int) -> None:
+    """Kill writers at random moments, and read back after each what it had acknowledged."""
+    acknowledged: list[str] = []
+    unfinished = 0
+    for round_ in range(kills):
+        reads, writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            put_for_ever(folder, f"w{round_}", writes)
+        os.close(writes)
+        with os.fdopen(reads) as pipe:
+            first = pipe.readline().strip()
+            time.sleep(chosen.uniform(0, 0.02))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            acknowledged += [first, *pipe.read().split("\n")[:-1]]
+        unfinished += len([*folder.glob(".*.tmp")])
+        items = JsonStore(folder).search((), limit=1_000_000)
+        assert [item.value for item in items] == [value_of(item.key) for item in items]
+        stored = [item.key for item in items]
+        assert set(acknowledged) <= set(stored), "lost"
+        assert len(stored) == len(set(stored)), "doubled"
+        # Written and not acknowledged: at most the last one of each process.
+        assert len(stored) <= len(acknowledged) + round_ + 1
+        assert [*folder.glob("*.damaged-*")] == [], "half a file"
+    print(len(acknowledged), unfinished)
+
+
+def put_for_ever(folder: Path, writer: str, pipe: int) -> None:
+    """Put items, and say of each when it is written."""
+    store = JsonStore(folder, debounce_s=60, max_delay_s=60)
     for each in count():
         store.put(NAMESPACE, f"{writer}-{each}", value_of(f"{writer}-{each}"))
         store.flush()
-        print(f"{writer}-{each}", flush=True)
+        os.write(pipe, f"{writer}-{each}\n".encode())
 
 
 if __name__ == "__main__":

@@ -270,4 +270,5 @@ def wait_at_exit(wait: Callable[[], object]) -> None:
             alive()
 
     atexit.register(call)
-    weakref.finalize(owner, atexit.unregister, call)
+    # Else it would itself be called at exit, before `call` where no library made one earlier.
+    weakref.finalize(owner, atexit.unregister, call).atexit = False

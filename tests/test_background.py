@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -202,3 +204,22 @@ def test_a_summary_that_the_parent_is_making_is_made_anew_in_the_child():
     assert succeeds_in_child(work_in_child)
     gate.open.set()
     memory.close()
+
+
+AT_EXIT = """
+from langchain_tokenmem.background import wait_at_exit
+class Owner:
+    def end(self): print("ended")
+kept, dropped = Owner(), Owner()
+wait_at_exit(kept.end)
+wait_at_exit(dropped.end)
+del dropped
+"""
+
+
+def test_what_waits_at_exit_is_called_once_for_each_object_that_lives():
+    """Also where no library has made a finalizer before, which would then be the first to run."""
+    done = subprocess.run(  # noqa: S603  our own interpreter and text
+        [sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["ended"]

@@ -19,6 +19,11 @@ from typing import Any
 import pytest
 import swaps
 
+_STORES = {
+    "langgraph.store.memory": ("InMemoryStore",),
+    "langgraph.store.sqlite": ("SqliteStore",),
+    "langgraph.store.sqlite.aio": ("AsyncSqliteStore",),
+}
 _PLACES: dict[str, dict[str, tuple[str, ...]]] = {
     "saver": {
         "langgraph.checkpoint.memory": ("InMemorySaver", "MemorySaver"),
@@ -27,6 +32,8 @@ _PLACES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "middleware": {"langchain.agents": ("create_agent",)},
     "history": {"langchain_core.chat_history": ("InMemoryChatMessageHistory",)},
+    "sql_store": _STORES,
+    "json_store": _STORES,
 }
 _FIXTURES = {
     "_checkpointer_memory": swaps.checkpointer_fixture,
@@ -50,19 +57,17 @@ class Peers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
         swap = self.order["swap"]
-        if swap == "saver":
-            for module, names in _PLACES["saver"].items():
-                of_ours = swaps.AsyncSaver if module.endswith(".aio") else swaps.Saver
+        if swap in swaps.SYNC_AND_ASYNC:
+            for module, names in _PLACES[swap].items():
+                of_ours = swaps.SYNC_AND_ASYNC[swap][module.endswith(".aio")]
                 for name in names:
                     setattr(import_module(module), name, of_ours)
-            for plugin in session.config.pluginmanager.get_plugins():
-                for name, fixture in _FIXTURES.items():
-                    if hasattr(plugin, name):
-                        setattr(plugin, name, fixture)
+        if swap == "saver":
+            _swap_fixtures(session.config)
         elif swap == "history":
             chat_history = import_module("langchain_core.chat_history")
             chat_history.InMemoryChatMessageHistory = swaps.History  # type: ignore[attr-defined]
-        else:
+        elif swap == "middleware":
             factory = import_module("langchain.agents.factory")
             ours = swaps.with_our_middleware(factory.create_agent)
             for holder in (factory, import_module("langchain.agents")):
@@ -87,6 +92,10 @@ class Peers:
     def _touches(self, item: pytest.Item) -> bool:
         """Return whether a test uses what was swapped: by a fixture or by a name in its code."""
         assert isinstance(item, pytest.Function)
+        if any(name in item.fixturenames for name in self.order["without"]):
+            return False
+        if "store" in item.fixturenames and self.order["swap"].endswith("_store"):
+            return True
         fixtures = [name for name in item.fixturenames if name.endswith("checkpointer")]
         if fixtures and self.order["swap"] == "saver":
             given = getattr(item, "callspec", None)
@@ -156,6 +165,13 @@ class Peers:
     def pytest_sessionfinish(self) -> None:
         text = json.dumps({"outcomes": self.outcomes, "with_ours": self.with_ours})
         Path(self.order["report"]).write_text(text, encoding="utf-8")
+
+
+def _swap_fixtures(config: pytest.Config) -> None:
+    for plugin in config.pluginmanager.get_plugins():
+        for name, fixture in _FIXTURES.items():
+            if hasattr(plugin, name):
+                setattr(plugin, name, fixture)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

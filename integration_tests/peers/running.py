@@ -59,6 +59,7 @@ def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) ->
         order = {
             "suite": suite.name,
             "swap": suite.swap,
+            "without": suite.without,
             "share": share,
             "seed": SEED,
             "limit": _TEST_LIMIT_S,

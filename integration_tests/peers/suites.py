@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Swap = Literal["saver", "middleware", "history"]
+Swap = Literal["saver", "middleware", "history", "sql_store", "json_store"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Suite:
         paths: Files or folders below the sdist's root.
         swap: The part that is replaced; see `swaps.py`.
         asyncio_mode: As the project's own pytest settings have it.
+        without: Fixtures of tests that are not for ours.
     """
 
     name: str
@@ -25,9 +26,13 @@ class Suite:
     paths: tuple[str, ...]
     swap: Swap
     asyncio_mode: Literal["strict", "auto"] = "auto"
+    without: tuple[str, ...] = ()
 
 
 _AGENTS = ("tests/unit_tests/agents",)
+_STORES = ("tests/test_store.py", "tests/test_async_store.py")
+_VECTORS = ("fake_embeddings",)
+"""Our stores have no vectors."""
 _HISTORY = ("tests/unit_tests/runnables/test_history.py", "tests/unit_tests/chat_history")
 
 SUITES = (
@@ -37,5 +42,13 @@ SUITES = (
     Suite("agents-saver", "langchain", _AGENTS, "saver"),
     Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
     Suite("core-history", "langchain-core", _HISTORY, "history"),
+    Suite("store-sql", "langgraph-checkpoint", _STORES[:1], "sql_store", without=_VECTORS),
+    Suite("store-json", "langgraph-checkpoint", _STORES[:1], "json_store", without=_VECTORS),
+    Suite(
+        "sqlite-store-sql", "langgraph-checkpoint-sqlite", _STORES, "sql_store", without=_VECTORS
+    ),
+    Suite(
+        "sqlite-store-json", "langgraph-checkpoint-sqlite", _STORES, "json_store", without=_VECTORS
+    ),
 )
 """The suite of langchain-tests for retrievers needs no sdist: it runs in test_retriever.py."""

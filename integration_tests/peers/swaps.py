@@ -5,6 +5,7 @@ Each has the constructor of the part that it replaces and nothing of its behavio
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -14,6 +15,8 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import (
+    JsonStore,
+    SqlStore,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -74,6 +77,67 @@ async def async_checkpointer_fixture() -> AsyncIterator[Saver]:
     """Stand for `_checkpointer_memory_aio`."""
     async with Saver() as saver:
         yield saver
+
+
+class SqlStandIn(SqlStore):
+    """Our store on a database of its own, made as `InMemoryStore` and `SqliteStore` are."""
+
+    def __init__(self, *_: Any, ttl: Any = None, **__: Any) -> None:
+        super().__init__(TranscriptStore("sqlite://"), ttl=ttl)
+        MADE.append("store")
+
+    def setup(self) -> None:
+        """Do nothing: the tables are made on first use."""
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, _: str, **options: Any) -> Iterator[Any]:
+        yield cls(**options)
+
+
+class JsonStandIn(JsonStore):
+    """Our store in a folder of its own."""
+
+    def __init__(self, *_: Any, ttl: Any = None, **__: Any) -> None:
+        super().__init__(tempfile.mkdtemp(), ttl=ttl)
+        MADE.append("store")
+
+    setup = SqlStandIn.setup
+    from_conn_string = SqlStandIn.__dict__["from_conn_string"]
+
+
+class AsyncStandIn:
+    """What `AsyncSqliteStore` has as coroutines."""
+
+    async def setup(self) -> None:
+        """Do nothing."""
+
+    async def start_ttl_sweeper(self, *given: Any) -> Any:
+        return super().start_ttl_sweeper(*given)  # type: ignore[misc]
+
+    async def stop_ttl_sweeper(self, *given: Any) -> Any:
+        return super().stop_ttl_sweeper(*given)  # type: ignore[misc]
+
+    @classmethod
+    @asynccontextmanager
+    async def from_conn_string(cls, _: str, **options: Any) -> AsyncIterator[Any]:
+        yield cls(**options)
+
+
+class AsyncSqlStandIn(AsyncStandIn, SqlStandIn):  # type: ignore[misc]
+    """Our database in the place of `AsyncSqliteStore`."""
+
+
+class AsyncJsonStandIn(AsyncStandIn, JsonStandIn):  # type: ignore[misc]
+    """Our files in the place of `AsyncSqliteStore`."""
+
+
+SYNC_AND_ASYNC = {
+    "saver": (Saver, AsyncSaver),
+    "sql_store": (SqlStandIn, AsyncSqlStandIn),
+    "json_store": (JsonStandIn, AsyncJsonStandIn),
+}
+"""Stand-ins by swap: those of sync classes, and those of async ones."""
 
 
 class History(TokenMemoryChatHistory):
