@@ -38,6 +38,9 @@ _LONGEST_NAMESPACE = 1_500
 
 _SHORTENED = "~"
 
+_MANY = 50
+"""Sessions from which on is asked first which of them have notes."""
+
 
 def _label_key(label: str) -> str:
     """Return a label as a column can hold it, never the same for two labels."""
@@ -235,10 +238,12 @@ def delete_of_sessions(
         sessions: Labels of the sessions.
         owners: Labels of the owners whose notes are meant; None for all.
     """
-    whose = true() if owners is None else items.c.owner_label.in_(map(_label_key, owners))
+    whose = true() if owners is None else items.c.owner_label.in_(list(map(_label_key, owners)))
+    labels = set(map(_label_key, sessions))
+    if len(labels) > _MANY:
+        found = select(items.c.session_label).where(items.c.session_label.is_not(None), whose)
+        labels &= set(connection.execute(found.distinct()).scalars())
     return sum(
-        connection.execute(
-            delete(items).where(items.c.session_label == _label_key(session), whose)
-        ).rowcount
-        for session in sessions
+        connection.execute(delete(items).where(items.c.session_label == label, whose)).rowcount
+        for label in labels
     )

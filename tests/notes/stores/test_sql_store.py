@@ -70,6 +70,16 @@ def test_notes_of_a_session_are_erased_with_it_and_no_others(store, transcripts)
     assert left(store) == others
 
 
+def test_notes_of_many_sessions_are_erased_with_their_user(store, transcripts):
+    for number in range(60):
+        transcripts.add(f"s{number}", [HumanMessage("hi")], user_id="ann")
+    for name in ("s7", "other"):
+        store.put(notes_of_session(None, name), "k", {"x": 1})
+    store.put(notes_of_session("bob", "s7"), "k", {"x": 1})
+    assert transcripts.erase(user_id="ann")["items"] == 1
+    assert left(store) == {notes_of_session(None, "other"), notes_of_session("bob", "s7")}
+
+
 def test_notes_of_a_session_that_has_no_transcript_are_erased_too(store, transcripts):
     store.put(notes_of_session("ann", "s.1"), "k", {"x": 1})
     assert transcripts.erase("s.1", "ann")["items"] == 1
