@@ -6,7 +6,8 @@ import re
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from posixpath import normpath
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+from langchain_tokenmem.core.turn_memory import on_one_line
+
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _LONGEST = 400
 """Characters from which an argument is no path, but a text."""
@@ -26,7 +27,7 @@ def plain_path(path: str, root: str | None) -> str | None:
         >>> plain_path("/app/src/../b.go", "/app"), plain_path("./b.go", None)
         ('b.go', 'b.go')
     """
-    path = _CONTROL.sub(" ", path.removeprefix("file://")).strip()
+    path = on_one_line(path.removeprefix("file://"))
     if not path or len(path) > _LONGEST:
         return None
     is_windows = bool(_DRIVE.match(root or path))

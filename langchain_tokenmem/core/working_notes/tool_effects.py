@@ -10,17 +10,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.error_signs import exit_code_in
-from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.tool_kinds import TABLES, ToolKind, kind_of_tool, path_of
 from langchain_tokenmem.core.facts.tool_results import failure_of
 from langchain_tokenmem.core.messages import call_ids
 from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.turn_memory import command_line
 from langchain_tokenmem.core.working_notes.exit_codes import exit_code_of, plain_result
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
-
-MAX_COMMAND = 200
-"""Characters of a command that are kept, on one line."""
 
 _ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
 _LOOKING = frozenset(TABLES["looking"]["commands"])
@@ -149,7 +146,7 @@ class _Reader:
             result=result.id or "",
             changed=changed,
             read=read,
-            command=one_line(command, MAX_COMMAND) if command else None,
+            command=command_line(command) if command else None,
             exit_code=exit_code_of(result) if command else None,
             failure=failure_of(result, reads=bool(read)) if self.failures else None,
         )
