@@ -31,13 +31,16 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.profiles import LegalityProfile
     from langchain_tokenmem.core.trigger import Trigger
+    from langchain_tokenmem.core.turn_memory_text import format_message_for_provider
     from langchain_tokenmem.core.usage import TokenUsage
     from langchain_tokenmem.core.view import Explanation, View
+    from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
     from langchain_tokenmem.notes.stores.json_store import JsonStore
     from langchain_tokenmem.notes.stores.sql_store import SqlStore
+    from langchain_tokenmem.notes_state import TurnMemory
     from langchain_tokenmem.recall.lexical.index import LexicalIndex
     from langchain_tokenmem.recall.recall import Recall
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
@@ -72,11 +75,14 @@ __all__ = [
     "TokenMemoryMiddleware",
     "TokenMemorySaver",
     "TokenUsage",
+    "ToolKinds",
     "TranscriptRetriever",
     "TranscriptStore",
     "Trigger",
+    "TurnMemory",
     "View",
     "compact_conversation_tool",
+    "format_message_for_provider",
     "memory_input",
     "memory_nodes",
     "read_message_tool",
@@ -113,8 +119,11 @@ _HOMES = {
     "TranscriptRetriever": "adapters.retriever",
     "TranscriptStore": "storage.transcript_store",
     "Trigger": "core.trigger",
+    "ToolKinds": "core.working_notes.tool_kinds",
+    "TurnMemory": "notes_state",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",
+    "format_message_for_provider": "core.turn_memory_text",
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",
     "read_message_tool": "adapters.agent_tools",

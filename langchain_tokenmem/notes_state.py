@@ -41,12 +41,16 @@ class TurnMemories(TypedDict):
     """Turn memories of a conversation.
 
     Attributes:
-        done: That of each finished turn whose last message is not covered yet, by its id.
-        running: That of the running turn, as far as its messages are covered.
+        done: That of each turn whose last message is not covered yet, by its id; that of the
+            running turn by the id of its human message.
+        running: That of the turn in which the summary ends, as far as its messages are covered.
+        calls: Ids of the results that each of `done` tells of, without those that are covered: by
+            these it is known that some were removed.
     """
 
     done: dict[str, TurnMemory]
     running: TurnMemory
+    calls: dict[str, list[str]]
 
 
 class NoteItem(TypedDict):

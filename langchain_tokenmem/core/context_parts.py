@@ -29,6 +29,7 @@ from langchain_tokenmem.core.provider_format import (
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
+from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.state import Cut, RunningSummary
 
 
@@ -55,6 +56,7 @@ class ContextParts:
         can_read: Whether the model has a tool that opens a message by its number.
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
+        turns: Turn memories of the messages.
     """
 
     counter: RequestCounter
@@ -74,6 +76,7 @@ class ContextParts:
     can_read: bool = False
     numbers: MessageNumbers | None = None
     seen: Mapping[str, str] = field(default_factory=dict)
+    turns: ShownTurns = field(default_factory=ShownTurns)
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.
@@ -115,17 +118,24 @@ class ContextParts:
         texts = self.memory_texts() if self.summary_role == "human" else ()
         if role_of(shown[0]) != "human" if shown else texts:
             shown.insert(0, FIRST_HUMAN_MESSAGE)
-        if shown and (texts or self.blocks):
+        if shown and (texts or self.blocks or self.turns.memories):
             shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
         return fit_list(shown, self.profile)
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
         """Return the tokens of each group as it is shown, memory blocks included."""
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
-        if not self.blocks:
+        if not (self.blocks or self.turns.texts):
             return sizes
-        added = (self._block_tokens(group) for group in groups)
+        added = (self._block_tokens(group) + self._turn_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
+
+    def _turn_tokens(self, group: RepairedGroup) -> int:
+        """Return the tokens of the turn memory that a group shows: one without calls."""
+        if not self.turns.texts or len(group.messages) > 1:
+            return 0
+        shown, count = self.shown_messages(group), self.counter.message
+        return sum(self.turns.text_tokens(message, count) for message in shown)
 
     def _block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
@@ -142,6 +152,7 @@ class ContextParts:
         Both stand behind the first request, and in front of another message: that one leaves the
         request sooner or later, the summary stays.
         """
+        message = self.turns.inserted(message)
         behind = message.id == self.first_request
         block = self.blocks.get(message.id or "")
         if block and not behind:
@@ -157,6 +168,9 @@ class ContextParts:
         summary = self._memory_tokens()
         pinned = sum(self.counter.group_sizes(self.kept, self.cuts).tokens)
         tail = sum(self.counter.group_sizes(self.tail, self.cuts).tokens)
+        if self.turns.texts:
+            pinned += sum(map(self._turn_tokens, self.kept))
+            tail += sum(map(self._turn_tokens, self.tail))
         blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
@@ -223,7 +237,8 @@ class ContextParts:
     def with_folded(self, count: int) -> ContextParts:
         """Return the context after its oldest `count` tail groups were covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
-        rest = replace(self, kept=tuple(required), tail=self.tail[count:])
+        turns = self.turns.after_fold(self.tail, count, required)
+        rest = replace(self, kept=tuple(required), tail=self.tail[count:], turns=turns)
         if not (count and self.blocks):
             return rest
         # A block stays with its message until that is covered; the newest question keeps its own.

@@ -18,6 +18,9 @@ from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter
+from langchain_tokenmem.core.shown_turns import ShownTurns
+from langchain_tokenmem.core.turn_memory import TurnReading
+from langchain_tokenmem.core.turns import TurnReader, covered_turn
 from langchain_tokenmem.state import MemoryState
 
 
@@ -32,6 +35,7 @@ def split_context(
     profile: LegalityProfile = COMMON,
     cache: ParseCache | None = None,
     show_times: ShownTimes | None = None,
+    reading: TurnReading = TurnReading(),  # noqa: B008  # it is frozen
 ) -> ContextParts:
     """Return the conversation under `state`.
 
@@ -48,7 +52,8 @@ def split_context(
     ids = set(state["kept"])
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds, times)
+    kinds, outcomes = counter.kinds, reading.outcomes
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, kinds, times, outcomes)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
@@ -60,14 +65,14 @@ def split_context(
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
-    notes = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
+    repairs = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
     if summary and not start:
-        notes.append(POINTER_IS_LOST)
+        repairs.append(POINTER_IS_LOST)
     if summary:
         summary = with_true_count(summary, covered, start, state)
     merged = merged_system([*own, *inside])
     if merged is not None:
-        merged = fit_message(merged, profile, notes)
+        merged = fit_message(merged, profile, repairs)
     return ContextParts(
         counter=counter,
         system=merged,
@@ -77,10 +82,28 @@ def split_context(
         cuts=state["cuts"],
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
-        notes=tuple(notes),
+        notes=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
         seen=seen,
+        turns=_turns_in(kept, tail, state, unique[:start], reading),
     )
+
+
+def _turns_in(
+    kept: ParsedMessages,
+    tail: ParsedMessages,
+    state: MemoryState,
+    covered: Sequence[BaseMessage],
+    reading: TurnReading,
+) -> ShownTurns:
+    """Return the turn memories of kept messages and the tail, with what the state has of them."""
+    turns = state.get("turns")
+    reader = TurnReader(
+        {**kept.outcomes, **tail.outcomes} if kept.outcomes else tail.outcomes,
+        turns if turns is not None else covered_turn(covered, reading.outcomes),
+        reading.include_partial,
+    )
+    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import FoldForecast
+from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.size_caps import cap_messages, fit_required, request_tokens
 from langchain_tokenmem.errors import BudgetExceededError
 
@@ -22,9 +23,9 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     if request_tokens(context) <= budget.limit:
         return context
     whole = context.with_newest_block()
-    bare = replace(whole, blocks={})
-    # What was recalled goes first, then the oldest entries of the summary, before a message that
-    # must be present does.
+    bare = replace(whole, blocks={}, turns=ShownTurns())
+    # What was recalled and turn memories go first, then the oldest entries of the summary, before
+    # a message that must be present does.
     first = next(_with_fewer_entries(whole, budget))
     for candidate in (first, *_with_fewer_entries(bare, budget)):
         rest = _drop_oldest(candidate, budget)

@@ -11,6 +11,7 @@ from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.turn_memory_text import with_turn_text
 from langchain_tokenmem.state import SummaryEntry
 
 MIN_ENTRY = 32
@@ -156,6 +157,8 @@ class FoldForecast:
         tail_tokens: Tokens of all tail groups.
         folded_tokens: Tokens of the folded groups, by their number.
         freed_tokens: Tokens that folding frees, by the number of groups folded.
+        turn_tokens: Tokens of turn memories that are shown then, by the number of groups folded:
+            calls that they tell of are covered, and the answer is not.
         log: Forecast of the running summary; None where no entry is written.
     """
 
@@ -163,6 +166,7 @@ class FoldForecast:
     tail_tokens: int
     folded_tokens: Sequence[int]
     freed_tokens: Sequence[int]
+    turn_tokens: Sequence[int]
     log: LogForecast | None = None
 
     @classmethod
@@ -181,14 +185,28 @@ class FoldForecast:
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],
+            turn_tokens=_turn_tokens(context),
             log=log,
         )
 
     def after(self, fold: int) -> int:
         """Return the tokens of the request after `fold` groups were folded, at most."""
         log = self.log.change(self.folded_tokens[fold]).tokens if self.log else 0
-        return self.fixed_tokens + self.tail_tokens - self.freed_tokens[fold] + log
+        tail = self.tail_tokens - self.freed_tokens[fold] + self.turn_tokens[fold]
+        return self.fixed_tokens + tail + log
 
     def fewest(self, goal: int, *, within: int) -> int | None:
         """Return the fewest groups, up to `within`, that must be folded to reach the goal."""
         return next((fold for fold in range(within + 1) if self.after(fold) <= goal), None)
+
+
+def _turn_tokens(context: ContextParts) -> list[int]:
+    """Return the tokens of the turn memories that folds bring into view, by groups folded."""
+    changes = [0] * (len(context.tail) + 2)
+    for first, last, text in context.turns.hidden_by_folds(context.tail):
+        for message in context.shown_messages(context.tail[last]):
+            added = context.counter.message(with_turn_text(message, text))
+            added -= context.counter.message(message)
+            changes[first + 1] += added
+            changes[last + 1] -= added
+    return [*accumulate(changes)]

@@ -25,6 +25,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
+from langchain_tokenmem.core.turn_memory import GroupOutcome, ReadOutcomes, no_outcomes
 from langchain_tokenmem.state import Cut
 
 
@@ -39,6 +40,7 @@ class ParseRules:
         profile: Requirements of the provider.
         kinds: Tokens of a message by kind; None where they are not asked for.
         times: Messages that show their time; None for none.
+        outcomes: Reads the outcomes of groups.
     """
 
     cuts: Mapping[str, Cut]
@@ -47,6 +49,7 @@ class ParseRules:
     profile: LegalityProfile
     kinds: CountKinds | None = None
     times: TimePrefixes | None = None
+    outcomes: ReadOutcomes = no_outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class ParsedMessages:
         adapted: What was changed for the provider.
         sizes: Sizes of the groups.
         answered: Time of the answer that it ends with, where times are shown.
+        outcomes: What groups have changed, and what failed, by the id of each one's last message.
     """
 
     messages: tuple[BaseMessage, ...] = ()
@@ -74,6 +78,7 @@ class ParsedMessages:
     adapted: tuple[str, ...] = ()
     sizes: GroupSizes = field(default_factory=GroupSizes)
     answered: datetime | None = None
+    outcomes: Mapping[str, GroupOutcome] = field(default_factory=dict)
 
     def extended(self, messages: Sequence[BaseMessage], rules: ParseRules) -> ParsedMessages:
         """Return this run with `messages` behind it, which begin a group."""
@@ -82,8 +87,9 @@ class ParsedMessages:
         conversation = [m for m in messages if role_of(m) not in {"system", "remove"}]
         humans = [*self.humans, *(m.id for m in conversation if role_of(m) == "human")]
         used = set(self.call_ids)
+        found = groups(conversation)
         repaired, notes = repair_groups(
-            groups(conversation), dangling=rules.dangling, used=used, profile=rules.profile
+            found, dangling=rules.dangling, used=used, profile=rules.profile
         )
         adapted: list[str] = []
         if rules.profile.fits:
@@ -101,6 +107,7 @@ class ParsedMessages:
             adapted=(*self.adapted, *adapted),
             sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
             answered=answered,
+            outcomes={**self.outcomes, **new} if (new := rules.outcomes(found)) else self.outcomes,
         )
 
 

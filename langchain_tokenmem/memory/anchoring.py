@@ -258,10 +258,11 @@ def _reported(message: Any) -> int:
 def _blocks_in(
     messages: Sequence[Any], context: ContextParts, kinds: KindCounter
 ) -> list[TokensByKind]:
-    """Return the tokens of the memory blocks inside messages."""
-    if not context.blocks:
+    """Return the tokens of the memory blocks and the turn memories inside messages."""
+    inserted = (context.blocks, context.turns.texts)
+    if not any(inserted):
         return []
-    texts = (context.blocks.get(message.id or "") for message in messages)
+    texts = (known.get(message.id or "") for message in messages for known in inserted)
     return [text_by_kind(text, kinds.counter.text(text)) for text in texts if text]
 
 

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
@@ -70,6 +71,7 @@ class Compaction:
         compaction = self
         if context.summary is not state["summary"]:  # some of what it covers is no longer there
             state = {**state, "summary": context.summary}
+        state = _with_turns(state, context)
         for _ in range(_MAX_SUMMARIES):
             context, planned = compaction.plan(context, budget)
             for warning in planned.warnings:
@@ -138,14 +140,15 @@ class Compaction:
         if event.error:
             notify(self.callbacks, "error", event)
         notify(self.callbacks, "end", event)
-        live = context.with_folded(planned.fold).blocks
+        rest = context.with_folded(planned.fold)
         after: MemoryState = {
             **state,
             "summary": log,
             "kept": _kept_ids(context, planned),
             "cuts": dict(planned.cuts),
-            "blocks": {key: block for key, block in state["blocks"].items() if key in live},
+            "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
             "totals": _add_usage(state["totals"], made),
+            "turns": rest.turns.state(rest.tail),
         }
         return _numbered(after, context)
 
@@ -205,6 +208,16 @@ class Compaction:
         )
 
 
+def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:
+    """Return the state with the turn memories of a context; itself where it has just these.
+
+    A state with a summary has them always: by this it is known that it is not from before.
+    """
+    turns = context.turns.state(context.tail)
+    known = state.get("turns", None if state["summary"] else no_turns())
+    return state if turns == known else {**state, "turns": turns}
+
+
 def _numbered(state: MemoryState, context: ContextParts) -> MemoryState:
     return with_numbers(state, context.numbers) if context.numbers else state
 
@@ -213,7 +226,8 @@ def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]
     """Return the messages that the next entry is about, as they were said.
 
     Those that leave the tail, and a kept one that is cut now. The first request and pinned messages
-    stay visible: where they stand whole, they are told already.
+    stay visible: where they stand whole, they are told already. A turn memory that a message shows
+    is read with it.
     """
     cut_now = [
         message
@@ -228,7 +242,7 @@ def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]
         if message.id in planned.cuts
         or not (message.id == context.first_request or is_pinned(message))
     ]
-    return (cut_now + told) or folded
+    return [*map(context.turns.with_text, (cut_now + told) or folded)]
 
 
 def _changed_ids(

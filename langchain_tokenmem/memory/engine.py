@@ -33,6 +33,7 @@ from langchain_tokenmem.core.request_options import (
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View, build_view
+from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks
@@ -199,6 +200,7 @@ class Engine:
             profile=profile,
             cache=self._cache_of(messages, tokens, profile),
             show_times=self.notes.show_times,
+            reading=turn_reading(self.notes),
         )
         role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
         can_read = offers_tool(tools or (), READ_MESSAGE)

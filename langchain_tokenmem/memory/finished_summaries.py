@@ -8,16 +8,18 @@ checkpoints, where no thread of ours may write: there it waits for the thread's 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.memory.summary_log import entry_ids
+from langchain_tokenmem.notes_state import TurnMemories
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -75,6 +77,7 @@ class _FinishedSummary:
         merged: MemoryState = {
             **now,
             **with_late_anchor(self.state, last),
+            "turns": self._turns(now, newer),
             "cuts": {**self.state["cuts"], **cuts},
             "blocks": {**self.state["blocks"], **blocks},
             "stored_to": now["stored_to"],
@@ -82,6 +85,18 @@ class _FinishedSummary:
             "totals": {**self.state["totals"], "compactions": done},
         }
         return {**merged, "times": now["times"]} if "times" in now else merged
+
+    def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
+        """Return the turn memories of messages that are still visible, the newest of each."""
+        made, current = self.state.get("turns", no_turns()), now.get("turns", no_turns())
+        live = {*newer, *self.state["kept"], *made["done"]}
+        done = {key: memory for key, memory in current["done"].items() if key in live}
+        calls = {key: made["calls"].get(key, ids) for key, ids in current["calls"].items()}
+        return {
+            "done": {**made["done"], **done},
+            "running": made["running"],
+            "calls": {**made["calls"], **{key: calls[key] for key in done if key in calls}},
+        }
 
 
 def rebase_summary(

@@ -86,6 +86,7 @@ class _KnownSummary:
             "cuts": {**now["cuts"], **cuts},
             "totals": self.totals,
         }
+        found.pop("turns", None)  # read again, of the messages that are covered now
         numbers = {ids[place]: number for place, number in self.numbers if place < size}
         return {**found, "numbers": numbers} if numbers else found
 

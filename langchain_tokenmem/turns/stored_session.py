@@ -16,8 +16,11 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.core.messages import marked, marks_of
 from langchain_tokenmem.core.thread_names import check_characters
+from langchain_tokenmem.core.turn_memory_text import without_echo
+from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
+from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -72,9 +75,12 @@ class StoredSession:
         return (id(self.store), self.session_id)
 
     def add(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages to the transcript, as `before_store` of the memory gives them."""
+        """Append messages to the transcript, as `before_store` of the memory gives them.
+
+        A turn memory that a model has copied to the end of its reply is left out.
+        """
         given = self.memory.without_stamps(as_messages(messages))
-        stored = self.memory.stored_form(given)
+        stored = self.memory.stored_form([*map(without_echo, given)])
         now = self.memory.now()
         self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
@@ -82,11 +88,11 @@ class StoredSession:
         """Read the state, the messages that a view needs, and the session's own budget."""
         held, rows = self.store.conversation(self.session_id, user_id=self.user_id)
         stored = held.state or new_state()
-        state = stored
+        state = self._with_turns(stored)
         if previous is not None:
             made = previous.state["blocks"].keys() - previous.stored["blocks"].keys()
             blocks = {key: previous.state["blocks"][key] for key in made}
-            state = {**stored, "blocks": {**blocks, **stored["blocks"]}} if blocks else stored
+            state = {**state, "blocks": {**blocks, **stored["blocks"]}} if blocks else state
         return Snapshot(
             request=request,
             messages=[*map(with_time, rows), *request.incoming],
@@ -96,6 +102,29 @@ class StoredSession:
             version=held.version,
             scope=ConversationScope(self.session_id, self.user_id),
         )
+
+    def with_turn_memories(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return the whole transcript, in which each turn's last message tells what it did.
+
+        Superseded words, which stand in front of the current ones, tell nothing.
+        """
+        current = [message for message in messages if "superseded" not in marks_of(message)]
+        reading = turn_reading(self.memory.engine.notes)
+        told = {message.id: message for message in with_turn_memories(current, reading)}
+        return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
+
+    def _with_turns(self, state: MemoryState) -> MemoryState:
+        """Return a state that knows what the covered part of its turn has done.
+
+        One from before there were turn memories does not: the rows of that turn are read, once.
+        """
+        summary = state["summary"]
+        if summary is None or "turns" in state:
+            return state
+        pointer = summary["covers_to"]
+        covered = self.store.turn_up_to(self.session_id, pointer, user_id=self.user_id)
+        read = turn_reading(self.memory.engine.notes).outcomes
+        return {**state, "turns": covered_turn(covered, read)}
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:
         """Read the session with the reply in it."""

@@ -17,8 +17,11 @@ from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
     TokenUsage,
+    ToolKinds,
     Trigger,
+    TurnMemory,
     View,
+    format_message_for_provider,
 )
 
 
@@ -97,3 +100,11 @@ def unions_of_messages_are_taken() -> None:
     """Take lists of narrower types, as they come from applications."""
     said: list[HumanMessage | AIMessage] = [HumanMessage("Hi."), AIMessage("Hello.")]
     assert_type(TokenMemory().view(said).left_out, int)
+
+
+def turn_memories(message: AIMessage) -> TokenMemory:
+    """Name tools that write and run; show a turn memory outside of a view."""
+    memory: TurnMemory = {"files_changed": ["b.go"], "failed_commands": []}
+    assert_type(format_message_for_provider(message, memory), BaseMessage)
+    kinds = ToolKinds(writes={"save": "path"}, commands={"job": "line"}, reads={"preview"})
+    return TokenMemory(turn_memory="always", tool_kinds=kinds, project_root="/app")

@@ -159,6 +159,9 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def full_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Return every message ever added, in order, after any number of compactions.
 
+        The last message of each turn tells what the turn did, in
+        `response_metadata["tokenmem"]["turn_memory"]`.
+
         Args:
             include_superseded: Return words that an edit superseded, too, as
                 `TranscriptStore.messages` does.
@@ -167,7 +170,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         rows = session.store.rows(
             session.session_id, user_id=session.user_id, include_superseded=include_superseded
         )
-        return [with_time(row) for row in rows]
+        return session.with_turn_memories([with_time(row) for row in rows])
 
     async def afull_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Do the same as `full_history` without blocking the event loop."""

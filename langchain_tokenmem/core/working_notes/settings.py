@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.message_times import ShownTimes
+from langchain_tokenmem.core.turn_memory import TurnMemoryShown
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import ConfigurationError
 
-TurnMemoryShown = Literal["when_hidden", "always", "never"]
-"""Assistant messages that show their turn memory: those whose calls are not in the view any more,
-all, or none."""
+__all__ = ["NotesSettings", "ShownTimes", "TurnMemoryShown"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,9 @@ class NotesSettings:
         if self.show_times not in {None, *get_args(ShownTimes)}:
             known = ", ".join(map(repr, get_args(ShownTimes)))
             raise ConfigurationError(f"show_times is {self.show_times!r}; known are None, {known}.")
+        if self.turn_memory not in get_args(TurnMemoryShown):
+            known = ", ".join(map(repr, get_args(TurnMemoryShown)))
+            raise ConfigurationError(f"turn_memory is {self.turn_memory!r}; known are {known}.")
+        checked(self.tools, ToolKinds, "tool_kinds", 'ToolKinds(writes={"save_page": "path"})')
+        if self.project_root is not None:
+            checked(self.project_root, str, "project_root", 'project_root="/app"')

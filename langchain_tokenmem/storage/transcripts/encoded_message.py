@@ -21,6 +21,7 @@ from langchain_core.messages import (
 from langchain_core.messages.utils import message_chunk_to_message
 
 from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
 
@@ -36,6 +37,9 @@ _TYPES: dict[str, type[BaseMessage]] = {
 
 _VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
 """Marks that a view or a read sets; they are no part of the message itself."""
+
+_DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
+"""Marks of a turn memory that was read from the transcript; one that the application set stays."""
 
 _LONGEST_KEY = 400
 """Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
@@ -112,10 +116,11 @@ def as_stored(message: BaseMessage) -> BaseMessage:
         # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
         message = message.model_copy(update={"id": str(message.id)})
     marks = marks_of(message)
-    if not _VIEW_MARKS & marks.keys():
+    dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS
+    if not dropped & marks.keys():
         return message
     metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
-    kept = {key: value for key, value in marks.items() if key not in _VIEW_MARKS}
+    kept = {key: value for key, value in marks.items() if key not in dropped}
     if kept:
         metadata[MARKS] = kept
     return message.model_copy(update={"response_metadata": metadata})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcripts.edits import (
     current_rows,
@@ -15,12 +15,16 @@ from langchain_tokenmem.storage.transcripts.edits import (
 )
 from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
+    read_between,
     read_from,
     read_last,
     read_named,
 )
 from langchain_tokenmem.storage.transcripts.sessions import find, list_sessions
 from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
+
+_TURN_ROWS = 64
+"""Rows in which the beginning of a turn is looked for first."""
 
 
 class TranscriptReader(SessionStates):
@@ -94,6 +98,28 @@ class TranscriptReader(SessionStates):
             return stored, [r for r in shown if not r.is_hidden or r.message.id == pointer]
 
     aconversation = in_thread(conversation)
+
+    def turn_up_to(
+        self, session_id: str, message_id: str, *, user_id: str | None = None
+    ) -> list[BaseMessage]:
+        """Return a message and those before it, in order, back to the human one of its turn.
+
+        Empty where the session has no such message. Earlier rows are not read, but for a few.
+        """
+        with self._database.reading(f"Session {session_id!r}") as connection:
+            session = find(connection, session_id, user_id)
+            named = read_named(connection, session, [message_id]) if session else []
+            if session is None or not named:
+                return []
+            last, size = named[0].seq, _TURN_ROWS
+            while True:
+                first = max(session.first_seq, last - size)
+                rows = read_between(connection, session, first, last)
+                found = [row.message for row in visible_rows(connection, session, rows)]
+                humans = [n for n, message in enumerate(found) if role_of(message) == "human"]
+                if humans or first == session.first_seq:
+                    return found[humans[-1] if humans else 0 :]
+                size *= 4
 
     def last(self, session_id: str, n: int) -> list[BaseMessage]:
         """Return the newest `n` messages in order, and more where they begin inside a group."""

@@ -1,0 +1,107 @@
+"""Turn memories of a request: those that there are, and those that the model sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import Group
+from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
+from langchain_tokenmem.core.turn_memory_text import turn_memory_text, with_turn_text
+from langchain_tokenmem.core.turns import Turn, TurnReader
+from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
+
+Groups = Sequence[RepairedGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurns:
+    """Turn memories of the messages of one request.
+
+    Attributes:
+        reader: Reads them from the groups.
+        shown: Assistant messages that show theirs.
+        turns: The turns that have one.
+        memories: Turn memories by the id of the message that they belong to.
+        texts: Those that are shown, as text.
+    """
+
+    reader: TurnReader = field(default_factory=TurnReader)
+    shown: TurnMemoryShown = "never"
+    turns: Sequence[Turn] = ()
+    memories: Mapping[str, TurnMemory] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, reader: TurnReader, shown: TurnMemoryShown, kept: Groups, tail: Groups
+    ) -> ShownTurns:
+        """Return the turn memories of covered groups that stay visible, and of the tail."""
+        if reader.is_idle:
+            return cls(reader, shown)
+        turns = reader.read(_sources(kept), _sources(tail))
+        finished = [turn for turn in turns if turn.is_finished]
+        seen = [
+            turn
+            for turn in finished
+            if shown == "always" or (shown == "when_hidden" and turn.is_hidden)
+        ]
+        memories = {turn.key: turn.memory for turn in finished}
+        texts = {turn.key: turn_memory_text(turn.memory) for turn in seen}
+        return cls(reader, shown, turns, memories, texts)
+
+    def after_fold(self, tail: Groups, count: int, rest: Groups) -> ShownTurns:
+        """Return them after the oldest `count` groups of the tail were covered.
+
+        Args:
+            tail: The tail before.
+            count: How many groups are folded.
+            rest: Covered groups that are visible then.
+        """
+        if not count or self.reader.is_idle:
+            return self
+        reader = self.reader.folded(self.turns, _sources(tail[:count]))
+        return ShownTurns.of(reader, self.shown, rest, tail[count:])
+
+    def state(self, tail: Groups) -> TurnMemories:
+        """Return the turn memories as a state keeps them."""
+        return self.reader.state(self.turns, _sources(tail[:1]))
+
+    def hidden_by_folds(self, tail: Groups) -> list[tuple[int, int, str]]:
+        """Return the turn memories that folds bring into view.
+
+        Returns:
+            For each the place of the first group whose calls it tells of, the place of the group
+            that shows it, and its text.
+        """
+        if self.shown != "when_hidden" or not self.turns:
+            return []
+        places = {group.source.last_id: place for place, group in enumerate(tail)}
+        return [
+            (places[turn.first], places[turn.key], turn_memory_text(turn.memory))
+            for turn in self.turns
+            if turn.is_finished and not turn.is_hidden
+            if turn.first in places and turn.key in places
+        ]
+
+    def text_tokens(self, message: BaseMessage, count: Callable[[BaseMessage], int]) -> int:
+        """Return the tokens that a message has more by the turn memory that it shows."""
+        shown = self.with_text(message)
+        return 0 if shown is message else count(shown) - count(message)
+
+    def with_text(self, message: BaseMessage) -> BaseMessage:
+        """Return a message with its turn memory as text, where it shows one."""
+        text = self.texts.get(message.id or "")
+        return with_turn_text(message, text) if text else message
+
+    def inserted(self, message: BaseMessage) -> BaseMessage:
+        """Return a message with its turn memory in its metadata; as text where it shows it."""
+        memory = self.memories.get(message.id or "")
+        return message if memory is None else with_turn_mark(self.with_text(message), memory)
+
+
+def _sources(groups: Groups) -> list[Group]:
+    return [group.source for group in groups]

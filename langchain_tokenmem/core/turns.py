@@ -1,0 +1,256 @@
+"""Turns of a conversation with their turn memories, under what is kept of removed messages.
+
+A turn begins with a human message, and ends when the model answers without a call; what another
+agent does behind that answer is a turn of its own, so that no memory ever moves to another message.
+A turn memory is read again as long as its calls are there; where some were removed it stays as it
+was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.messages import Group, groups, role_of
+from langchain_tokenmem.core.turn_memory import (
+    GroupOutcome,
+    ReadOutcomes,
+    TurnReading,
+    empty_memory,
+    is_empty,
+    is_final,
+    joined,
+    united,
+    with_turn_mark,
+)
+from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
+
+
+def no_turns() -> TurnMemories:
+    """Return turn memories of no turn."""
+    return {"done": {}, "running": empty_memory(), "calls": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that has a turn memory.
+
+    Attributes:
+        key: Id of the message that it is kept by: the model's last one, or while the turn runs the
+            human one that began it.
+        memory: Its turn memory.
+        is_finished: Whether the message may show it.
+        is_hidden: Whether a call that it tells of is not there any more.
+        first: Last id of the first group whose calls it tells of; empty where none is there.
+        results: Ids of the results that it tells of, but for covered ones.
+    """
+
+    key: str
+    memory: TurnMemory
+    is_finished: bool
+    is_hidden: bool
+    first: str = ""
+    results: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Span:
+    """A turn while it is read, group by group; changed in place, for there may be thousands.
+
+    Attributes:
+        opening: Id of the human message that began it; empty where it is not known.
+        memory: Turn memory so far.
+        is_cut: Whether it was begun by messages that are covered, and some of these did something.
+        last: Message of the model that was last.
+        explicit: Turn memory that the application has set on it.
+        first: Last id of the first group that did something.
+        results: Ids of the results that tell of it.
+    """
+
+    opening: str = ""
+    memory: TurnMemory = field(default_factory=empty_memory)
+    is_cut: bool = False
+    last: BaseMessage | None = None
+    explicit: TurnMemory | None = None
+    first: str = ""
+    results: list[str] = field(default_factory=list)
+
+    def add(self, group: Group, outcome: GroupOutcome | None) -> None:
+        """Add one more group of the turn."""
+        if role_of(group.messages[0]) != "ai":  # a result without its call
+            return
+        self.last, self.explicit = group.messages[0], outcome.explicit if outcome else None
+        if outcome is not None and outcome.memory is not None:
+            self.memory = joined(self.memory, outcome.memory)
+            self.first = self.first or group.last_id
+            self.results.extend(outcome.results)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReader:
+    """Reads the turns of a tail.
+
+    Attributes:
+        outcomes: Outcomes of groups by the id of each one's last message.
+        kept: Turn memories as the state has them.
+        include_partial: Whether interrupted turns have a turn memory, too.
+    """
+
+    outcomes: Mapping[str, GroupOutcome] = field(default_factory=dict)
+    kept: TurnMemories = field(default_factory=no_turns)
+    include_partial: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """True where no turn can have a turn memory."""
+        return not (self.outcomes or self.kept["done"] or not is_empty(self.kept["running"]))
+
+    def read(self, visible: Iterable[Group], tail: Sequence[Group]) -> list[Turn]:
+        """Return the turns that have a turn memory, oldest first.
+
+        Args:
+            visible: Covered groups that stay visible.
+            tail: The groups after the pointer.
+        """
+        if self.is_idle:
+            return []
+        found: list[Turn | None] = []
+        opening = ""
+        for group in visible:
+            message = group.messages[0]
+            if role_of(message) == "human":
+                opening = message.id or ""
+            elif is_final(message):
+                found.append(self._visible(message, group))
+        there = {m.id for group in tail for m in group.messages} if self.kept["calls"] else set()
+        running = self.kept["running"]
+        span = _Span(opening, memory=running, is_cut=not is_empty(running))
+        for group in tail:
+            if role_of(group.messages[0]) == "human":
+                found.append(self._finished(span, there))
+                span = _Span(group.messages[0].id or "")
+                continue
+            span.add(group, self.outcomes.get(group.last_id))
+            if _ends_turn(group):
+                found.append(self._finished(span, there))
+                span = _Span()
+        if span.opening:  # while it runs it is kept by the message that began it
+            found.append(self._turn(span, span.opening, there, is_finished=False))
+        return [turn for turn in found if turn is not None]
+
+    def folded(self, turns: Sequence[Turn], groups: Sequence[Group]) -> TurnReader:
+        """Return the reader after the oldest groups of the tail were covered.
+
+        Args:
+            turns: The turns as they were read before.
+            groups: The groups that are covered.
+        """
+        running = self.kept["running"]
+        for group in groups:
+            if role_of(group.messages[0]) == "human" or _ends_turn(group):
+                running = empty_memory()
+            outcome = self.outcomes.get(group.last_id)
+            if outcome is not None and outcome.memory is not None:
+                running = joined(running, outcome.memory)
+        gone = {message.id for group in groups for message in group.messages}
+        calls = {turn.key: [key for key in turn.results if key not in gone] for turn in turns}
+        done = {turn.key: turn.memory for turn in turns}
+        return replace(self, kept={"done": done, "running": running, "calls": calls})
+
+    def state(self, turns: Sequence[Turn], tail: Sequence[Group]) -> TurnMemories:
+        """Return the turn memories as a state keeps them.
+
+        Args:
+            turns: The turns as they were read.
+            tail: The groups after the pointer.
+        """
+        begins = bool(tail) and role_of(tail[0].messages[0]) == "human"
+        return {
+            "done": {turn.key: turn.memory for turn in turns},
+            "running": empty_memory() if begins else self.kept["running"],
+            "calls": {turn.key: [*turn.results] for turn in turns},
+        }
+
+    def _visible(self, message: BaseMessage, group: Group) -> Turn | None:
+        """Return the turn of a covered message that stays visible."""
+        outcome = self.outcomes.get(group.last_id)
+        explicit = outcome.explicit if outcome else None
+        memory = explicit if explicit is not None else self.kept["done"].get(message.id or "")
+        if memory is None or is_empty(memory):
+            return None
+        return Turn(message.id or "", memory, is_finished=True, is_hidden=True)
+
+    def _finished(self, span: _Span, there: set[str | None]) -> Turn | None:
+        """Return a turn that the model has ended; an interrupted one where these count, too."""
+        last = span.last
+        if last is None or not (is_final(last) or self.include_partial):
+            return None
+        if span.explicit is None:
+            return self._turn(span, last.id or "", there, is_finished=is_final(last))
+        if is_empty(span.explicit):
+            return None
+        hidden = span.is_cut or not span.first
+        key = last.id or ""
+        return Turn(key, span.explicit, True, hidden, span.first, tuple(span.results))
+
+    def _turn(
+        self, span: _Span, key: str, there: set[str | None], *, is_finished: bool
+    ) -> Turn | None:
+        """Return the turn with what is kept of calls that were removed."""
+        memory, hidden, results = span.memory, span.is_cut, tuple(span.results)
+        for kept_by in (key, span.opening):
+            kept, calls = self.kept["done"].get(kept_by), self.kept["calls"].get(kept_by, ())
+            if kept is not None and any(result not in there for result in calls):
+                memory, hidden = united(kept, memory), True
+                results = tuple(dict.fromkeys((*calls, *results)))
+                break
+        if is_empty(memory):
+            return None
+        return Turn(key, memory, is_finished, hidden, span.first, results)
+
+
+def covered_turn(covered: Sequence[BaseMessage], read: ReadOutcomes) -> TurnMemories:
+    """Return what the covered part of the turn has done in which a summary ends.
+
+    It is read where a state does not know it, because it was written before there was any.
+
+    Args:
+        covered: The messages up to the pointer, oldest first; those of that turn are enough.
+        read: Reads the outcomes of groups.
+    """
+    ends = (n for n in range(len(covered), 0, -1) if _begins_or_ends(covered[n - 1]))
+    start = next(ends, 0)
+    running = empty_memory()
+    for outcome in read(groups(covered[start:])).values() if covered else ():
+        if outcome.memory is not None:
+            running = joined(running, outcome.memory)
+    return {**no_turns(), "running": running}
+
+
+def _ends_turn(group: Group) -> bool:
+    return len(group.messages) == 1 and is_final(group.messages[0])
+
+
+def _begins_or_ends(message: BaseMessage) -> bool:
+    return role_of(message) == "human" or is_final(message)
+
+
+def with_turn_memories(messages: Sequence[BaseMessage], reading: TurnReading) -> list[BaseMessage]:
+    """Return a whole conversation in which each turn's last message tells its turn memory.
+
+    It stands in `response_metadata["tokenmem"]["turn_memory"]` of a copy.
+
+    Args:
+        messages: The conversation, oldest first, each message with an id of its own.
+        reading: Reads them.
+    """
+    found = groups([m for m in messages if role_of(m) not in {"system", "remove"}])
+    reader = TurnReader(reading.outcomes(found), include_partial=reading.include_partial)
+    roles = {message.id: role_of(message) for message in messages}
+    memories = {t.key: t.memory for t in reader.read((), found) if roles.get(t.key) == "ai"}
+    return [
+        with_turn_mark(message, memories[message.id]) if message.id in memories else message
+        for message in messages
+    ]
