@@ -4,7 +4,7 @@ The expected side is read here from the raw JSON, by rules of its own: nothing o
 it. A call of a tool whose name says that it writes, edits, creates, moves or deletes, with an
 argument that is a file's path, changes that file, unless the result begins as an error. A call that
 executes a command or code fails where its result reports an exit code, or return code, that is
-not 0 in one of its lines. Both are compared turn by turn with what a history tells in
+not 0 in its first or its last line. Both are compared turn by turn with what a history tells in
 `response_metadata["tokenmem"]["turn_memory"]`, interrupted turns included.
 
 Edits of SWE-agent's window (`edit 3:5`) name no file in their arguments; they are counted apart.
@@ -91,7 +91,7 @@ def expected_of(name: str, messages: Sequence[dict[str, Any]], found: Found) -> 
                     for path in paths:
                         found.files[name, turn, posixpath.normpath(path)] = 1
             command = next((args[key] for key in _COMMANDS if key in args), None)
-            code = _EXIT.search(result[-300:])
+            code = _EXIT.search(_edges(_plain(result)))
             if _RUNS.search(tool) and command and code:
                 found.failed[name, turn, f"{' '.join(command.split())[:150]} {code[1]}"] += 1
 
@@ -119,14 +119,20 @@ def _arguments(call: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain(result: str) -> str:
-    """Return the text inside of what an MCP server sends."""
+    """Return the text inside of what an MCP server sends: a text block, or a list of them."""
     try:
         inner = json.loads(result)
     except ValueError:
         return result
-    return (
-        inner["text"] if isinstance(inner, dict) and isinstance(inner.get("text"), str) else result
-    )
+    blocks = inner if isinstance(inner, list) else [inner]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str)) or result
+
+
+def _edges(text: str) -> str:
+    """Return the first and the last line of a result."""
+    lines = text.strip().splitlines() or [""]
+    return f"{lines[0]}\n{lines[-1]}"
 
 
 def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tuple[int, float]:

@@ -115,6 +115,8 @@ class Cut(TypedDict):
         calls: How many of its tool calls are kept, counted from the last.
         number: Number of the message, which its marker names; None where it names nothing, because
             the model has no tool that opens it. Missing where it names the message's id.
+        untold: True where the message is covered and its whole words stand in no entry of the
+            running summary: the next one tells them.
     """
 
     head: _Number
@@ -122,6 +124,7 @@ class Cut(TypedDict):
     args: NotRequired[_Number]
     calls: NotRequired[_Number]
     number: NotRequired[_Number | None]
+    untold: NotRequired[bool]
 
 
 class Block(TypedDict):

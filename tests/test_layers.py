@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def faults_of(module: str, source: str) -> list[str]:
     return found
 
 
+@cache
 def imports_of(module: str, source: str) -> list[str]:
     """Return the full names that a module imports, lazily or for types only, too."""
     targets = []
@@ -158,6 +160,7 @@ def fault_outside(module: str, library: str) -> str | None:
     return f"only {' and '.join(homes)} may"
 
 
+@cache
 def modules() -> dict[str, Path]:
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,6 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.messages import is_pinned
 from langchain_tokenmem.core.numbers import with_numbers
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -22,8 +21,9 @@ from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.memory.entry_messages import cuts_after, messages_to_fold
 from langchain_tokenmem.memory.summary_log import NO_SUMMARY, LogWriter
-from langchain_tokenmem.state import MemoryState, RunningSummary, Totals
+from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 
@@ -73,7 +73,7 @@ class Compaction:
             state = {**state, "summary": context.summary}
         state = _with_turns(state, context)
         for _ in range(_MAX_SUMMARIES):
-            context, planned = compaction.plan(context, budget)
+            context, planned = compaction.plan(context, budget, state["cuts"])
             for warning in planned.warnings:
                 self.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
@@ -87,10 +87,17 @@ class Compaction:
             compaction = replace(self, force=False, may_condense=may_condense)
         return state
 
-    def plan(self, context: ContextParts, budget: TokenBudget) -> tuple[ContextParts, Plan]:
+    def plan(
+        self, context: ContextParts, budget: TokenBudget, cuts: Mapping[str, Cut]
+    ) -> tuple[ContextParts, Plan]:
         """Return the context with no message over its share, and the plan for it.
 
         A summary is left out of the plan where the summarizer waits for more messages.
+
+        Args:
+            context: The conversation under its state.
+            budget: The thresholds.
+            cuts: The cuts of that state.
         """
         context = cap_messages(context, budget)
         planned = plan(
@@ -101,7 +108,7 @@ class Compaction:
             steps=self.steps,
             may_condense=self.may_condense,
         )
-        batch = _messages_to_fold(context, planned)
+        batch = messages_to_fold(context, planned, cuts)
         if planned.reason == "summarize_at" and not self.summarizer.wants(batch):
             before = planned.before
             planned = replace(planned, reason=None, fold=0, cuts=context.cuts, after=before)
@@ -109,7 +116,7 @@ class Compaction:
 
     def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
-        cuts = dict(planned.cuts)
+        cuts = cuts_after(context, planned, state["cuts"])
         if planned.reason is None:
             return state if cuts == state["cuts"] else _numbered({**state, "cuts": cuts}, context)
         ids = tuple(key for key in cuts if key not in state["cuts"])
@@ -124,7 +131,7 @@ class Compaction:
         self, context: ContextParts, state: MemoryState, planned: Plan
     ) -> Work[MemoryState]:
         """Return the state with an entry for the groups that are folded."""
-        batch = _messages_to_fold(context, planned)
+        batch = messages_to_fold(context, planned, state["cuts"])
         ids = _changed_ids(context, planned, batch)
         reason = planned.reason or "manual"
         event = CompactEvent("summary", reason, planned.before, planned.after, ids)
@@ -145,7 +152,7 @@ class Compaction:
             **state,
             "summary": log,
             "kept": _kept_ids(context, planned),
-            "cuts": dict(planned.cuts),
+            "cuts": cuts_after(context, planned, state["cuts"]),
             "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
             "totals": _add_usage(state["totals"], made),
             "turns": rest.turns.state(rest.tail),
@@ -220,29 +227,6 @@ def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:
 
 def _numbered(state: MemoryState, context: ContextParts) -> MemoryState:
     return with_numbers(state, context.numbers) if context.numbers else state
-
-
-def _messages_to_fold(context: ContextParts, planned: Plan) -> list[BaseMessage]:
-    """Return the messages that the next entry is about, as they were said.
-
-    Those that leave the tail, and a kept one that is cut now. The first request and pinned messages
-    stay visible: where they stand whole, they are told already. A turn memory that a message shows
-    is read with it.
-    """
-    cut_now = [
-        message
-        for group in (context.kept if planned.fold else ())
-        for message in group.source.messages
-        if message.id in planned.cuts and message.id not in context.cuts
-    ]
-    folded = [m for group in context.tail[: planned.fold] for m in group.source.messages]
-    told = [
-        message
-        for message in folded
-        if message.id in planned.cuts
-        or not (message.id == context.first_request or is_pinned(message))
-    ]
-    return [*map(context.turns.with_text, (cut_now + told) or folded)]
 
 
 def _changed_ids(

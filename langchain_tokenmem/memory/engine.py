@@ -238,7 +238,8 @@ class Engine:
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        return self._compaction(call).plan(call.context, call.budget)[1]
+        cuts = call.state["cuts"]
+        return self._compaction(call).plan(call.context, call.budget, cuts)[1]
 
     def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of the call, and what a compaction would do first."""

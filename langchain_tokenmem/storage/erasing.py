@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
 from langchain_tokenmem.storage.checkpoints.thread_rows import (
     drop_thread,
     sessions_of_threads,
     threads_of_sessions,
 )
+from langchain_tokenmem.storage.database.json_values import to_json
 from langchain_tokenmem.storage.items.rows import delete_of_owner, delete_of_sessions
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.partitions import partition_keys
+from langchain_tokenmem.storage.search_index.tables import documents
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
-from langchain_tokenmem.storage.transcripts.sessions import checked_id, session_keys
-from langchain_tokenmem.storage.transcripts.tables import sessions
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
+from langchain_tokenmem.storage.transcripts.sessions import (
+    SessionRow,
+    checked_id,
+    find_by_key,
+    find_by_keys,
+    save,
+    session_keys,
+)
+from langchain_tokenmem.storage.transcripts.states import stored_state
+from langchain_tokenmem.storage.transcripts.tables import messages, sessions
 
 
 def erase(
@@ -51,7 +64,10 @@ def erase(
     # A thread goes whole: the sessions of its sub-graphs, too.
     keys = sorted({*keys, *sessions_of_threads(connection, threads)})
     notes = _erase_notes(connection, keys, session_id, user_id)
-    counts, gone = erase_sessions(connection, keys, partition_keys(keys, session_id, user_id))
+    partitions = partition_keys(keys, session_id, user_id)
+    if session_id is not None:
+        _forget_quotes(connection, keys, _keys_of_texts(connection, keys, partitions))
+    counts, gone = erase_sessions(connection, keys, partitions)
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     counts["items"] = notes
     return counts, gone
@@ -70,3 +86,44 @@ def _erase_notes(
     if session_id is None and user_id is not None:
         count += delete_of_owner(connection, namespace_label(user_id))
     return count
+
+
+def _keys_of_texts(
+    connection: Connection, keys: Sequence[str], partitions: Sequence[str]
+) -> set[str]:
+    """Return the keys of the messages and documents that go with sessions."""
+    found: set[str] = set()
+    for column, within, named in (
+        (messages.c.message_key, messages.c.session_key, keys),
+        (documents.c.document_key, documents.c.partition_key, partitions),
+    ):
+        for some in chunks(named):
+            found.update(connection.execute(select(column).where(within.in_(some))).scalars())
+    return found
+
+
+def _forget_quotes(connection: Connection, keys: Sequence[str], quoted: set[str]) -> None:
+    """Drop the memory blocks that quote erased texts from the states of the owner's other sessions.
+
+    Nobody else's session can have recalled them.
+    """
+    owners = {row.user_id for row in find_by_keys(connection, keys).values()} - {None}
+    others = {key for owner in owners for key in session_keys(connection, None, owner)} - {*keys}
+    for key in sorted(others):
+        with suppress(CorruptStoreError):  # a damaged row of another session is no reason to stay
+            _forget_quotes_of(connection, find_by_key(connection, key), quoted)
+
+
+def _forget_quotes_of(connection: Connection, session: SessionRow | None, quoted: set[str]) -> None:
+    state = stored_state(session).state if session is not None else None
+    if session is None or state is None:
+        return
+    kept = {
+        name: block
+        for name, block in state["blocks"].items()
+        if quoted.isdisjoint(map(key_of, block["ids"]))
+    }
+    if len(kept) < len(state["blocks"]):
+        text = to_json({**state, "blocks": kept})[0]
+        # A turn that is under way must not put them back.
+        save(connection, replace(session, version=session.version + 1, state=text))

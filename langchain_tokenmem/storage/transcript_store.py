@@ -159,7 +159,8 @@ class TranscriptStore(ImportingStore, Closeable):
         """Delete everything of a session, or of all sessions of a user, for good.
 
         Messages, state, summary, leases, documents, notes of `SqlStore` and every index entry go in
-        one transaction; nothing of them stays readable in SQLite's files. `Recall.erase` empties
+        one transaction; nothing of them stays readable in SQLite's files. Memory blocks of the
+        owner's other sessions that quote them are dropped from their states. `Recall.erase` empties
         Chroma, too.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -13,8 +14,8 @@ from tests.fakes import CharCounter, own_words
 BUDGET = TokenBudget(context_window=2_000)
 
 
-def memory_of(**keywords):
-    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+def memory_of(budget=BUDGET, **keywords):
+    return TokenMemory(budget, counter=CharCounter(), **keywords)
 
 
 def tool_round(number, tokens):
@@ -88,6 +89,49 @@ def test_what_is_cut_from_the_first_request_is_given_to_the_summarizer():
     cut_in = next(number for number, (_, state, _) in enumerate(calls) if "first" in state["cuts"])
     folds = [number for number, (planned, _, _) in enumerate(calls) if planned.fold]
     assert "first" in batches[folds.index(cut_in)]
+
+
+@pytest.mark.parametrize(
+    ("window", "system", "result_tokens"),
+    [
+        pytest.param(1_500, None, 1_250, id="nothing is left to fold"),
+        pytest.param(4_000, "More rules. " * 800, 1_250, id="the system text has grown"),
+        pytest.param(500, None, 60, id="a fold that has no room for a text"),
+    ],
+)
+def test_a_first_request_that_is_cut_without_an_entry_is_told_by_the_next_one(
+    window, system, result_tokens
+):
+    batches = []
+
+    def summarize(messages, _prior, _instruction, _max_tokens):
+        batches.append([message.id for message in messages])
+        return "Summary."
+
+    large = TokenBudget(context_window=4_000)
+    memory = memory_of(large, summarizer=summarize, background=False)
+    said = run_of(300, 4_000 // result_tokens, result_tokens)
+    state = memory.compact(said, force=True)
+    assert state["kept"] == ["first"]
+    assert "first" not in state["cuts"]
+    assert "first" not in batches[-1]
+
+    tight = memory_of(TokenBudget(context_window=window), summarizer=summarize, background=False)
+    folds = len(batches)
+    state = tight.compact(said, state, system=system)
+    assert state["cuts"]["first"]["untold"]
+    assert len(batches) == folds
+    assert tight.compact(said, state, system=system)["cuts"] == state["cuts"]
+
+    said += [*tool_round(100, 20), *tool_round(101, 1_000)]
+    state = memory.compact(said, state, force=True)
+    assert len(batches) == folds + 1
+    assert "first" in batches[-1]
+    assert "untold" not in state["cuts"]["first"]
+    said += [*tool_round(102, 20), *tool_round(103, 1_000)]
+    memory.compact(said, state, force=True)
+    assert len(batches) == folds + 2
+    assert "first" not in batches[-1]
 
 
 def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change():

@@ -30,11 +30,21 @@ CASES = [
     *((8_000, adapter, "model-background") for adapter in ("history", "runnable", "middleware")),
     *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
 ]
+# One of each integration and of each variant; CI plays all.
+QUICK = {
+    (4_000, "engine", "extractive"),
+    (4_000, "history", "extractive-recall"),
+    (4_000, "runnable", "model"),
+    (4_000, "node", "extractive"),
+    (4_000, "nodes", "model"),
+    (4_000, "middleware", "extractive"),
+    (4_000, "middleware", "model-background"),
+}
 
 
 @pytest.mark.parametrize(
     ("window", "adapter", "variant"),
-    [pytest.param(*case, marks=pytest.mark.slow if case[0] == 8_000 else ()) for case in CASES],
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
 )
 def test_the_requests_are_those_of_before(golden, window, adapter, variant):
     recording = recorded_agent()

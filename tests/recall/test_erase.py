@@ -12,7 +12,13 @@ from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 from sqlalchemy import Engine, event
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import (
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+)
 from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import ScopeError
 from tests.recall.talk import FILLER, filled
@@ -81,6 +87,31 @@ def test_no_byte_of_a_deleted_document_is_left(store, tmp_path):
     assert CANARY.encode() in bytes_of(tmp_path)
     assert recall.delete("d", session_id="s")
     assert CANARY.encode() not in bytes_of(tmp_path)
+
+
+def test_what_was_recalled_from_an_erased_session_is_dropped_from_the_states_of_others(
+    store, tmp_path
+):
+    recall = Recall(store)
+    memory = TokenMemory(TokenBudget(context_window=2_000), recall=recall, recall_scope="user")
+
+    def said(session_id, user_id, text, key):
+        history = TokenMemoryChatHistory(session_id, memory=memory, store=store, user_id=user_id)
+        history.add_messages([HumanMessage(text, id=key)])
+        return str([message.content for message in history.messages])
+
+    for session_id, word in (("first", CANARY), ("second", "copper")):
+        said(session_id, "ann", f"The name of my lamp is {word}.", f"name-{session_id}")
+    assert CANARY in said("asks", "ann", "What is the name of my lamp?", "q")
+    assert CANARY in (store.state("asks").state or {})["blocks"]["q"]["text"]
+    said("asks too", "ann", "What is copper?", "q2")
+    before = store.state("asks too")
+    assert "copper" in before.state["blocks"]["q2"]["text"]
+
+    recall.erase(session_id="first", user_id="ann")
+    assert "q" not in (store.state("asks").state or {})["blocks"]
+    assert CANARY.encode() not in bytes_of(tmp_path)
+    assert store.state("asks too") == before
 
 
 def test_an_erased_session_may_begin_again(store):

@@ -118,9 +118,9 @@ def test_what_is_left_of_an_entry_never_has_a_literal_that_nobody_said(paths):
 
 @pytest.mark.parametrize("run", ["a", "1", "-", "`", '"', "1 ", "a.", "/", "aA", "1,111", "@a"])
 def test_one_long_run_of_anything_is_checked_in_no_time(run):
-    started = time.perf_counter()
+    started = time.process_time()
     unknown_literals(f"- x {run * 2_000}", KnownText(["x"]))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_refused_bullet_goes_with_its_lines_and_an_empty_heading():

@@ -46,7 +46,10 @@ _ESCAPED_SPACE = re.compile(r"\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"\\+([\"'/])")
 _LIST_MARK = re.compile(r"^[\s\-*•>|,{\[\]}(\"']+(?=[\w#/~.@])")
 _TAG = re.compile(r"</?[\w-]{1,40}>?")
+_ROW_NUMBER = re.compile(r"\d+:\W*")
 _IS_KEY = re.compile(r"[\"']\s?:")
+_ENDS_LINE = re.compile(r":[ \t]*(?:\n|\Z)")
+_JSON_BETWEEN = re.compile(r"\":|\",\"|': ['\d\[{]")
 _JSON_SIGNS = re.compile(r"[\"'] ?: ?[\"'\[{]*|[\"'{}\[\]]+")
 _WRAPPERS = frozenset(
     {"type", "text", "annotations", "meta", "_meta", "content", "structuredContent", "isError"}
@@ -88,6 +91,9 @@ def _unwrapped(text: str) -> str:
         if not isinstance(inner, Mapping):
             return text
         content = inner.get("content")
+        if isinstance(content, str) and inner.keys() <= _WRAPPERS:
+            text = content.strip()
+            continue
         blocks = [inner] if "text" in inner else content if isinstance(content, list) else []
         texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
         found = [one for one in texts if isinstance(one, str)]
@@ -190,7 +196,7 @@ def _spans(text: str) -> Iterator[ResultValue]:
     """Yield the values of a text; those that overlap are one."""
     open_span: tuple[int, int, list[Identifier]] | None = None
     for one in find_identifiers(text):
-        if _IS_KEY.match(text, one.start + len(one.text)):
+        if _is_key(text, one):
             continue
         if open_span and one.start < open_span[1]:
             open_span[2].append(one)
@@ -201,6 +207,17 @@ def _spans(text: str) -> Iterator[ResultValue]:
         open_span = (start, end, [one])
     if open_span and (value := _value(text, *open_span)):
         yield value
+
+
+def _is_key(text: str, one: Identifier) -> bool:
+    """Return whether an identifier is a key in JSON, or one of YAML whose values stand below."""
+    end = one.start + len(one.text)
+    if _IS_KEY.match(text, end):
+        return True
+    if not _ENDS_LINE.match(text, end):
+        return False
+    line = text.rfind("\n", max(0, one.start - _MAX_LINE), one.start) + 1
+    return not text[line : one.start].strip(" -\t")
 
 
 def _keyed_span(text: str, one: Identifier) -> tuple[int, int]:
@@ -237,13 +254,28 @@ def _value(text: str, start: int, end: int, found: list[Identifier]) -> ResultVa
         line = text.rfind("\n", max(0, start - _FAR), start) + 1
         if LOG_LINE.match(text, line):
             return None
-        said = _LIST_MARK.sub("", said)
-        if '": ' in said or '":' in said or '","' in said:
+        said = _without_list_mark(said)
+        if _JSON_BETWEEN.search(said):
             said = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", said)
-    said = said.replace("; ", ", ").rstrip(" ,;:{[(\"'")
+    if _ROW_NUMBER.fullmatch(said):
+        return None
+    said = _closed(said.replace("; ", ", "))
     inside = tuple(one for one in found if one.text in said)
     if not inside or _TAG.fullmatch(said):
         return None
     if first.key:
         return ResultValue(f"{first.key}={said}", inside)
     return ResultValue(said, inside, is_bare=said == inside[0].text)
+
+
+def _without_list_mark(said: str) -> str:
+    """Return a line without what stands in front of its words; a bracket that is closed stays."""
+    words = _LIST_MARK.sub("", said)
+    is_opened = said[: len(said) - len(words)].endswith("(")
+    return f"({words}" if is_opened and words.count(")") > words.count("(") else words
+
+
+def _closed(said: str) -> str:
+    """Return a value without an open end; a quotation that ends it stays whole."""
+    text = said.rstrip(" ,;:{[(\"'")
+    return f'{text}"' if text.count('"') % 2 and said[len(text) :].startswith('"') else text

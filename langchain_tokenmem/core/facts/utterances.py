@@ -98,7 +98,7 @@ def make_statement(
     if speaker is Speaker.ASSISTANT:
         told = cues.ANNOUNCED.sub("", sentence)
         if _MIN_TOLD <= len(told) < len(sentence) and not cues.SUBORDINATE.match(told):
-            sentence = f"{told}."
+            sentence = f"{told.rstrip('.!?… ')}."
         elif len(told) < len(sentence):
             return None
     literals = find_literals(sentence, single_names=single_names)

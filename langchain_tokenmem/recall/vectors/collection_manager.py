@@ -19,6 +19,7 @@ from langchain_tokenmem.recall.vectors.embeddings import (
     Fingerprint,
     fingerprint_of,
 )
+from langchain_tokenmem.storage.search_index.index_vectors import PropertyCheck
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.search_index.vectors import VectorsReader
 
@@ -140,20 +141,55 @@ class CollectionManager:
     def complete(self, version: CollectionVersion) -> None:
         """Note that a collection has every vector; those of another model go."""
         if not version.is_complete and self.is_current(version):
-            self._write(replace(version, is_complete=True))
+            self._write(replace(version, is_complete=True), only_if=self.check(version))
             self._store.delete_vectors(keep=version.key)
 
     def is_current(self, version: CollectionVersion) -> bool:
         """Return whether a collection is the one to fill: not when another one was begun."""
-        return self.version() == version
+        current = self.version()
+        return current is not None and current.name == version.name
 
-    def _write(self, version: CollectionVersion, *, enqueue_vectors: bool = False) -> None:
+    def counts(
+        self, version: CollectionVersion, collection: ChromaCollection
+    ) -> tuple[int, int] | None:
+        """Return how many vectors the store has, and the collection.
+
+        None where another process stores vectors just then: the two cannot be compared.
+        """
+        before, found = self._count_stored(version), collection.count()
+        return (before, found) if before == self._count_stored(version) else None
+
+    def _count_stored(self, version: CollectionVersion) -> int:
+        with self._store.reading_vectors() as reader:
+            return reader.count_vectors(version.key)
+
+    def check(self, version: CollectionVersion) -> PropertyCheck:
+        """Return `is_current` as a condition that is checked where something is written.
+
+        Another process may begin a new collection, and enqueue everything for it, at any time.
+        """
+        return PropertyCheck(self._property, lambda plain: _name(plain) == version.name)
+
+    def _write(
+        self,
+        version: CollectionVersion,
+        *,
+        enqueue_vectors: bool = False,
+        only_if: PropertyCheck | None = None,
+    ) -> None:
         plain = {
             "collection": version.name,
             "fingerprint": version.fingerprint.to_json(),
             "is_complete": version.is_complete,
         }
-        self._store.set_property(self._property, {"active": plain}, enqueue_vectors=enqueue_vectors)
+        self._store.set_property(
+            self._property, {"active": plain}, enqueue_vectors=enqueue_vectors, only_if=only_if
+        )
+
+
+def _name(plain: Any) -> str | None:
+    active = plain.get("active") if isinstance(plain, dict) else None
+    return active.get("collection") if isinstance(active, dict) else None
 
 
 def _version(plain: Any) -> CollectionVersion:

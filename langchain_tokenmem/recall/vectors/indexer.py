@@ -16,6 +16,7 @@ from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersi
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
 from langchain_tokenmem.storage.search_index.index_sources import Edits
+from langchain_tokenmem.storage.search_index.index_vectors import PropertyCheck
 from langchain_tokenmem.storage.search_index.store import IndexStore
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class VectorIndexer:
         collection: ChromaCollection,
         goes_on: Callable[[], bool],
         *,
+        is_current: PropertyCheck,
         progress: bool,
     ) -> int:
         """Index what the outbox holds; return how many texts were embedded.
@@ -70,6 +72,8 @@ class VectorIndexer:
             version: The version that is filled.
             collection: Its collection.
             goes_on: Asked after each batch, before it is acknowledged.
+            is_current: Whether the collection is still the one to fill; checked with each
+                acknowledgement.
             progress: Whether to show a progress bar.
         """
         # A session that fails must not keep the others waiting for ever.
@@ -81,7 +85,9 @@ class VectorIndexer:
             for entry in bar:
                 self._failing.add(entry.partition_key)
                 try:
-                    for count, made in self._index_partition(entry, version, collection):
+                    for count, made in self._index_partition(
+                        entry, version, collection, is_current
+                    ):
                         indexed, embedded = indexed + count, embedded + made
                         bar.set_postfix(messages=indexed)
                         if not goes_on():
@@ -94,7 +100,11 @@ class VectorIndexer:
         return embedded
 
     def _index_partition(
-        self, entry: OutboxEntry, version: CollectionVersion, collection: ChromaCollection
+        self,
+        entry: OutboxEntry,
+        version: CollectionVersion,
+        collection: ChromaCollection,
+        is_current: PropertyCheck,
     ) -> Iterator[tuple[int, int]]:
         """Index what a partition lacks, batch by batch; give how many messages and new vectors.
 
@@ -122,7 +132,7 @@ class VectorIndexer:
             begun, start = (
                 start,
                 self._store.acknowledge_vectors(
-                    entry.partition_key, done_to, start=start, edits=edits
+                    entry.partition_key, done_to, start=start, edits=edits, only_if=is_current
                 ),
             )
             is_more = done_to < last or start <= begun

@@ -14,12 +14,13 @@ from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.collection_filling import CollectionFiller
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
 from langchain_tokenmem.recall.vectors.embeddings import Vectors, embed_texts
-from langchain_tokenmem.recall.vectors.indexer import VECTORS, VectorIndexer
+from langchain_tokenmem.recall.vectors.indexer import VECTORS
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
 from langchain_tokenmem.storage.search_index.reader import IndexReader
 from langchain_tokenmem.storage.search_index.store import IndexStore
@@ -75,12 +76,17 @@ class VectorIndex:
         self._chroma = chroma
         self._exact_most = exact_most
         self._collections = CollectionManager(store, chroma)
-        self._indexer = VectorIndexer(store, chroma.embeddings, batch=batch)
-        self._is_compared = False
         self._changed: set[int] = set()
         self._removed: Counter[int] = Counter()
         self._working = threading.RLock()
-        self._worker = Worker(self._work, "tokenmem-index")
+        self._worker = worker = Worker(self._work, "tokenmem-index")
+        self._filler = CollectionFiller(
+            store,
+            chroma,
+            self._collections,
+            batch=batch,
+            is_stopping=lambda: worker.is_stopping,
+        )
 
     # --- searching
 
@@ -158,7 +164,7 @@ class VectorIndex:
     def _replace(self, version: CollectionVersion) -> None:
         """Drop a collection that does not work, and have it made anew in the background."""
         self._chroma.drop(version.name)
-        self._is_compared = False
+        self._filler.is_compared = False
         self._worker.wake()
 
     def scores(
@@ -192,7 +198,7 @@ class VectorIndex:
         """
         with self._working:
             self._remove_deleted()
-            return self._drain_outbox()
+            return self._filler.drain_outbox()
 
     def rebuild(self, *, progress: bool = False) -> int:
         """Make the index anew from the transcript; return how many vectors it has.
@@ -210,45 +216,14 @@ class VectorIndex:
             mine, begun = self._collections.fingerprint(), self._collections.version()
             if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
                 self._collections.start()
-            self._drain_outbox(progress=progress)
+            self._filler.drain_outbox(progress=progress)
             return self._collections.open()[1].count()
 
     def _work(self) -> None:
         with self._working:
             self._remove_deleted()
-            if not self._is_compared or self._store.pending(VECTORS, limit=1):
-                self._drain_outbox()
-
-    def _drain_outbox(self, *, progress: bool = False) -> int:
-        version, collection = self._collections.open()
-        embedded = 0
-        if self._store.pending(VECTORS, limit=1):
-            with self._chroma.writing(version.name):
-                embedded = self._indexer.index_all(
-                    version, collection, lambda: self._goes_on(version), progress=progress
-                )
-        if not self._indexer.is_done():
-            return embedded
-        if not self._is_compared:
-            self._is_compared = True
-            with self._store.reading_vectors() as reader:
-                expected = reader.count_vectors(version.key)
-            count = collection.count()
-            # What another process has embedded meanwhile stands in the outbox.
-            if count != expected and self._indexer.is_done():
-                logger.warning(
-                    "%s has %s vectors, the store has %s; it is made anew.",
-                    self._chroma.where,
-                    count,
-                    expected,
-                )
-                self._collections.start()
-                return embedded + self._drain_outbox(progress=progress)
-        self._collections.complete(version)
-        return embedded
-
-    def _goes_on(self, version: CollectionVersion) -> bool:
-        return self._collections.is_current(version) and not self._worker.is_stopping
+            if not self._filler.is_compared or self._store.pending(VECTORS, limit=1):
+                self._filler.drain_outbox()
 
     # --- deleting, closing
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+from sqlalchemy import Connection
 
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.search_index import outbox, vectors
@@ -18,6 +21,23 @@ from langchain_tokenmem.storage.search_index.outbox import VECTORS
 from langchain_tokenmem.storage.search_index.partitions import Partition, lock_partition
 
 _ABOUT = "The index of recall"
+
+
+@dataclass(frozen=True)
+class PropertyCheck:
+    """A condition of a write, checked in its transaction.
+
+    Attributes:
+        name: Property of the index that is read.
+        is_met: Tells by its value (plain JSON, None when it is not set) whether to write.
+    """
+
+    name: str
+    is_met: Callable[[Any], bool]
+
+    def holds(self, connection: Connection) -> bool:
+        """Return whether it is met; the property stays as it is until the transaction ends."""
+        return self.is_met(outbox.get_property(connection, self.name, lock=True))
 
 
 class IndexVectors:
@@ -63,7 +83,13 @@ class IndexVectors:
             vectors.put_vectors(connection, fingerprint, kept)
 
     def acknowledge_vectors(
-        self, partition_key: str, done_to: int, *, start: int = 0, edits: Edits | None = None
+        self,
+        partition_key: str,
+        done_to: int,
+        *,
+        start: int = 0,
+        edits: Edits | None = None,
+        only_if: PropertyCheck | None = None,
     ) -> int:
         """Note that a partition's vectors are indexed up to a number.
 
@@ -73,11 +99,14 @@ class IndexVectors:
             start: The first one; an entry of the outbox that asks for earlier ones stays.
             edits: What `edits` said when the texts were read; where that has changed nothing is
                 noted.
+            only_if: Where it is not met nothing is noted.
 
         Returns:
             The number from which on to go on.
         """
         with self._database.writing(_ABOUT) as connection:
+            if only_if and not only_if.holds(connection):
+                return start
             _, last = sources_from(connection, partition_key, done_to + 1, 1)
             entries = outbox.pending(connection, VECTORS, among=[partition_key])
             begin = min([start, *(entry.from_seq for entry in entries)])
@@ -98,9 +127,18 @@ class IndexVectors:
         with self._database.reading(_ABOUT) as connection:
             yield vectors.VectorsReader(connection)
 
-    def set_property(self, name: str, value: Any, *, enqueue_vectors: bool = False) -> None:
+    def set_property(
+        self,
+        name: str,
+        value: Any,
+        *,
+        enqueue_vectors: bool = False,
+        only_if: PropertyCheck | None = None,
+    ) -> None:
         """Set a property; with `enqueue_vectors`, everything is enqueued for the vectors."""
         with self._database.writing(_ABOUT) as connection:
+            if only_if and not only_if.holds(connection):
+                return
             outbox.set_property(connection, name, value)
             if enqueue_vectors:
                 outbox.enqueue_everything(connection, VECTORS)

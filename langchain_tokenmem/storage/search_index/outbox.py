@@ -100,9 +100,14 @@ def backlog(connection: Connection) -> dict[str, int]:
     return {**dict.fromkeys(INDEXES, 0), **counted}
 
 
-def get_property(connection: Connection, name: str) -> Any:
-    """Return a property of the index; None when it is not set."""
+def get_property(connection: Connection, name: str, *, lock: bool = False) -> Any:
+    """Return a property of the index; None when it is not set.
+
+    With `lock` it stays as it is until the transaction ends.
+    """
     query = select(index_properties.c.value).where(index_properties.c.name == name)
+    if lock:
+        query = query.with_for_update(read=True)
     value = connection.execute(query).scalar()
     return None if value is None else from_json(value)
 

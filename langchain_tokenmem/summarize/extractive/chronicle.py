@@ -96,16 +96,22 @@ def _line_key(pair: tuple[Fact, str]) -> tuple[object, object]:
 
 
 def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
-    """Return the facts: no closed items; of each call the last one, with the failure before it."""
+    """Return the facts: no closed items, no words of the user twice; of each call the last one.
+
+    With a call stands the failure before it.
+    """
     said = [one for one in facts if isinstance(one, Utterance)]
     closed = {id(said[at]) for at in closed_items(said)}
     last = {one.key: at for at, one in enumerate(facts) if isinstance(one, ToolCallFact)}
     past: dict[str, str] = {}
+    told: set[str] = set()
     kept: list[tuple[Fact, str]] = []
     for at, fact in enumerate(facts):
         if not isinstance(fact, ToolCallFact):
-            if id(fact) not in closed:
+            if id(fact) not in closed and fact.text not in told:
                 kept.append((fact, ""))
+            if fact.by_user:
+                told.add(fact.text)
         elif last[fact.key] == at:
             kept.append((fact, past.get(fact.key, "")))
         elif fact.failure is not None:

@@ -190,3 +190,10 @@ def test_the_short_end_of_a_pasted_text_stands_for_itself() -> None:
     assert beside.pop("The last good commit is 9c50f24455.") == 1
     assert set(beside.values()) == {41}
     assert all(re.match("The report", text) for text in beside)
+
+
+def test_what_is_left_of_a_sentence_before_an_announcement_ends_with_one_full_stop() -> None:
+    said = "The `pattern` rule is declared on line 29. Let's look at how the parser works."
+    assert [one.text for one in statements_of(said, Speaker.ASSISTANT, 1)] == [
+        "The `pattern` rule is declared on line 29."
+    ]

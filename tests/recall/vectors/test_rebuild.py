@@ -277,3 +277,77 @@ def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store,
     again = indexed(exact_most=0)
     again.index()
     assert_whole(again, store)
+
+
+def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_filled_whole(
+    store, indexed, monkeypatch
+):
+    """What went into the old collection must not be acknowledged for the new one."""
+    embeddings = CountingEmbeddings()
+    index, other = indexed(embeddings, batch=8), indexed(batch=8)
+    store.add("new", talk(3, 300))
+    acknowledge = store.index.acknowledge_vectors
+    begun = []
+
+    def after_another_began(*args, **options):
+        if not begun:
+            begun.append(other._collections.start().name)
+        return acknowledge(*args, **options)
+
+    monkeypatch.setattr(store.index, "acknowledge_vectors", after_another_began)
+    index.index()
+    assert active(index).name == begun[0]
+    assert len(in_chroma(index)) == 33
+    assert_whole(index, store)
+    assert len(embeddings.texts) == 3
+    assert store.index.backlog()["vectors"] == 0
+
+
+def test_what_another_process_stores_during_the_comparison_is_no_damage(
+    store, indexed, monkeypatch, caplog
+):
+    index, other = indexed(), indexed()
+    name = active(index).name
+    collections = index._collections
+    count = collections._count_stored
+    written = []
+
+    def and_another_writes(version):
+        found = count(version)
+        if not written:
+            written.append(store.add("late", talk(2, 400)))
+            other.index()
+        return found
+
+    monkeypatch.setattr(collections, "_count_stored", and_another_writes)
+    index.index()
+    assert written
+    assert active(index).name == name
+    assert "made anew" not in caplog.text
+    assert_whole(index, store)
+
+
+def test_a_collection_that_breaks_while_it_is_filled_is_dropped_and_filled_again(
+    store, indexed, monkeypatch
+):
+    embeddings = CountingEmbeddings()
+    index = indexed(embeddings)
+    index.index()
+    name = active(index).name
+    store.add("new", talk(3, 300))
+    import chromadb
+
+    upsert = chromadb.api.models.Collection.Collection.upsert
+    faults = [chromadb.errors.NotFoundError("deleted by somebody")]
+
+    def deleted(*args, **options):
+        if faults:
+            raise faults.pop()
+        return upsert(*args, **options)
+
+    monkeypatch.setattr("chromadb.api.models.Collection.Collection.upsert", deleted)
+    index.index()
+    assert active(index).name != name
+    assert len(in_chroma(index)) == 33
+    assert_whole(index, store)
+    assert len(embeddings.texts) == 3
