@@ -60,7 +60,7 @@ class NoteItem(TypedDict):
         number: Number of a decision, for ever.
         key: What a later item of the same key replaces: a constraint's label, a file's path, a
             failed call.
-        verb: What was done with a file: `read`, `changed` or `ran`.
+        verb: What was done with a file: `read`, `changed` or `ran`; none where it was only named.
         rationale: Why it was decided.
         rejected: What was rejected.
         count: How often a name was said.
@@ -88,6 +88,8 @@ class ModesState(TypedDict):
         sections: Items of each section, by its name, oldest first.
         changed: Turn in which a section was changed last, by its name.
         next_number: Number of the next decision.
+        names: Names and phrases that were said, each with the number of messages that say it: those
+            said often enough are topics and entities.
     """
 
     mode: str
@@ -96,3 +98,4 @@ class ModesState(TypedDict):
     sections: dict[str, list[NoteItem]]
     changed: dict[str, _Number]
     next_number: _Number
+    names: dict[str, _Number]
