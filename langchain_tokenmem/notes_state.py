@@ -82,7 +82,9 @@ class ModesState(TypedDict):
     """What a session is about, for all modes; the one that is on decides what is shown.
 
     Attributes:
-        mode: Name of the mode that is on; empty for none.
+        mode: Name of the mode that was on at the last call; empty for none.
+        chosen: Name of the mode that the session was switched to, empty for none; missing where
+            the memory's own holds.
         turn: Human messages read so far.
         read_to: Ids of the last messages that were read, the newest first, at most 8.
         sections: Items of each section, by its name, oldest first.
@@ -93,6 +95,7 @@ class ModesState(TypedDict):
     """
 
     mode: str
+    chosen: NotRequired[str]
     turn: _Number
     read_to: list[str]
     sections: dict[str, list[NoteItem]]

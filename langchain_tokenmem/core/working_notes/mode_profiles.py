@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.state import MemoryState
 
 SECTIONS = (
     "topics",
@@ -166,8 +167,12 @@ MODES: Mapping[str, ModeProfile] = MappingProxyType(
 """The modes that have a name of their own."""
 
 
-def mode_named(name: str) -> ModeProfile:
+def mode_named(name: str, *, own: ModeProfile | None = None) -> ModeProfile:
     """Return the mode of that name.
+
+    Args:
+        name: The name.
+        own: A profile of the application, which is known as well.
 
     Raises:
         ConfigurationError: When there is none; the message lists them.
@@ -176,10 +181,11 @@ def mode_named(name: str) -> ModeProfile:
         >>> mode_named("code").max_errors
         5
     """
-    profile = MODES.get(name) if isinstance(name, str) else None
+    known = {**MODES, own.name: own} if own else MODES
+    profile = known.get(name) if isinstance(name, str) else None
     if profile is None:
         raise ConfigurationError(
-            f"There is no mode {name!r}; there are {', '.join(map(repr, MODES))}, "
+            f"There is no mode {name!r}; there are {', '.join(map(repr, known))}, "
             "and ModeProfile(...) makes one of your own."
         )
     return profile
@@ -200,3 +206,8 @@ def new_modes_state(mode: str) -> ModesState:
         "next_number": 1,
         "names": {},
     }
+
+
+def mode_in(state: MemoryState) -> str:
+    """Return the name of the mode that was on at the last call; empty for none."""
+    return state["modes"]["mode"] if "modes" in state else ""

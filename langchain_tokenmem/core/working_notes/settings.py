@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes_state import ModesState
 
 TurnMemoryShown = Literal["when_hidden", "always", "never"]
 """Assistant messages that show their turn memory: those whose calls are not in the view any more,
@@ -35,3 +37,32 @@ class NotesSettings:
     include_partial: bool = False
     mode: ModeProfile | None = None
     show_times: ShownTimes | None = None
+
+    def mode_named(self, name: str) -> ModeProfile | None:
+        """Return the mode of that name; None for an empty one.
+
+        Raises:
+            ConfigurationError: When there is none; the message lists them.
+        """
+        return None if name == "" else mode_named(name, own=self.mode)
+
+    def mode_of(self, modes: ModesState | None, asked: str | None = None) -> ModeProfile | None:
+        """Return the mode that is on in a session; None for none.
+
+        Args:
+            modes: What the session's state has of modes.
+            asked: Name of the mode that a call asks for, empty for none; None where it asks for
+                nothing: then the session's own mode holds, or else that of the memory.
+
+        Raises:
+            ConfigurationError: When there is no mode of the name that is asked for.
+        """
+        if asked is not None:
+            return self.mode_named(asked)
+        chosen = modes.get("chosen") if modes else None
+        if chosen is None:
+            return self.mode
+        try:
+            return self.mode_named(chosen)
+        except ConfigurationError:  # a profile of before, which the application has no more
+            return self.mode
