@@ -9,7 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_tokenmem.adapters.agent_tools import compact_conversation_tool, read_message_tool
+    from langchain_tokenmem.adapters.agent_tools import (
+        compact_conversation_tool,
+        read_message_tool,
+        record_decision_tool,
+        set_goal_tool,
+    )
     from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
     from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory
     from langchain_tokenmem.adapters.chains.runnable import with_token_memory
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.trigger import Trigger
     from langchain_tokenmem.core.usage import TokenUsage
     from langchain_tokenmem.core.view import Explanation, View
+    from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -57,6 +63,7 @@ __all__ = [
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "ModeProfile",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -76,6 +83,8 @@ __all__ = [
     "memory_input",
     "memory_nodes",
     "read_message_tool",
+    "record_decision_tool",
+    "set_goal_tool",
     "with_token_memory",
 ]
 
@@ -93,6 +102,7 @@ _HOMES = {
     "MemoryMessagesState": "adapters.graphs.memory_nodes",
     "MemoryNode": "adapters.graphs.nodes",
     "MemoryState": "state",
+    "ModeProfile": "core.working_notes.mode_profiles",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
@@ -112,6 +122,8 @@ _HOMES = {
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",
     "read_message_tool": "adapters.agent_tools",
+    "record_decision_tool": "adapters.agent_tools",
+    "set_goal_tool": "adapters.agent_tools",
     "with_token_memory": "adapters.chains.runnable",
 }
 

@@ -248,9 +248,15 @@ class Engine:
         new = with_anchor(prepared.state, new, call.context, model=model, factors=factors)
         return call, new, options
 
-    def with_notes(self, call: PreparedCall, options: RequestOptions) -> PreparedCall:
-        """Return the call with what is new read into working notes; itself where no mode is on."""
-        return self._with_notes(call, options)[0]
+    def noted(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[RequestOptions],
+    ) -> tuple[MemoryState, View]:
+        """Return the state with what is new in its working notes, and the view under it."""
+        call, _ = self._with_notes(self.prepare(messages, state, **options), options)
+        return call.state, call.view()
 
     def _with_notes(
         self, call: PreparedCall, options: RequestOptions
@@ -275,5 +281,6 @@ class Engine:
             count_text=call.counter.text,
             warn=self.warn,
             called=self.called.model if self.called else None,
+            sections=mode.summary_sections if mode else (),
             **asked,
         )

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.messages import digest_of, with_ids
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.memory.summary_log import entry_ids
+from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -72,7 +73,7 @@ class _FinishedSummary:
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
         last = messages[-1].id if messages else None
-        return {
+        applied: MemoryState = {
             **now,
             **with_late_anchor(self.state, last),
             "cuts": {**self.state["cuts"], **cuts},
@@ -81,6 +82,8 @@ class _FinishedSummary:
             "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
+        modes = _later_modes(now, self.state, messages)
+        return {**applied, "modes": modes} if modes else applied
 
 
 def rebase_summary(
@@ -146,6 +149,25 @@ class FinishedSummaries:
         with self._lock:
             finished = self._finished.get(key)
         return finished is not None and finished.applied_to(messages, state) is not None
+
+
+def _later_modes(
+    now: MemoryState, made: MemoryState, messages: Sequence[BaseMessage]
+) -> ModesState | None:
+    """Return the modes of the state that has read further; None where neither has any.
+
+    The mode is that of `now`: the session may have been switched since.
+    """
+    held, other = now.get("modes"), made.get("modes")
+    if held is None or other is None:
+        return held or other
+    places = {message.id or "": place for place, message in enumerate(messages)}
+    ends = [max((places.get(key, -1) for key in m["read_to"]), default=-1) for m in (held, other)]
+    if ends[0] >= ends[1]:
+        return held
+    later: ModesState = {**other, "mode": held["mode"]}
+    later.pop("chosen", None)
+    return {**later, "chosen": held["chosen"]} if "chosen" in held else later
 
 
 def _pointer(state: MemoryState) -> str | None:

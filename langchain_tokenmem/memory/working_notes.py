@@ -15,6 +15,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
@@ -114,13 +115,15 @@ class WorkingNotes:
         """Return the sections with what is new, and the mode that is on."""
         read = modes
         if self.mode is not None:
+            groups = list(_unread_groups(context, modes))
             read = read_groups(
                 modes,
-                list(_unread_groups(context, modes)),
+                groups,
                 tools=self.settings.tools,
                 project_root=self.settings.project_root,
                 limits=self.mode,
             )
+            read = with_agent_notes(read, groups, self.mode)
         if read["mode"] != self.name:
             read = {**read, "mode": self.name}
         if self.asked is not None and read.get("chosen") != self.asked:
