@@ -35,7 +35,8 @@ In the 3,301 results of the shared recordings, labelled by what their tools say 
 anywhere in the text find 455 of 494 errors beside 77 plain results; at the ends, 455 beside 27. The
 others are source code and documents that mention errors.
 """
-_EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code")
+EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
+"""Names under which an exit code is reported."""
 
 
 def is_error(message: BaseMessage) -> bool:
@@ -45,7 +46,7 @@ def is_error(message: BaseMessage) -> bool:
     anywhere in the first and last lines.
     """
     if isinstance(message, ToolMessage) and (
-        message.status == "error" or _failed(message.artifact)
+        message.status == "error" or exit_code_in(message.artifact)
     ):
         return True
     text = text_of(message)
@@ -58,10 +59,10 @@ def is_error(message: BaseMessage) -> bool:
     )
 
 
-def _failed(artifact: object) -> bool:
-    """Return whether an artifact, a dict or an object, holds an exit code that is not 0."""
+def exit_code_in(report: object) -> int | None:
+    """Return the exit code that a dict or an object reports under a usual name; None for none."""
     codes = (
-        artifact.get(name) if isinstance(artifact, dict) else getattr(artifact, name, None)
-        for name in _EXIT_CODES
+        report.get(name) if isinstance(report, dict) else getattr(report, name, None)
+        for name in EXIT_CODES
     )
-    return any(isinstance(code, int) and code != 0 for code in codes)
+    return next((code for code in codes if type(code) is int), None)

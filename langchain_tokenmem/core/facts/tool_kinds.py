@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from enum import Enum
 from importlib.resources import files
 
-_TABLES = tomllib.loads(files(__package__).joinpath("tool_kinds.toml").read_text(encoding="utf-8"))
+TABLES = tomllib.loads(files(__package__).joinpath("tool_kinds.toml").read_text(encoding="utf-8"))
+"""Tables of tools, commands and arguments, by name."""
+
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CHANGE_DIRECTORY = re.compile(r"\s*cd\s+\S+\s*(?:&&|;)\s*")
 _REDIRECTED = re.compile(r"(?<![0-9&])>|\btee\b|<<")
@@ -28,10 +30,8 @@ class ToolKind(Enum):
     OTHER = "other"
 
 
-_BY_WORD = {word: ToolKind(kind) for kind, words in _TABLES["words"].items() for word in words}
-_BY_COMMAND = {
-    word: ToolKind(kind) for kind, words in _TABLES["commands"].items() for word in words
-}
+_BY_WORD = {word: ToolKind(kind) for kind, words in TABLES["words"].items() for word in words}
+_BY_COMMAND = {word: ToolKind(kind) for kind, words in TABLES["commands"].items() for word in words}
 
 
 def kind_of_tool(name: str) -> ToolKind:
@@ -64,7 +64,7 @@ def command_of(name: str, args: Mapping[str, object]) -> str | None:
     """Return the command, script or statement that a call runs, as a text; else `None`."""
     if kind_of_tool(name) is not ToolKind.RUN:
         return None
-    value = next((args[key] for key in _TABLES["arguments"]["command"] if key in args), None)
+    value = next((args[key] for key in TABLES["arguments"]["command"] if key in args), None)
     if isinstance(value, list):
         return " ".join(map(str, value[:50]))
     return value if isinstance(value, str) and value.strip() else None
@@ -72,7 +72,7 @@ def command_of(name: str, args: Mapping[str, object]) -> str | None:
 
 def path_of(args: Mapping[str, object]) -> str | None:
     """Return the file or folder that a call is about, or `None`."""
-    for key in _TABLES["arguments"]["path"]:
+    for key in TABLES["arguments"]["path"]:
         value = args.get(key)
         if isinstance(value, str) and ("/" in value or "." in value):
             return value

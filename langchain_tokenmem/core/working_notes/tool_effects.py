@@ -2,7 +2,50 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.error_signs import exit_code_in
+from langchain_tokenmem.core.facts.sentences import one_line
+from langchain_tokenmem.core.facts.tool_kinds import TABLES, ToolKind, kind_of_tool, path_of
+from langchain_tokenmem.core.facts.tool_results import failure_of
+from langchain_tokenmem.core.messages import call_ids
+from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.working_notes.exit_codes import exit_code_of, plain_result
+from langchain_tokenmem.core.working_notes.file_paths import plain_path
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+
+MAX_COMMAND = 200
+"""Characters of a command that are kept, on one line."""
+
+_ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
+_LOOKING = frozenset(TABLES["looking"]["commands"])
+_COMMAND_ARGUMENTS = TABLES["arguments"]["command"]
+_MAX_ITEMS = 200
+_SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
+_SHELL_OPTIONS = (["-c"], ["-lc"], ["-ic"])
+_PATCH_BEGINS = "*** Begin Patch"
+_PATCHED = re.compile(
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)[ \t]*$"
+    r"|^(?:\+\+\+|---) (?:[ab]/)?(?!/dev/null)([^\t\n]+?)(?:\t.*)?$",
+    re.MULTILINE,
+)
+_REFUSED = re.compile(
+    r"\W{0,20}(?:[\w.]{0,60}(?:error|exception)\b(?!\.)|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b"
+    r"|can't\b|could not\b|unable to\b|no such\b|not found\b|permission denied|access denied"
+    r"|traceback\b|your proposed edit has introduced|no replacement was performed|unknown tool"
+    r"|security violation|interrupted\b|tool call \S{1,80} (?:with id \S{1,80} )?was cancell?ed"
+    r"|(?:the )?user (?:rejected|denied|declined|doesn't want)|tool_use_error|edit failed"
+    r"|no (?:changes|edits?) (?:were|was) (?:made|applied)|(?:file|string|path|text) \S{0,80} ?"
+    r"(?:was |is |does )?not (?:be )?(?:found|exist))|\W{0,5}\"?(?:is_?error|error)\"? ?[:=] ?true"
+    r"|.{0,300}(?:\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"])|\"success\" ?: ?false)",
+    re.IGNORECASE,
+)
+_REFUSED_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +71,148 @@ class ToolEffect:
     command: str | None = None
     exit_code: int | None = None
     failure: str | None = None
+
+
+def effects_of(
+    group: Sequence[BaseMessage],
+    kinds: ToolKinds,
+    project_root: str | None,
+    *,
+    failures: bool = True,
+) -> list[ToolEffect]:
+    """Return the effects of the calls of one group, in the order of the calls.
+
+    Args:
+        group: An AI message with its calls and their results, as `core.messages.groups` gives it.
+        kinds: Tools that write files, run commands or only read.
+        project_root: Folder that paths are relative to; None where none is known.
+        failures: Whether the line that tells of a failure is looked for, too.
+
+    Example:
+        >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
+        >>> messages = [AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")]
+        >>> effects_of(messages, ToolKinds(), None)[0].changed
+        ('b.go',)
+    """
+    if len(group) == 1:  # most groups: one message without calls
+        return []
+    messages = uniform_calls(group)
+    results: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.tool_call_id, message)
+    reader = _Reader(kinds, project_root, failures)
+    return [
+        reader.effect(call["name"], call["args"], message.id or "", results[key])
+        for message in messages
+        if isinstance(message, AIMessage)
+        for call, key in zip(message.tool_calls, call_ids(message), strict=False)
+        if key in results
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads effects by the kinds of tools.
+
+    Attributes:
+        kinds: Tools that write files, run commands or only read.
+        root: Folder that paths are relative to.
+        failures: Whether failures are looked for.
+    """
+
+    kinds: ToolKinds
+    root: str | None
+    failures: bool
+
+    def effect(
+        self, tool: str, args: Mapping[str, Any], call: str, result: ToolMessage
+    ) -> ToolEffect:
+        """Return the effect of one call."""
+        writes, runs = self.kinds.written_argument(tool), self.kinds.command_argument(tool)
+        looks = writes is not None and str(args.get("command", "")).lower() in _LOOKING
+        command = _command(args, runs) if runs else None
+        changed: tuple[str, ...] = ()
+        if writes and not looks:
+            changed = self._paths(_written(args, writes))
+        elif command and _PATCH_BEGINS in command:
+            changed = self._paths(_patched(command))
+        if changed and is_refused(result):
+            changed = ()
+        is_reader = looks or self.kinds.only_reads(tool) or (not writes and not runs)
+        read: tuple[str, ...] = ()
+        if is_reader and (looks or kind_of_tool(tool) in {ToolKind.READ, ToolKind.SEARCH}):
+            read = self._paths([path_of(args) or ""])
+        return ToolEffect(
+            tool=tool,
+            call=call,
+            result=result.id or "",
+            changed=changed,
+            read=read,
+            command=one_line(command, MAX_COMMAND) if command else None,
+            exit_code=exit_code_of(result) if command else None,
+            failure=failure_of(result, reads=bool(read)) if self.failures else None,
+        )
+
+    def _paths(self, found: Sequence[str]) -> tuple[str, ...]:
+        plain = (plain_path(path, self.root) for path in found[:_MAX_ITEMS])
+        return tuple(dict.fromkeys(path for path in plain if path))
+
+
+def is_refused(result: ToolMessage) -> bool:
+    """Return whether a write was refused: by status, exit code, or by how its result begins.
+
+    Only the beginning is looked at: what follows is often the file itself, which may tell of errors
+    of its own.
+    """
+    if result.status == "error" or (result.artifact is not None and exit_code_in(result.artifact)):
+        return True
+    text = plain_result(result)
+    return bool(_REFUSED.match(text[:_REFUSED_CHARACTERS]))
+
+
+def _written(args: Mapping[str, Any], argument: str) -> list[str]:
+    """Return the files that a writing call names: the source of a move first, those of a patch."""
+    sources = next((_texts(args[key]) for key in _ARGUMENTS["source"] if key in args), [])
+    names = (argument, *_FILE_ARGUMENTS, *_ARGUMENTS["target"])
+    targets = next((found for key in names if key in args and (found := _texts(args[key]))), [])
+    if targets and _PATCHED.search(targets[0]):  # the argument holds a patch
+        return _patched(targets[0])
+    if not targets:
+        patches = (args[key] for key in _ARGUMENTS["patch"] if isinstance(args.get(key), str))
+        targets = [path for patch in patches for path in _patched(patch)]
+    return [*sources, *targets]
+
+
+def _texts(value: Any) -> list[str]:
+    """Return a path, or the paths of a list or of the files in it."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        return []
+    found: list[str] = []
+    for item in value[:_MAX_ITEMS]:
+        if isinstance(item, dict):
+            item = next((item[key] for key in _FILE_ARGUMENTS if key in item), None)  # noqa: PLW2901
+        if isinstance(item, str):
+            found.append(item)
+    return found
+
+
+def _patched(patch: str) -> list[str]:
+    return list(_patched_paths(patch))
+
+
+def _patched_paths(patch: str) -> Iterator[str]:
+    for match in _PATCHED.finditer(patch):
+        yield (match[1] or match[2]).strip()
+
+
+def _command(args: Mapping[str, Any], argument: str) -> str | None:
+    """Return the command of a call; of `["bash", "-lc", "make"]` that is `make`."""
+    value = next((args[key] for key in (argument, *_COMMAND_ARGUMENTS) if key in args), None)
+    if isinstance(value, list):
+        words = [str(word) for word in value[:_MAX_ITEMS]]
+        is_shell = _SHELL.fullmatch(words[0] if words else "") and words[1:2] in _SHELL_OPTIONS
+        value = " ".join(words[2:] if is_shell else words)
+    return value if isinstance(value, str) and value.strip() else None

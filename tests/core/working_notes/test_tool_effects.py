@@ -1,0 +1,194 @@
+"""Effects of tool calls, read from the calls and their results."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem.core.working_notes.exit_codes import exit_code_of
+from langchain_tokenmem.core.working_notes.file_paths import plain_path
+from langchain_tokenmem.core.working_notes.tool_effects import effects_of
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+
+PATCH = (
+    "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
+    "*** Delete File: c.py\n*** Update File: d.py\n*** Move to: e.py\n*** End Patch"
+)
+DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.py\n@@\n+z\n"
+
+
+def effect(name, args, result="ok", *, root=None, kinds=None, **fields):
+    call = AIMessage("", id="a", tool_calls=[{"name": name, "args": args, "id": "1"}])
+    answer = ToolMessage(result, id="t", tool_call_id="1", **fields)
+    (found,) = effects_of([call, answer], kinds or ToolKinds(), root)
+    return found
+
+
+def changed(name, args, result="ok", **options):
+    return effect(name, args, result, **options).changed
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "files"),
+    [
+        ("write_file", {"path": "a.go", "content": "x"}, ("a.go",)),
+        ("write_file", {"file_path": "/b.go"}, ("/b.go",)),
+        ("mcp__fs__edit_file", {"path": "a.go"}, ("a.go",)),
+        ("str_replace_editor", {"command": "str_replace", "path": "a.go"}, ("a.go",)),
+        ("str_replace_based_edit_tool", {"command": "insert", "path": "a.go"}, ("a.go",)),
+        ("move_file", {"source": "a.go", "destination": "b.go"}, ("a.go", "b.go")),
+        ("delete_file", {"path": "a.go"}, ("a.go",)),
+        ("push_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
+        ("apply_patch", {"input": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
+        ("apply_patch", {"patch": DIFF}, ("src/a.py", "new.py")),
+        (
+            "shell",
+            {"command": ["apply_patch", PATCH]},
+            ("src/a.py", "b.py", "c.py", "d.py", "e.py"),
+        ),
+    ],
+)
+def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
+    assert changed(name, args) == files
+
+
+@pytest.mark.parametrize("name", ["str_replace_editor", "str_replace_based_edit_tool"])
+def test_an_editor_that_views_changes_nothing(name):
+    found = effect(name, {"command": "view", "path": "a.go"})
+    assert (found.changed, found.read) == ((), ("a.go",))
+
+
+@pytest.mark.parametrize("name", ["read_file", "grep", "glob", "list_directory"])
+def test_reading_tools_change_nothing(name):
+    found = effect(name, {"path": "src/a.go", "pattern": "x"})
+    assert (found.changed, found.command) == ((), None)
+    assert found.read == ("src/a.go",)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Error: no such file",
+        "ERROR:\nNo replacement was performed, old_str did not appear",
+        '{"type":"text","text":"Error: Invalid formula syntax","annotations":null}',
+        '{"success": false, "message": "locked"}',
+        '{"is_error": true}',
+        "Permission denied: a.go",
+        "[interrupted: no result of this tool call was recorded]",
+        "Tool call edit_file with id 1 was cancelled - another message came in",
+    ],
+)
+def test_a_write_whose_result_is_an_error_is_no_change(result):
+    assert changed("edit_file", {"path": "a.go"}, result) == ()
+
+
+def test_a_write_whose_status_is_an_error_is_no_change():
+    assert changed("edit_file", {"path": "a.go"}, "ok", status="error") == ()
+    assert changed("edit_file", {"path": "a.go"}, "ok", artifact={"exit_code": 1}) == ()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Successfully wrote to error.log",
+        "error.log written",
+        "The file has been edited:\n 1 raise ValueError: bad\n 2 # error: this",
+        "",
+    ],
+)
+def test_a_write_that_only_mentions_errors_is_a_change(result):
+    assert changed("edit_file", {"path": "error.log"}, result) == ("error.log",)
+
+
+def test_a_call_without_a_result_has_no_effect():
+    call = AIMessage("", tool_calls=[{"name": "edit_file", "args": {"path": "a"}, "id": "1"}])
+    assert effects_of([call], ToolKinds(), None) == []
+
+
+def test_parallel_calls_are_read_in_the_order_of_the_calls():
+    calls = [
+        {"name": "edit_file", "args": {"path": "b.go"}, "id": "1"},
+        {"name": "edit_file", "args": {"path": "a.go"}, "id": "2"},
+    ]
+    results = [ToolMessage("ok", tool_call_id="2"), ToolMessage("ok", tool_call_id="1")]
+    found = effects_of([AIMessage("", tool_calls=calls), *results], ToolKinds(), None)
+    assert [one.changed for one in found] == [("b.go",), ("a.go",)]
+
+
+def test_calls_and_results_as_anthropic_writes_them_are_read():
+    use = {"type": "tool_use", "id": "1", "name": "edit_file", "input": {"path": "a.go"}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "ok"}
+    found = effects_of([AIMessage([use]), HumanMessage([result])], ToolKinds(), None)
+    assert [one.changed for one in found] == [("a.go",)]
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "plain"),
+    [
+        ("./b.go", None, "b.go"),
+        ("/app/b.go", "/app", "b.go"),
+        ("b.go", "/app/", "b.go"),
+        ("src/../b.go", "/app", "b.go"),
+        ("../b.go", "/app", "/b.go"),
+        ("/etc/hosts", "/app", "/etc/hosts"),
+        ("/application/b.go", "/app", "/application/b.go"),
+        ("/app/b.go", None, "/app/b.go"),
+        ("file:///app/b.go", "/app", "b.go"),
+        ("C:\\Work\\src\\b.go", "c:\\work", "src/b.go"),
+        ("a\nb.go", None, "a b.go"),
+        (".", "/app", None),
+        (" ", None, None),
+    ],
+)
+def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, plain):
+    assert plain_path(path, root) == plain
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        ("Exit code: 1", 1),
+        ("FAIL\n\nExit code: 2", 2),
+        ("Exit code 1\nlots\nof\noutput\nthat\nfollows", 1),
+        ("x\n[The command completed with exit code 1.]", 1),
+        ("x\n[Command failed with exit code 127]", 127),
+        ("x\nCommand completed with return code: 3", 3),
+        ("Process exited with code 1\nWall time: 2", 1),
+        ("<returncode>1</returncode>\n<output>x</output>", 1),
+        ("x\n=== EXECUTION INFO ===\nReturn code: 1\nExecution time: 1\nTimeout limit: 3", 1),
+        ("exit status 1", 1),
+        ("Exit code: -9 (killed)", -9),
+        ("Exit code: 0", 0),
+        ('{"stdout": "x", "exit_code": 4}', 4),
+        ('{"output": "x", "metadata": {"exit_code": 4}}', 4),
+        ('[{"type": "text", "text": "x"}, {"type": "text", "text": "\\nExit code: 5"}]', 5),
+        ("the function returns exit code 2", None),
+        ("a\nExit code: 1\nb\nc\nd\ne\nf", None),
+        ("no code", None),
+        ("", None),
+    ],
+)
+def test_an_exit_code_is_read_where_results_report_it(result, code):
+    assert exit_code_of(ToolMessage(result, tool_call_id="1")) == code
+
+
+@pytest.mark.parametrize("name", ["exit_code", "returncode"])
+def test_an_exit_code_in_the_artifact_counts_first(name):
+    message = ToolMessage("Exit code: 0", tool_call_id="1", artifact={name: 7})
+    assert exit_code_of(message) == 7
+
+
+def test_a_command_stands_on_one_line_of_200_characters():
+    found = effect("bash", {"command": "go  test\n./... " + "x " * 300}, "Exit code: 1")
+    assert found.command.startswith("go test ./... x")
+    assert len(found.command) <= 200
+    assert (found.exit_code, found.failure) == (1, "Exit code: 1")
+
+
+def test_the_command_of_a_shell_call_is_its_script():
+    assert effect("shell", {"command": ["bash", "-lc", "go test"]}).command == "go test"
+    assert effect("shell", {"command": ["go", "test"]}).command == "go test"
+
+
+def test_a_tool_of_the_application_is_read_by_its_argument():
+    kinds = ToolKinds(writes={"save_page": "page"}, commands={"run_job": "job"})
+    assert changed("save_page", {"page": "a.md"}, kinds=kinds) == ("a.md",)
+    assert effect("run_job", {"job": "nightly"}, "Exit code: 3", kinds=kinds).exit_code == 3
