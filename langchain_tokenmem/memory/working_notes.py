@@ -101,10 +101,12 @@ class WorkingNotes:
             context: The context of the call.
             state: The state before it.
         """
-        said = (message for group in context.tail for message in group.messages)
-        has_begun = context.summary is not None or any(role_of(m) == "ai" for m in said)
-        if not (self._is_switch(state.get("modes")) and has_begun):
+        before = state.get("modes")
+        if not self._is_switch(before) or (before is None and self.asked is None):
             return None
+        said = (message for group in context.tail for message in group.messages)
+        if context.summary is None and not any(role_of(message) == "ai" for message in said):
+            return None  # the conversation begins with it
         tokens = request_tokens(context)
         return CompactEvent("mode", self.name, tokens, tokens, ())
 
