@@ -1,5 +1,7 @@
 """Decisions and assumptions, by rules of words."""
 
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
 from __future__ import annotations
 
 import re
@@ -30,19 +32,27 @@ _NEXT_CLAUSE = re.compile(
 )
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
 _VERB = re.compile(r"[a-z]+(?= |$)")
+# "Option 1" says nothing without the list that it stands in.
+_OPTION = re.compile(
+    r"(?:use )?(?:the )?(?:(?:first|second|third|last|other|cheapest) )?"
+    r"(?:option|opción|choice|one)(?: \w)?(?: (?:for|of|from) .*)?",
+    re.IGNORECASE,
+)
 _AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
 
 _ASSUMING = pattern("assuming")
 _NOT_ASSUMED = pattern("not_assumed")
 _AFTER_ASSUMPTION = re.compile(
-    r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|la|el|"
-    r"podemos)\b)|;| \(|\)| but | then |, (?:so|but) |"
+    r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|"
+    r"la|el|podemos)\b)|;| \(|(?<!\\)\)| but | then |, (?:so|but) |"
     r",? (?:and|und|et|y) (?:i|we|you|it|then|try|see|find|proceed|run|go|move|use|continue)\b",
     re.IGNORECASE,
 )
 _NOT_TAKEN = re.compile(
     r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
 )
+# "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
+_FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _FEWEST, _FEWEST_WORDS = 6, 2
 _LOOKED_BACK = 40
 
@@ -70,7 +80,8 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
         by_user: Whether the user said it; an assistant says "Let's use" of each of its steps.
 
     Example:
-        >>> decision_in("We decided to use Go instead of Java because it starts fast.", by_user=True)
+        >>> told = "We decided to use Go instead of Java because it starts fast."
+        >>> decision_in(told, by_user=True)
         Decision(text='Use Go', rationale='it starts fast', rejected=('Java',))
     """
     if is_question(sentence) or sentence.endswith(":"):
@@ -95,7 +106,14 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     chosen = as_item(_first_clause(rest))
     if against := _AGAINST.search(told[0]):
         chosen = f"{against[1]} {chosen}"
-    if not _says_enough(chosen) or rest.startswith(",") or (is_weak and not (rejected or reason)):
+    if told[0].lower().endswith(" use"):
+        chosen = f"use {chosen}"
+    if (
+        not _says_enough(chosen)
+        or _OPTION.fullmatch(chosen)
+        or rest.startswith(",")
+        or (is_weak and not (rejected or reason))
+    ):
         return None
     alternatives = [as_item(part) for text in rejected for part in _OR.split(_first_clause(text))]
     return Decision(
@@ -138,6 +156,6 @@ def assumption_in(sentence: str) -> str | None:
     rest = sentence[told.end() :].lstrip(" ,:")
     end = _AFTER_ASSUMPTION.search(rest)
     text = as_item(rest[: end.start()] if end else rest)
-    if not _says_enough(text, _FEWEST_WORDS + 1) or _NOT_TAKEN.match(text):
+    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
         return None
     return text

@@ -1,5 +1,7 @@
 """Facts about the user, by rules of words: what people say of themselves in the first person."""
 
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
 from __future__ import annotations
 
 import re
@@ -16,16 +18,18 @@ from langchain_tokenmem.core.working_notes.word_rules import (
 
 _START = pattern("fact_start", start=True)
 _HAVING = re.compile(
-    r"(?:i(?:['’]ve| have| also| actually| already| now| currently| got| had)*|ich habe|j['’]ai|(?:yo )?tengo)"
+    r"(?:i(?:['’]ve| have| also| actually| already| now| currently| got| had)*|ich habe|"
+    r"j['’]ai|(?:yo )?tengo)"
     r"(?= (?:an?|one|two|three|four|five|\d+|my own|eine?n?|zwei|drei|vier|une?|deux|trois|quatre|"
     r"una?|dos|tres|cuatro)\b)",
     re.IGNORECASE,
 )
 _OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
 _RELATION = re.compile(
-    rf"(?:my|meine?|mon|ma|mes|mis?) {any_of('own_relation')}(?:['’]s (?:name|birthday))?"
-    r"(?: ?:|['’]s| is| are| lives?| works?| was born| ist| sind| heißt| wohnt| lebt| arbeitet| est|"
-    r" sont| s['’]appelle| vit| travaille| es| son| se llaman?| vive| trabaja) (?=\S)",
+    rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
+    r"(?:['’]s (?:name|birthday))?"
+    r"(?: ?:|['’]s| is| are| lives?| works?| was born| ist| sind| heißt| wohnt| lebt| arbeitet|"
+    r" est| sont| s['’]appelle| vit| travaille| es| son| se llaman?| vive| trabaja) (?=\S)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(
@@ -59,6 +63,12 @@ def facts_in(sentence: str) -> list[str]:
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             found.append(as_item(text))
     return found
+
+
+def fact_key(text: str) -> str:
+    """Return what a later fact of the same kind replaces: `name` of "My name is Ada"."""
+    told = _RELATION.match(text)
+    return told["relation"].lower() if told else ""
 
 
 def _is_fact(text: str) -> bool:

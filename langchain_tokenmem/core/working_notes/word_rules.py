@@ -1,5 +1,7 @@
 """Sentences of a message as the rules of words see them, and checks that several rules share."""
 
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
 from __future__ import annotations
 
 import re
@@ -12,7 +14,7 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
 )
-from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.facts.vocabulary import any_of, words_of
 
 MAX_ITEM = 200
 """Most characters of an item."""
@@ -39,9 +41,10 @@ def pattern(table: str, *, start: bool = False) -> re.Pattern[str]:
         start: Whether it is matched at the beginning of a clause only.
     """
     border = "" if start else r"(?<![\w’'])"
-    return re.compile(rf"{border}{any_of(table)}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"{border}{any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
+_CHOICE_STEMS = tuple(words_of("choice_stem"))
 _NEEDS_CONTEXT = pattern("needs_context")
 _YOURS = pattern("your_words")
 
@@ -65,7 +68,7 @@ def note_sentences(text: str) -> Iterator[str]:
 
 def is_question(sentence: str) -> bool:
     """Return whether a sentence ends as a question."""
-    return sentence.rstrip("\"')*_ ").endswith(("?", "？"))  # noqa: RUF001
+    return sentence.rstrip("\"')*_ ").endswith(("?", "？"))
 
 
 def needs_context(text: str) -> bool:
@@ -79,5 +82,19 @@ def speaks_to_you(text: str) -> bool:
 
 
 def as_item(text: str) -> str:
-    """Return a text as an item: one line, without punctuation at its ends, cut to `MAX_ITEM`."""
-    return one_line(text.strip(" \t,;:.!*–—-_\"'“”"), MAX_ITEM)
+    """Return a text as an item: one line, without marks at its ends, cut to `MAX_ITEM`."""
+    return one_line(text.strip(" \t,;:.!*–—_-"), MAX_ITEM)
+
+
+def choice_sentences(text: str) -> list[str]:
+    """Return the sentences of a message that may tell of a decision or an assumption.
+
+    An assistant says much: a text without the stem of any cue word is not split at all.
+
+    Args:
+        text: What was said.
+    """
+    lowered = text.lower()
+    if not any(stem in lowered for stem in _CHOICE_STEMS):
+        return []
+    return list(note_sentences(text))

@@ -1,0 +1,109 @@
+"""Requests of a user: the sentence that asks for something, and goals that are named as such."""
+
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from langchain_tokenmem.core.facts import vocabulary
+from langchain_tokenmem.core.facts.sentences import one_line, terms
+from langchain_tokenmem.core.working_notes.word_rules import is_question, pattern
+
+MAX_TASK = 160
+"""Characters of a task."""
+
+_POLITE = re.compile(
+    r"(?:(?:please|now|then|next|ok(?:ay)?|and|also|so|great|thanks|but|first|yes|well|hi|hello|hey|"
+    r"can we|let['’]s|lass uns|bitte|jetzt|nun|dann|als nächstes|danke|et|maintenant|ensuite|merci|"
+    r"y|ahora|luego|gracias|por favor)[,:!.]? +)+",
+    re.IGNORECASE,
+)
+_ASKING_YOU = re.compile(
+    r"\b(?:(?:can|could|would|will) (?:you|we)|please|help me|kannst du|könntest du|könnten sie|"
+    r"können sie|bitte|peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|s['’]il (?:te|vous) pla[iî]t|"
+    r"puedes|podrías|puede usted|por favor)\b",
+    re.IGNORECASE,
+)
+_VERB = pattern("task_verb", start=True)
+_ACKNOWLEDGED = pattern("acknowledgement")
+_BACK_TO_WORK = re.compile(
+    r"(?:continue|go on|go ahead|keep going|carry on|proceed|weiter|mach weiter|fahre? fort|"
+    r"continue[rz]?|vas-y|allez-y|poursui\w+|sigue|contin[uú]a|adelante)\b",
+    re.IGNORECASE,
+)
+_NO_REQUEST = pattern("no_request")
+_OBJECTIVE = pattern("objective")
+_FEWEST_TERMS = 3
+_POINTING = 2
+"""Terms up to which a request points at what was said before: "Please fix it." """
+
+
+def request_in(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence of a message that asks for something; None where none does.
+
+    Assent, "continue", thanks and questions ask for nothing; "Can you add a test?" does. Where the
+    sentence that asks only points at the one before it, that one is returned.
+
+    Args:
+        sentences: The sentences of the message.
+
+    Example:
+        >>> request_in(["Thanks!", "Now add tests for the parser."])
+        'Now add tests for the parser.'
+    """
+    for place, sentence in enumerate(sentences):
+        if not _asks(sentence):
+            continue
+        before = sentences[place - 1] if place else ""
+        points_back = len(_content(sentence)) < _POINTING and len(terms(before)) >= _FEWEST_TERMS
+        told = before if points_back and not is_question(before) else sentence
+        return one_line(_without_salutation(told), MAX_TASK)
+    return None
+
+
+def first_statement(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence that says something and asks nothing; None where none does."""
+    for sentence in sentences:
+        if not is_question(sentence) and len(_content(sentence)) >= _FEWEST_TERMS:
+            return one_line(_without_salutation(sentence), MAX_TASK)
+    return None
+
+
+def objective_in(sentence: str) -> str | None:
+    """Return the goal that a sentence names as such; None where it names none.
+
+    Example:
+        >>> objective_in("Our goal is to halve the cost.")
+        'halve the cost'
+    """
+    told = _OBJECTIVE.search(sentence)
+    if not told or is_question(sentence):
+        return None
+    rest = sentence[told.end() :].strip(" :,.!*")
+    return one_line(rest, MAX_TASK) if len(terms(rest)) > 1 else None
+
+
+def _asks(sentence: str) -> bool:
+    text = _without_salutation(sentence)
+    bare = text[polite.end() :] if (polite := _POLITE.match(text)) else text
+    if is_question(sentence):
+        asks = _ASKING_YOU.search(text)
+    else:
+        asks = _VERB.match(bare) or vocabulary.REQUEST.search(text)
+    if not asks or _BACK_TO_WORK.match(bare) or _NO_REQUEST.search(text):
+        return False
+    return bool(_content(sentence))
+
+
+def _content(sentence: str) -> frozenset[str]:
+    """Return what a sentence is about, without assent, thanks and the words of asking."""
+    for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
+        sentence = words.sub(" ", sentence)
+    return terms(sentence)
+
+
+def _without_salutation(sentence: str) -> str:
+    greeting = vocabulary.SALUTATION.match(sentence)
+    return (sentence[greeting.end() :] if greeting else sentence).rstrip(": ")
