@@ -67,11 +67,11 @@ class WorkingNotes:
         if is_switched or (block and "entry" in block and block["entry"] != entry):
             context, state = self._renewed(context, state, modes, entry)
         elif self.mode and _newest_id(context) == key and not (block and "entry" in block):
-            notes = self._notes(modes, _live_sections(context, state))
+            notes = self._notes(modes, context, _live_sections(context, state))
             context = context.with_notes(notes.text, others=True)
             state = _with_block_notes(state, key, notes, entry)
         if self.mode:
-            context = replace(context, notes_after_fold=self._notes(modes).text)
+            context = replace(context, notes_after_fold=self._notes(modes, context).text)
         return context, state
 
     def after_fold(
@@ -92,7 +92,8 @@ class WorkingNotes:
         blocks = {**state["blocks"]}
         if context.newest_human in before["blocks"]:
             blocks[context.newest_human] = before["blocks"][context.newest_human]
-        return _with_only_notes({**state, "blocks": blocks}, context, self._notes(modes), entry)
+        notes = self._notes(modes, context)
+        return _with_only_notes({**state, "blocks": blocks}, context, notes, entry)
 
     def event(self, context: ContextParts, state: MemoryState) -> CompactEvent | None:
         """Return the event of a switch; None where the conversation goes on in its mode.
@@ -132,16 +133,22 @@ class WorkingNotes:
             read = {**read, "chosen": self.asked}
         return read
 
-    def _notes(self, modes: ModesState, live: dict[str, str] | None = None) -> RenderedNotes:
+    def _notes(
+        self, modes: ModesState, context: ContextParts, live: dict[str, str] | None = None
+    ) -> RenderedNotes:
+        """Return the notes for the newest human message, without what stands in its own words."""
         if self.mode is None:
             return RenderedNotes()
+        key = context.newest_human or ""
+        if context.numbers and key not in context.cuts and (number := context.numbers.of(key)):
+            modes = _without_source(modes, number)
         return render_notes(modes, self.mode, self.budget.notes_tokens, self.count_text, live)
 
     def _renewed(
         self, context: ContextParts, state: MemoryState, modes: ModesState, entry: str
     ) -> tuple[ContextParts, MemoryState]:
         """Return both with notes in the block of the newest human message only."""
-        notes = self._notes(modes)
+        notes = self._notes(modes, context)
         renewed = context.with_notes(notes.text)
         if notes.text and request_tokens(renewed) > self.budget.limit:
             notes, renewed = RenderedNotes(), context.with_notes("")
@@ -171,6 +178,15 @@ def _unread_groups(context: ContextParts, modes: ModesState) -> Iterator[Numbere
             (message, (numbers.of(message.id or "") if numbers else None) or 0)
             for message in group.source.messages
         ]
+
+
+def _without_source(modes: ModesState, number: int) -> ModesState:
+    """Return the sections without what was read from one message."""
+    sections = {
+        name: [item for item in items if item["source"] != number]
+        for name, items in modes["sections"].items()
+    }
+    return {**modes, "sections": sections}
 
 
 def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, str]:
