@@ -31,6 +31,8 @@ _VERBS = {ToolKind.READ: "read", ToolKind.SEARCH: "read", ToolKind.EDIT: "change
 _STRENGTH = {None: 0, "read": 1, "ran": 2, "changed": 3}
 _NAMED_FILES = 10
 """Files that one message names in words and that are kept."""
+MAX_COMMAND = 120
+"""Characters of the longest command that is kept; longer ones are scripts, rarely run again."""
 _READ = 6_000
 _PASTED_ERRORS = 3
 _TODO_LISTS = ("todos", "plan", "items")
@@ -97,8 +99,22 @@ def read_call(
         limit = draft.limits.max_errors
         draft.set_items("errors", [*rest, item][-limit:] if limit else [])
         return
+    _add_command(draft, effect, args, numbers[0])
     _resolve(draft, key, told, numbers[1])
     _read_todos(draft, args, numbers[0])
+
+
+def _add_command(
+    draft: NotesDraft, effect: ToolEffect, args: Mapping[str, object], source: int
+) -> None:
+    """Put a command at the end: short ones are run again; those of several lines are scripts."""
+    command, limit = effect.command, draft.limits.max_commands
+    is_script = any(isinstance(one, str) and "\n" in one.strip() for one in args.values())
+    if not command or is_script or len(command) > MAX_COMMAND:
+        return
+    rest = [one for one in draft.items("commands") if one["text"] != command]
+    items = [*rest, draft.item(command, source, "tool")]
+    draft.set_items("commands", items[-limit:] if limit else [])
 
 
 def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:

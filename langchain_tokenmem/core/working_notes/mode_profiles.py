@@ -17,6 +17,7 @@ SECTIONS = (
     "task",
     "progress",
     "files",
+    "commands",
     "errors",
     "objective",
     "subgoals",
@@ -30,6 +31,7 @@ SECTIONS = (
 _LIMITS = (
     "recall_k",
     "max_files",
+    "max_commands",
     "max_errors",
     "max_progress",
     "max_topics",
@@ -56,6 +58,7 @@ class ModeProfile:
         summarization: Whether older messages are summarized.
         recall_k: Messages that recall brings back at most.
         max_files: Files kept.
+        max_commands: Commands kept that have succeeded.
         max_errors: Errors kept.
         max_progress: Steps of progress kept.
         max_topics: Topics kept.
@@ -85,6 +88,7 @@ class ModeProfile:
     summarization: bool = True
     recall_k: int = 3
     max_files: int = 20
+    max_commands: int = 6
     max_errors: int = 5
     max_progress: int = 10
     max_topics: int = 10
@@ -141,7 +145,7 @@ CONVERSATION = ModeProfile(
 CODE = ModeProfile(
     "code",
     window=30,
-    sections=("task", "progress", "files", "errors"),
+    sections=("task", "progress", "files", "commands", "errors"),
     summary_sections=(
         "Decisions",
         "Files",

@@ -18,9 +18,13 @@ _TITLES = {
     "subgoals": "Sub-goals",
     "facts": "About the user",
 }
-_ONE_BY_LINE = frozenset({"decisions", "errors"})
+_ONE_BY_LINE = frozenset({"commands", "decisions", "errors"})
 _VERBS = ("changed", "ran", "read", "named")
 """What was done with a file, in the order in which it is shown."""
+
+
+_MOST_NAMED = 5
+"""Files that were only named and are shown: the latest."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ def _files(items: Sequence[NoteItem]) -> str:
     by_verb: dict[str, list[str]] = {}
     for item in items:
         by_verb.setdefault(item.get("verb", "named"), []).append(item["text"])
-    known = sorted(by_verb, key=_VERBS.index)
+    by_verb["named"] = by_verb.get("named", [])[-_MOST_NAMED:]
+    known = [verb for verb in _VERBS if by_verb.get(verb)]
     return "; ".join(f"{verb} {', '.join(by_verb[verb])}" for verb in known)
 
 
