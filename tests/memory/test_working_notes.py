@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import CompactCallbacks, ModeProfile, TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
-from tests.fakes import CharCounter, entries_of
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
+from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
+from langchain_tokenmem.state import load_state
+from tests.fakes import CharCounter, entries_of, log_text
+from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=4_000)
 FENCE = "<working_notes "
@@ -239,3 +245,56 @@ def test_the_system_text_of_a_mode_stands_behind_the_messages_own():
     said = [SystemMessage("Be kind."), HumanMessage("Hi", id="h")]
     assert memory_of(own).view(said).messages[0].content == "Be kind.\n\nThink first."
     assert memory_of(own).view(said[1:]).messages[0].content == "Think first."
+
+
+def test_a_summary_by_a_model_has_the_sections_of_the_mode():
+    own = ModeProfile(
+        "raw", window=5, sections=("objective",), summary_sections=("Findings", "Sources")
+    )
+    model = Scripted(answer=lambda _: "## Findings\n- The user wants to go on with the work.")
+    said = [HumanMessage("Go on with the work. " * 30, id="h")]
+    for number in range(30):
+        said += [
+            AIMessage(f"Way {number}. " * 30, id=f"a{number}"),
+            HumanMessage("On.", id=f"h{number}"),
+        ]
+    memory = memory_of(own, summarizer=model, background=False)
+    state = memory.compact(said, force=True)
+    assert log_text(state).startswith("## Findings")
+    rules = str(model.requests[0][0].content)
+    assert "## Findings\n## Sources" in rules
+    assert "## Preferences" not in rules
+
+
+def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
+    memory, said = memory_of(), [HumanMessage("Go", id="h")]
+    for number in range(30):
+        said += noted(number, words=60)
+    before = memory.compact(said[:3])
+    made = memory.compact(said, before, force=True)
+    later = [*said, *noted(50, goal="Ship"), *noted(51, decision="Use SQL")]
+    now = memory.compact(later, before, steps="shorten", mode="code")
+    taken = rebase_summary(later, before, made, now)
+    assert taken["modes"] == now["modes"]
+    assert taken["modes"]["chosen"] == "code"
+    behind = memory.compact(said[:5], before)
+    assert rebase_summary(said, before, made, behind)["modes"] == made["modes"]
+
+
+def test_recall_and_notes_are_written_independently_into_one_block():
+    memory, said = memory_of(), [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it")]
+    said += [HumanMessage("And now?", id="h2")]
+    state = memory.compact(said)
+    assert question_without_block(said, state) is said[-1]
+    both = add_memory_block(state, said, said[-1], {"text": "RECALLED", "ids": ["h1"]})
+    assert question_without_block(said, both) is None
+    again, view = memory.compact_and_view(said, both)
+    assert again == both
+    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
+
+
+def test_the_state_with_notes_is_plain_json_that_loads_again():
+    said = [HumanMessage("We must stay under 5 EUR.", id="h1"), *noted(1, goal="Ship it")]
+    state = memory_of().compact([*said, HumanMessage("?", id="h2")])
+    assert load_state(json.loads(json.dumps(state))) == state
+    assert state["modes"]["sections"]["objective"][0]["source"] == 2
