@@ -29,7 +29,7 @@ _VERB = pattern("task_verb", start=True)
 _MONTH = re.compile(any_of("month"))
 _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
-_TITLE = 0.6
+_TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "des", "les", "del"))
 _MOST = 30
 """Names and phrases of one message that are counted."""
 
@@ -125,9 +125,11 @@ def _names_in(text: str) -> Iterator[str]:
 
 
 def _is_title(line: str) -> bool:
-    """Return whether most words of a line are capitalised: a heading, a list of names."""
-    words = [word for word in line.split() if word[:1].isalpha()]
-    return len(words) > 1 and sum(word[:1].isupper() for word in words) > len(words) * _TITLE
+    """Return whether all words of a line are capitalised: a heading, a list of names."""
+    words = _WORDS.findall(line)
+    return not line.endswith((".", "!", "?")) and all(
+        word[0].isupper() or len(word) < _SHORTEST - 1 or word in _TITLE_WORDS for word in words
+    )
 
 
 def _topics_in(text: str) -> Iterator[str]:
