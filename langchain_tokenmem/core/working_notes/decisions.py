@@ -50,6 +50,9 @@ _AFTER_ASSUMPTION = re.compile(
     re.IGNORECASE,
 )
 _COMMA = re.compile(r"[,;]")
+# "Let's assume you have a file" sets up an example.
+_EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
+_HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
 _LISTING = re.compile(r",? (?:and|or) ")
 _NOT_TAKEN = re.compile(
     r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
@@ -57,7 +60,7 @@ _NOT_TAKEN = re.compile(
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _SHORTEST, _FEWEST_WORDS = 2, 2
-_LOOKED_BACK = 40
+_WORDS_BEFORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def assumption_in(sentence: str) -> str | None:
     told = _ASSUMING.search(sentence)
     if not told or is_question(sentence) or sentence.endswith(":"):
         return None
-    if _NOT_ASSUMED.search(sentence[max(0, told.start() - _LOOKED_BACK) : told.start()]):
+    if _NOT_ASSUMED.search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
         return None
     rest = sentence[told.end() :].lstrip(" ,:")
     is_english = "assum" in told[0].lower()
@@ -165,5 +168,7 @@ def assumption_in(sentence: str) -> str | None:
     end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
     text = as_item(rest[: end.start()] if end else rest)
     if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
+        return None
+    if _EXAMPLE.match(told[0]) and _HAVING.match(text):
         return None
     return text

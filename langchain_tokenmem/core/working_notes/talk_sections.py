@@ -30,6 +30,7 @@ _MONTH = re.compile(any_of("month"))
 _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
 _TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "des", "les", "del"))
+_PAIR = 2
 _MOST = 30
 """Names and phrases of one message that are counted."""
 
@@ -117,6 +118,8 @@ def _names_in(text: str) -> Iterator[str]:
         starts = len(words) == len(match[0].split()) and _SENTENCE_START.search(
             match.string[max(0, match.start() - _SHORTEST) : match.start()]
         )
+        if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
+            yield name.partition(" ")[2]
         if starts and _VERB.match(words[0]):
             words, starts = words[1:], None
             name = name.partition(" ")[2]

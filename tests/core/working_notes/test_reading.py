@@ -144,7 +144,7 @@ def test_the_same_state_comes_back_when_nothing_is_new() -> None:
 def test_the_sections_of_all_modes_are_read_whichever_is_on(mode: str) -> None:
     messages = [
         user("Fix src/app.py. The budget is $5k. I live in Lyon."),
-        assistant("We decided to use Go for speed, assuming that Lyon agrees."),
+        assistant("We decided to use Go for speed, assuming that all of Lyon agrees."),
     ]
     state = read(messages, new_modes_state(mode))
     assert state["mode"] == mode
