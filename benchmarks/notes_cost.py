@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from _price_recordings import read_recordings
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, new_modes_state
@@ -24,7 +25,7 @@ from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 _KINDS = ToolKinds()
 
 
-def numbered_groups(path: Path) -> list[list[NumberedGroup]]:
+def numbered_groups(path: Path) -> list[list[list[tuple[BaseMessage, int]]]]:
     """Return the groups of each conversation of a file, with numbers."""
     found = []
     for recording in read_recordings(path):

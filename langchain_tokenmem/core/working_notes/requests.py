@@ -36,7 +36,6 @@ _BACK_TO_WORK = re.compile(
 )
 _NO_REQUEST = pattern("no_request")
 _OBJECTIVE = pattern("objective")
-_FEWEST_TERMS = 3
 _POINTING = 2
 """Terms up to which a request points at what was said before: "Please fix it." """
 
@@ -67,10 +66,15 @@ def request_in(sentences: Sequence[str]) -> str | None:
     return None
 
 
-def first_statement(sentences: Sequence[str]) -> str | None:
-    """Return the first sentence that says something and asks nothing; None where none does."""
+def reported_problem(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence that tells of an error; None where none does.
+
+    Example:
+        >>> reported_problem(["Hi.", "The login page crashes on Safari."])
+        'The login page crashes on Safari.'
+    """
     for sentence in sentences:
-        if not is_question(sentence) and len(_content(sentence)) >= _FEWEST_TERMS:
+        if vocabulary.ERROR.search(sentence) and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 

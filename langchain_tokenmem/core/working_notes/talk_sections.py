@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, STOP_WORDS, any_of, words_of
@@ -23,6 +22,7 @@ _NAME = re.compile(
     r"(?: (?:(?:de|del|van|von|der|la|of) )?[A-ZÀ-Þ][\w-]{1,24}){0,3}"
 )
 _ACRONYM = re.compile(r"(?<![\w/.`-])[A-Z]{2,5}(?![\w/`’'-])")
+_PHRASE = re.compile(r"(?<![\w'’-])([^\W\d_]{4,30})(?= ([^\W\d_]{4,30})(?![\w'’-]))")
 _WORDS = re.compile(r"[^\W\d_]{2,30}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n\"“(*>-])\s*$")
 _VERB = pattern("task_verb", start=True)
@@ -140,12 +140,7 @@ def _topics_in(text: str) -> Iterator[str]:
     for match in _ACRONYM.finditer(text):
         if match[0] not in NOT_NAMES and match[0].lower() not in _NO_TOPIC:
             yield match[0]
-    for first, second in pairwise(_WORDS.finditer(text)):
-        pair = text[first.start() : second.end()]
-        is_pair = pair.islower() and pair == f"{first[0]} {second[0]}"
-        if is_pair and _is_topical(first[0]) and _is_topical(second[0]):
-            yield pair
-
-
-def _is_topical(word: str) -> bool:
-    return len(word) >= _SHORTEST and word not in _NO_TOPIC
+    for match in _PHRASE.finditer(text):
+        first, second = match[1], match[2]
+        if first.islower() and second.islower() and not {first, second} & _NO_TOPIC:
+            yield f"{first} {second}"

@@ -30,9 +30,12 @@ def test_assent_and_questions_leave_task_and_progress(said: str) -> None:
     assert texts(state, "progress") == ["Fixed: make"]
 
 
-def test_the_first_message_is_the_task_where_nothing_asks_for_work() -> None:
-    state = read([user("The login page shows a blank screen.")])
-    assert texts(state, "task") == ["The login page shows a blank screen."]
+def test_a_problem_is_the_task_where_there_is_none_and_nothing_asks_for_work() -> None:
+    messages = [user("My name is Ada."), user("The login page crashes.")]
+    state = read(messages)
+    assert texts(state, "task") == ["The login page crashes."]
+    state = read([*messages, user("The logout page crashes, too.")], state)
+    assert texts(state, "task") == ["The login page crashes."]
 
 
 def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:

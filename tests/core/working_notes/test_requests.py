@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from langchain_tokenmem.core.working_notes.requests import (
-    first_statement,
     objective_in,
+    reported_problem,
     request_in,
 )
 from langchain_tokenmem.core.working_notes.word_rules import note_sentences
@@ -70,11 +70,9 @@ def test_a_task_has_at_most_160_characters() -> None:
     assert len(task) <= 160
 
 
-def test_the_first_statement_stands_in_where_nothing_is_asked() -> None:
-    assert first_statement(["Why?", "The login page shows a blank screen."]) == (
-        "The login page shows a blank screen."
-    )
-    assert first_statement(["ok", "Why does it fail?"]) is None
+def test_a_problem_that_is_reported_stands_in_where_nothing_is_asked() -> None:
+    assert reported_problem(["Why?", "The login page crashes."]) == "The login page crashes."
+    assert reported_problem(["I live in Lyon.", "Why does it fail?"]) is None
 
 
 @pytest.mark.parametrize(
