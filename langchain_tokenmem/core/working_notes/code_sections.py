@@ -14,7 +14,7 @@ from langchain_tokenmem.core.facts.vocabulary import any_of
 from langchain_tokenmem.core.working_notes.failures import call_name, failure_of_call
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find
-from langchain_tokenmem.core.working_notes.requests import first_statement, request_in
+from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect
 from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM
 from langchain_tokenmem.notes_state import NoteItem
@@ -47,7 +47,7 @@ def read_task(draft: NotesDraft, sentences: Sequence[str], source: int) -> str |
     """
     task = request_in(sentences)
     if task is None and not draft.items("task"):
-        task = first_statement(sentences)
+        task = reported_problem(sentences)
     if task is None or [task] == [one["text"] for one in draft.items("task")]:
         return None
     draft.set_items("task", [draft.item(task, source)])

@@ -20,7 +20,7 @@ from langchain_tokenmem.core.working_notes.word_rules import (
 _VALUE = (
     rf"(?:{any_of('limit_bound')} )*"
     rf"(?:{any_of('month')} (?=\d)|(?:early|late|mid|end of) )*"
-    r"[$€£¥]? ?\d[\d.,:/'’-]*\w*(?: ?[€$£%])?"
+    r"[$€£¥]? ?\d[\d.,:/'’-]*(?: \d{3}(?!\d))*\w*(?: ?[€$£%])?"
     r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or)\b)[^\W_]+)"
     r"{0,2}"
     r"(?: per [a-z]+)?"
@@ -55,6 +55,12 @@ _POLITE = re.compile(
     r"merci de|y|pero|por favor)[,:!]? +)+",
     re.IGNORECASE,
 )
+_RULE_CLAUSE = re.compile(
+    r"[,;] (?:and |but )?(?=(?:must|never|always use|don['’]t|do not|only use|avoid|"
+    r"no [a-z-]+ [a-z])\b)",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d")
 _FEWEST = 12
@@ -81,6 +87,7 @@ def constraints_in(sentence: str) -> Iterator[Constraint]:
         ['Budget: $50k', 'Deadline: May 3']
     """
     labelled = False
+    text = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
     lowered = sentence.lower()
     has_label = any(stem in lowered for stem in _LABEL_STEMS)
     for match in _LABELLED.finditer(sentence) if has_label else ():
@@ -89,19 +96,22 @@ def constraints_in(sentence: str) -> Iterator[Constraint]:
             name = name[cut.end() :]
         labelled = True
         yield Constraint(as_item(f"{name[:1].upper()}{name[1:]}: {match[2]}"), name.lower())
-    text = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
-    if not labelled and is_rule(text):
-        yield Constraint(as_item(text))
+    for clause in [text] if _CONDITION.match(text) else _RULE_CLAUSE.split(text):
+        if is_rule(clause) and not (labelled and clause == text):
+            yield Constraint(as_item(clause))
 
 
 def is_rule(text: str) -> bool:
     """Return whether a sentence demands or forbids something."""
-    if is_question(text) or not _FEWEST <= len(text) <= MAX_ITEM or _NO_RULE.search(text):
+    if not _FEWEST <= len(text) <= MAX_ITEM or not _demands(text):
         return False
-    if text.endswith(":") or needs_context(text) or text.count('"') % 2:
-        return False  # the end of a quotation is what somebody else says
-    if _RULE.match(text):
+    if is_question(text) or text.endswith(":") or text.count('"') % 2:
+        return False  # an odd quotation mark: the end of what somebody else says
+    return not _NO_RULE.search(text) and not needs_context(text)
+
+
+def _demands(text: str) -> bool:
+    """Return whether the words of a sentence demand or forbid something."""
+    if _RULE.match(text) or (not _PERSON.match(text) and _MODAL.search(text)):
         return True
-    if _PERSON.match(text):
-        return bool(_BOUND.search(text) and _WISH.search(text))
-    return bool(_MODAL.search(text)) or bool(_BOUND.search(text) and _WISH.search(text))
+    return bool(_NUMBER.search(text) and _BOUND.search(text) and _WISH.search(text))

@@ -26,7 +26,7 @@ _CHOSEN_OVER = re.compile(r"\b(?:chose|chosen|picked|selected|opted)\b", re.IGNO
 _OVER = re.compile(r" over ")
 _NEXT_CLAUSE = re.compile(
     r",? (?:and|und|et|y) (?:i|we|it|that|then|now|the|have|need|want|am|wir|ich|nous|je|on)\b|;|"
-    r", (?:but|so|which|can|could|what|how|while|although|please|aber|mais|pero|thanks)\b|"
+    r", (?:but|so|which|can|could|what|how|while|although|please|assuming|aber|mais|pero)\b|"
     r" (?:but|so) (?:i|we|it|can)\b| - | – |\.\.+|…|!|, (?:we|i)(?:['’]| )",
     re.IGNORECASE,
 )
@@ -38,6 +38,7 @@ _OPTION = re.compile(
     r"(?:option|opción|choice|one)(?: \w)?(?: (?:for|of|from) .*)?",
     re.IGNORECASE,
 )
+_VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
 _AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
 
 _ASSUMING = pattern("assuming")
@@ -48,13 +49,18 @@ _AFTER_ASSUMPTION = re.compile(
     r",? (?:and|und|et|y) (?:i|we|you|it|then|try|see|find|proceed|run|go|move|use|continue)\b",
     re.IGNORECASE,
 )
+_COMMA = re.compile(r"[,;]")
+# "Let's assume you have a file" sets up an example.
+_EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
+_HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
+_LISTING = re.compile(r",? (?:and|or) ")
 _NOT_TAKEN = re.compile(
     r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
 )
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
-_FEWEST, _FEWEST_WORDS = 6, 2
-_LOOKED_BACK = 40
+_SHORTEST, _FEWEST_WORDS = 2, 2
+_WORDS_BEFORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +114,17 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
         chosen = f"{against[1]} {chosen}"
     if told[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
-    if (
-        not _says_enough(chosen)
-        or _OPTION.fullmatch(chosen)
-        or rest.startswith(",")
-        or (is_weak and not (rejected or reason))
-    ):
+    chosen = _VERB_AT_END.sub("", chosen)
+    says_enough = _says_enough(chosen, 1 if reason or rejected else _FEWEST_WORDS)
+    if not says_enough or _OPTION.fullmatch(chosen) or rest.startswith(","):
         return None
-    alternatives = [as_item(part) for text in rejected for part in _OR.split(_first_clause(text))]
+    if is_weak and not (rejected or reason):
+        return None
+    alternatives = [
+        as_item(_VERB_AT_END.sub("", part))
+        for text in rejected
+        for part in _OR.split(_first_clause(text))
+    ]
     return Decision(
         _capitalised(chosen), as_item(_first_clause(reason)), tuple(filter(None, alternatives))
     )
@@ -133,7 +142,7 @@ def _first_clause(text: str) -> str:
 
 def _says_enough(text: str, fewest: int = _FEWEST_WORDS) -> bool:
     words = text.split()
-    return len(text) >= _FEWEST and len(words) >= fewest and not needs_context(text)
+    return len(text) >= _SHORTEST and len(words) >= fewest and not needs_context(text)
 
 
 def _capitalised(text: str) -> str:
@@ -151,11 +160,15 @@ def assumption_in(sentence: str) -> str | None:
     told = _ASSUMING.search(sentence)
     if not told or is_question(sentence) or sentence.endswith(":"):
         return None
-    if _NOT_ASSUMED.search(sentence[max(0, told.start() - _LOOKED_BACK) : told.start()]):
+    if _NOT_ASSUMED.search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
         return None
     rest = sentence[told.end() :].lstrip(" ,:")
-    end = _AFTER_ASSUMPTION.search(rest)
+    is_english = "assum" in told[0].lower()
+    leads = told.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
+    end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
     text = as_item(rest[: end.start()] if end else rest)
     if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
+        return None
+    if _EXAMPLE.match(told[0]) and _HAVING.match(text):
         return None
     return text

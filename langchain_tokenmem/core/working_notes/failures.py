@@ -18,6 +18,7 @@ MAX_CALL = 120
 _MAX_LINE = 120
 _TAIL = 2_000
 _MAX_KEY = 200
+_FEW_LINES = 2
 
 
 def call_name(effect: ToolEffect, args: Mapping[str, object]) -> tuple[str, str]:
@@ -53,11 +54,9 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
     text = plain_result(result)
     if effect.exit_code == 0 and result.status != "error":
         return None
-    failed = result.status == "error" or bool(effect.exit_code) or is_refused(result)
-    if not failed and effect.command and effect.exit_code is None:
-        runs = kind_of_command(effect.command) is ToolKind.RUN
-        failed = runs and bool(error_lines(text[-_TAIL:]))
-    if not failed:
+    if not (
+        result.status == "error" or effect.exit_code or _tells_of_failure(effect, result, text)
+    ):
         return None
     ends = ends_of(text)
     lines = error_lines(ends) or _edge_line(ends, at_end=bool(effect.command))
@@ -65,6 +64,16 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
         return f"exit {effect.exit_code}" if effect.exit_code else "failed"
     lines = [one_line(line, _MAX_LINE) for line in lines]
     return lines[0] if lines[0] == lines[-1] else f"{lines[0]} | {lines[-1]}"
+
+
+def _tells_of_failure(effect: ToolEffect, result: ToolMessage, text: str) -> bool:
+    """Return whether the text of a result without an exit code tells of a failure."""
+    refused = is_refused(result)
+    if not effect.command:
+        return refused
+    if kind_of_command(effect.command) in {ToolKind.READ, ToolKind.SEARCH}:
+        return refused and text.count("\n") < _FEW_LINES  # else it is what stands in a file
+    return refused or bool(error_lines(text[-_TAIL:]))
 
 
 def _edge_line(text: str, *, at_end: bool) -> list[str]:

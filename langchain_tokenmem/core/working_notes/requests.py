@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 
 from langchain_tokenmem.core.facts import vocabulary
+from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.sentences import one_line, terms
-from langchain_tokenmem.core.working_notes.word_rules import is_question, pattern
+from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
 """Characters of a task."""
@@ -35,7 +36,6 @@ _BACK_TO_WORK = re.compile(
 )
 _NO_REQUEST = pattern("no_request")
 _OBJECTIVE = pattern("objective")
-_FEWEST_TERMS = 3
 _POINTING = 2
 """Terms up to which a request points at what was said before: "Please fix it." """
 
@@ -57,16 +57,24 @@ def request_in(sentences: Sequence[str]) -> str | None:
         if not _asks(sentence):
             continue
         before = sentences[place - 1] if place else ""
-        points_back = len(_content(sentence)) < _POINTING and len(terms(before)) >= _FEWEST_TERMS
-        told = before if points_back and not is_question(before) else sentence
-        return one_line(_without_salutation(told), MAX_TASK)
+        content = _content(sentence)
+        points_back = len(content) < _POINTING and _points(sentence)
+        if points_back and not is_question(before) and len(_content(before)) > 1:
+            return one_line(_without_salutation(before), MAX_TASK)
+        if content:
+            return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 
 
-def first_statement(sentences: Sequence[str]) -> str | None:
-    """Return the first sentence that says something and asks nothing; None where none does."""
+def reported_problem(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence that tells of an error; None where none does.
+
+    Example:
+        >>> reported_problem(["Hi.", "The login page crashes on Safari."])
+        'The login page crashes on Safari.'
+    """
     for sentence in sentences:
-        if not is_question(sentence) and len(_content(sentence)) >= _FEWEST_TERMS:
+        if vocabulary.ERROR.search(sentence) and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 
@@ -92,16 +100,20 @@ def _asks(sentence: str) -> bool:
         asks = _ASKING_YOU.search(text)
     else:
         asks = _VERB.match(bare) or vocabulary.REQUEST.search(text)
-    if not asks or _BACK_TO_WORK.match(bare) or _NO_REQUEST.search(text):
-        return False
-    return bool(_content(sentence))
+    return bool(asks) and not _BACK_TO_WORK.match(bare) and not _NO_REQUEST.search(text)
+
+
+def _points(sentence: str) -> bool:
+    """Return whether a sentence asks for work on what the one before it says."""
+    bare = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
+    return bool(_VERB.match(bare)) and needs_context(bare)
 
 
 def _content(sentence: str) -> frozenset[str]:
     """Return what a sentence is about, without assent, thanks and the words of asking."""
     for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
         sentence = words.sub(" ", sentence)
-    return terms(sentence)
+    return terms(sentence) | words_of(sentence)
 
 
 def _without_salutation(sentence: str) -> str:

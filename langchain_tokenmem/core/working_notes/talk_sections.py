@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, STOP_WORDS, any_of, words_of
@@ -23,13 +22,15 @@ _NAME = re.compile(
     r"(?: (?:(?:de|del|van|von|der|la|of) )?[A-ZÀ-Þ][\w-]{1,24}){0,3}"
 )
 _ACRONYM = re.compile(r"(?<![\w/.`-])[A-Z]{2,5}(?![\w/`’'-])")
+_PHRASE = re.compile(r"(?<![\w'’-])([^\W\d_]{4,30})(?= ([^\W\d_]{4,30})(?![\w'’-]))")
 _WORDS = re.compile(r"[^\W\d_]{2,30}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n\"“(*>-])\s*$")
 _VERB = pattern("task_verb", start=True)
 _MONTH = re.compile(any_of("month"))
 _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
-_TITLE = 0.6
+_TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "des", "les", "del"))
+_PAIR = 2
 _MOST = 30
 """Names and phrases of one message that are counted."""
 
@@ -117,6 +118,8 @@ def _names_in(text: str) -> Iterator[str]:
         starts = len(words) == len(match[0].split()) and _SENTENCE_START.search(
             match.string[max(0, match.start() - _SHORTEST) : match.start()]
         )
+        if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
+            yield name.partition(" ")[2]
         if starts and _VERB.match(words[0]):
             words, starts = words[1:], None
             name = name.partition(" ")[2]
@@ -125,9 +128,11 @@ def _names_in(text: str) -> Iterator[str]:
 
 
 def _is_title(line: str) -> bool:
-    """Return whether most words of a line are capitalised: a heading, a list of names."""
-    words = [word for word in line.split() if word[:1].isalpha()]
-    return len(words) > 1 and sum(word[:1].isupper() for word in words) > len(words) * _TITLE
+    """Return whether all words of a line are capitalised: a heading, a list of names."""
+    words = _WORDS.findall(line)
+    return not line.endswith((".", "!", "?")) and all(
+        word[0].isupper() or len(word) < _SHORTEST - 1 or word in _TITLE_WORDS for word in words
+    )
 
 
 def _topics_in(text: str) -> Iterator[str]:
@@ -135,12 +140,7 @@ def _topics_in(text: str) -> Iterator[str]:
     for match in _ACRONYM.finditer(text):
         if match[0] not in NOT_NAMES and match[0].lower() not in _NO_TOPIC:
             yield match[0]
-    for first, second in pairwise(_WORDS.finditer(text)):
-        pair = text[first.start() : second.end()]
-        is_pair = pair.islower() and pair == f"{first[0]} {second[0]}"
-        if is_pair and _is_topical(first[0]) and _is_topical(second[0]):
-            yield pair
-
-
-def _is_topical(word: str) -> bool:
-    return len(word) >= _SHORTEST and word not in _NO_TOPIC
+    for match in _PHRASE.finditer(text):
+        first, second = match[1], match[2]
+        if first.islower() and second.islower() and not {first, second} & _NO_TOPIC:
+            yield f"{first} {second}"

@@ -33,7 +33,7 @@ _RELATION = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"(?:(?:and|oh|ah|well|yes|yeah|no|hi|hello|hey|so|and|also|but|thanks|actually|sure|okay|ok|"
+    r"(?:(?:please|and|oh|ah|well|yes|yeah|no|hi|hello|hey|so|and|also|but|thanks|actually|sure|okay|ok|"
     r"by the way|btw|as for me|personally|hallo|ja|bonjour|oui|hola|sí)[,!.]? +)+",
     re.IGNORECASE,
 )
@@ -45,6 +45,14 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _MOOD = pattern("mood")
+# A beginning that says nothing without what follows; "I'm vegetarian" is whole.
+_OPEN_END = re.compile(
+    r"(?<!\w)(?:an?|the|my own|in|at|as|for|with|from|of|on|by|near|close|into|about|like|love|enjoy|"
+    r"hate|prefer|dislike|using|running|use|speak|teach|own|play|coach|use|named|me|un|une|de|une?|"
+    r"ein|eine|aus|mag|liebe|spreche|parle|aime|adore|odio|hablo|estudio|"
+    r"llamo)$",
+    re.IGNORECASE,
+)
 _FEWEST = 8
 
 
@@ -75,7 +83,9 @@ def _is_fact(text: str) -> bool:
     if _RELATION.match(text):
         return not needs_context(text) and not speaks_to_you(text) and not _MOOD.search(text)
     start = _START.match(text)
-    if not start or len(text) < start.end() + 2 or len(text) < _FEWEST:
+    if not start or len(text) < _FEWEST:
+        return False
+    if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
         return False
     if needs_context(text) or speaks_to_you(text) or _MOOD.search(text):
         return False
