@@ -142,7 +142,8 @@ class WorkingNotes:
         key = context.newest_human or ""
         if context.numbers and key not in context.cuts and (number := context.numbers.of(key)):
             modes = _without_source(modes, number)
-        return render_notes(modes, self.mode, self.budget.notes_tokens, self.count_text, live)
+        most = int(self.mode.share * self.budget.notes_tokens)
+        return render_notes(modes, self.mode, most, self.count_text, live)
 
     def _renewed(
         self, context: ContextParts, state: MemoryState, modes: ModesState, entry: str

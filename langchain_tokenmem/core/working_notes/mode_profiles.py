@@ -69,6 +69,7 @@ class ModeProfile:
         max_alternatives: Rejected alternatives kept with one decision.
         max_assumptions: Assumptions kept.
         max_subgoals: Sub-goals kept.
+        share: Part of the budget's `notes_share` that the notes have at most, over 0 up to 1.
         prefix_max_stale_turns: Turns for which a section is shown after it changed last.
         system_text: Text of the mode behind the application's system text; empty for none.
         summary_sections: Headings of a summary in this mode; empty for those of the prompts.
@@ -99,6 +100,7 @@ class ModeProfile:
     max_alternatives: int = 10
     max_assumptions: int = 10
     max_subgoals: int = 10
+    share: float = 1.0
     prefix_max_stale_turns: int = 3
     system_text: str = ""
     summary_sections: tuple[str, ...] = ()
@@ -116,6 +118,11 @@ class ModeProfile:
                     f"ModeProfile({self.name!r}, {limit}={value!r}): a whole number from 0 on "
                     "belongs there."
                 )
+        if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
+            raise ConfigurationError(
+                f"ModeProfile({self.name!r}, share={self.share!r}): a fraction, over 0 up to 1, "
+                "belongs there."
+            )
         for texts in ("sections", *_TEXTS):
             self._check_texts(texts)
         if unknown := [name for name in self.sections if name not in SECTIONS]:
@@ -146,6 +153,8 @@ CODE = ModeProfile(
     "code",
     window=30,
     sections=("task", "progress", "files", "commands", "errors"),
+    # Beyond that a fold costs more than the paths and commands bring: benchmarks/price.py.
+    share=0.5,
     summary_sections=(
         "Decisions",
         "Files",
