@@ -47,10 +47,9 @@ _CLAUSE = re.compile(
 _MOOD = pattern("mood")
 # A beginning that says nothing without what follows; "I'm vegetarian" is whole.
 _OPEN_END = re.compile(
-    r"(?<!\w)(?:an?|the|my own|in|at|as|for|with|from|of|on|by|near|close|into|about|like|love|enjoy|"
-    r"hate|prefer|dislike|using|running|use|speak|teach|own|play|coach|use|named|me|un|une|de|une?|"
-    r"ein|eine|aus|mag|liebe|spreche|parle|aime|adore|odio|hablo|estudio|"
-    r"llamo)$",
+    r"(?<!\w)(?:an?|the|my own|in|at|as|for|with|from|of|on|by|near|close|into|about|like|love|"
+    r"enjoy|hate|prefer|dislike|using|running|use|speak|teach|own|play|coach|named|me|une?|de|eine?|"
+    r"aus|mag|liebe|spreche|parle|aime|adore|odio|hablo|estudio|llamo)$",
     re.IGNORECASE,
 )
 _FEWEST = 8
