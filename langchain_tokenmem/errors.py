@@ -4,6 +4,7 @@
 TokenMemoryError (LangChainException)
 ├── BudgetExceededError (ValueError)   the parts that cannot shrink are larger than the limit
 ├── ConfigurationError (ValueError)    a setting that cannot work, said when it is made
+├── HistoryImportError (ValueError)     a source cannot be imported from some place on
 ├── ScopeError (ValueError)            a session or user id that is missing or unusable
 ├── SummaryError                       a summary could not be made or was refused
 ├── RecallError                        the recall index could not answer
@@ -53,6 +54,31 @@ class BudgetExceededError(TokenMemoryError, ValueError):
 
 class ConfigurationError(TokenMemoryError, ValueError):
     """A setting that cannot work."""
+
+
+class HistoryImportError(TokenMemoryError, ValueError):
+    """A source of messages cannot be imported from some place on; what was before it is stored.
+
+    Args:
+        what: What is wrong.
+        where: Its place in the source: file and line, table and row, or number of the message.
+        done: Messages of the source before it that the session has.
+    """
+
+    def __init__(self, what: str, where: str = "", done: int | None = None) -> None:
+        self.what, self.where, self.done = what, where, done
+        text = f"{where}: {what}" if where else what
+        if done is not None:
+            text += (
+                f" The {done:,} messages before it are imported; mend it and import again: what is "
+                f"there stays, and the rest follows."
+                if done
+                else " Nothing was imported."
+            )
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.what, self.where, self.done))
 
 
 class ScopeError(TokenMemoryError, ValueError):

@@ -40,7 +40,7 @@ class SummaryEntry(TypedDict):
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
         reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
-            that was made of older entries.
+            that was made of older entries, `imported` for one of another memory.
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
@@ -181,8 +181,8 @@ class MemoryState(TypedDict):
         anchor: Corrections of estimated token counts; absent where counts are exact.
         turns: Turn memories of messages that are not covered yet.
         modes: What the session is about, by the sections of all modes.
-        times: Times of messages that carry none, of when they were first seen: id of the last
-            message and the time as UTC in ISO 8601, for a run of messages each, oldest first.
+        times: First sights of messages that carry no time and are not covered, where times are
+            shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
     """
 
     version: int

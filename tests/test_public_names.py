@@ -53,6 +53,7 @@ ERRORS = {
     "BudgetExceededError",
     "ConfigurationError",
     "CorruptStoreError",
+    "HistoryImportError",
     "RecallError",
     "ScopeError",
     "StoreError",

@@ -15,6 +15,8 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.console import exit_on_error
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.doctor import doctor
+from langchain_tokenmem.cli.export_sessions import export_sessions
+from langchain_tokenmem.cli.import_sessions import import_sessions
 from langchain_tokenmem.cli.migrate import migrate
 from langchain_tokenmem.cli.reference_counter import reference_counter
 from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
@@ -33,6 +35,8 @@ _FAULTS_SHOWN = 20
 
 app.command("migrate-checkpoints")(migrate)
 app.command("doctor")(doctor)
+app.command("import")(import_sessions)
+app.command("export")(export_sessions)
 
 
 @app.command()

@@ -45,13 +45,14 @@ def our_saver(
     if key_env is not None and not key:
         raise ConfigurationError(f"The environment variable {key_env} is not set.")
     if not is_new:
-        _check_file(url)
+        check_file(url)
     with TranscriptStore(as_url(url)) as store:
         saver: Any = TokenMemorySaver(store, key=key)
         yield saver.with_allowlist([_type_name(one) for one in allow]) if allow else saver
 
 
-def _check_file(url: str) -> None:
+def check_file(url: str) -> None:
+    """Raise if a SQLite file is not there; opening it would make one."""
     file = sqlite_file(url)
     if file is not None and not file.is_file():
         raise ConfigurationError(f"There is no file {file}.")
@@ -89,7 +90,7 @@ def source_saver(
         ConfigurationError: When there is no checkpointer of LangGraph's in it, and one is meant.
     """
     if not is_ours:
-        _check_file(url)
+        check_file(url)
         with langgraph_saver(parsed(as_url(url)), target.serde) as found:
             if found is not None:
                 yield found

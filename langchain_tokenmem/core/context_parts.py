@@ -58,6 +58,7 @@ class ContextParts:
             the first human one.
         can_read: Whether the model has a tool that opens a message by its number.
         numbers: Numbers of the messages; None where none can be fixed: in a view.
+        seen: First sights of messages without a time, by id.
     """
 
     counter: RequestCounter
@@ -78,6 +79,7 @@ class ContextParts:
     summary_role: Literal["system", "human"] = "system"
     can_read: bool = False
     numbers: MessageNumbers | None = None
+    seen: Mapping[str, str] = field(default_factory=dict)
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.

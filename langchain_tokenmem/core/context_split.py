@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
@@ -10,6 +11,7 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.memory_block import text_of_block
+from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, with_ids
 from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
@@ -30,6 +32,7 @@ def split_context(
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
     cache: ParseCache | None = None,
+    show_times: ShownTimes | None = None,
 ) -> ContextParts:
     """Return the conversation under `state`.
 
@@ -44,11 +47,15 @@ def split_context(
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
     ids = set(state["kept"])
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds)
+    seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
+    times = TimePrefixes(show_times, seen) if show_times else None
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, counter.kinds, times)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    kept = ParsedMessages().extended(visible, rules)
+    # The answers before kept messages are not among them.
+    alone = replace(rules, times=replace(times, tells_answers=False)) if times else rules
+    kept = ParsedMessages().extended(visible, alone)
     tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
     for parsed in (kept, tail):
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
@@ -77,4 +84,5 @@ def split_context(
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
+        seen=seen,
     )

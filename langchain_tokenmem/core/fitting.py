@@ -61,5 +61,9 @@ def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
     fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
     fold = newest if fold is None else fold
     rest = fit_required(marked.with_folded(fold), budget)
+    if fold < newest and request_tokens(rest) > budget.limit:
+        # Messages that a provider's rules join may be counted higher than each alone.
+        fold = newest
+        rest = fit_required(marked.with_folded(fold), budget)
     gone = [group for group in context.tail[:fold] if not context.is_required(group)]
     return replace(rest, left_out=sum(len(group.source.messages) for group in gone))

@@ -12,11 +12,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from operator import is_
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.message_times import TimePrefixes
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
@@ -36,6 +38,7 @@ class ParseRules:
         dangling: Treatment of a tool call without a result.
         profile: Requirements of the provider.
         kinds: Tokens of a message by kind; None where they are not asked for.
+        times: Messages that show their time; None for none.
     """
 
     cuts: Mapping[str, Cut]
@@ -43,6 +46,7 @@ class ParseRules:
     dangling: Dangling
     profile: LegalityProfile
     kinds: CountKinds | None = None
+    times: TimePrefixes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class ParsedMessages:
         notes: What was repaired.
         adapted: What was changed for the provider.
         sizes: Sizes of the groups.
+        answered: Time of the answer that it ends with, where times are shown.
     """
 
     messages: tuple[BaseMessage, ...] = ()
@@ -68,6 +73,7 @@ class ParsedMessages:
     notes: tuple[str, ...] = ()
     adapted: tuple[str, ...] = ()
     sizes: GroupSizes = field(default_factory=GroupSizes)
+    answered: datetime | None = None
 
     def extended(self, messages: Sequence[BaseMessage], rules: ParseRules) -> ParsedMessages:
         """Return this run with `messages` behind it, which begin a group."""
@@ -82,6 +88,9 @@ class ParsedMessages:
         adapted: list[str] = []
         if rules.profile.fits:
             repaired = [_fit_group(group, rules.profile, adapted) for group in repaired]
+        answered = self.answered
+        if rules.times is not None:
+            repaired, answered = rules.times.shown_on(repaired, answered)
         return ParsedMessages(
             messages=(*self.messages, *messages),
             call_ids=frozenset(used),
@@ -91,6 +100,7 @@ class ParsedMessages:
             notes=(*self.notes, *notes),
             adapted=(*self.adapted, *adapted),
             sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
+            answered=answered,
         )
 
 
@@ -116,18 +126,20 @@ class ParsedPrefix:
         cuts: The cuts of the messages.
         parsed: The parsed messages.
         snapshots: A copy of the fields of each message.
+        seen: First sights of the messages.
     """
 
     earlier_calls: frozenset[str]
     parsed: ParsedMessages
     cuts: Mapping[str, Cut] = field(default_factory=dict)
     snapshots: tuple[Mapping[str, Any], ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
 
     def begins(
         self,
         messages: Sequence[BaseMessage],
         earlier_calls: frozenset[str],
-        cuts: Mapping[str, Cut],
+        rules: ParseRules,
     ) -> bool:
         """Return whether `messages` begin with this prefix, unchanged."""
         own = self.parsed.messages
@@ -142,7 +154,7 @@ class ParsedPrefix:
                 return False
         except Exception:  # noqa: BLE001  # an application's own values may refuse to be compared
             return False
-        return _cuts_of(own, cuts) == self.cuts
+        return _cuts_of(own, rules.cuts) == self.cuts and _seen_of(own, rules) == self.seen
 
     def extended(self, messages: Sequence[BaseMessage], rules: ParseRules) -> ParsedPrefix:
         """Return this with `messages` behind it; itself if they cannot be told from edited ones."""
@@ -154,6 +166,7 @@ class ParsedPrefix:
             self.parsed.extended(messages, rules),
             {**self.cuts, **_cuts_of(messages, rules.cuts)},
             (*self.snapshots, *snapshots),
+            {**self.seen, **_seen_of(messages, rules)},
         )
 
 
@@ -173,10 +186,10 @@ class ParseCache:
         Args:
             messages: The messages, each with an id of its own.
             earlier_calls: Ids of the tool calls before them.
-            rules: What else decides; the same for every call of one cache, but for the cuts.
+            rules: What else decides; the same for every call of one cache, but for cuts and times.
         """
         prefix = self._prefix
-        if prefix is None or not prefix.begins(messages, earlier_calls, rules.cuts):
+        if prefix is None or not prefix.begins(messages, earlier_calls, rules):
             prefix = ParsedPrefix(earlier_calls, ParsedMessages(call_ids=earlier_calls))
         rest = messages[len(prefix.parsed.messages) :]
         prefix = self._prefix = prefix.extended(rest[: _newest_turn(rest)], rules)
@@ -196,6 +209,13 @@ def _cuts_of(messages: Sequence[BaseMessage], cuts: Mapping[str, Cut]) -> dict[s
         return {}
     ids = {message.id for message in messages}
     return {key: copy.copy(cut) for key, cut in cuts.items() if key in ids}
+
+
+def _seen_of(messages: Sequence[BaseMessage], rules: ParseRules) -> dict[str, str]:
+    if rules.times is None or not rules.times.seen:
+        return {}
+    seen = rules.times.seen
+    return {key: seen[key] for message in messages if (key := message.id or "") in seen}
 
 
 def _snapshots(messages: Sequence[BaseMessage]) -> list[dict[str, Any]] | None:

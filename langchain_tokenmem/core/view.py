@@ -25,12 +25,15 @@ class View:
         usage: Tokens in all and for each part.
         warnings: Repairs and omissions; empty when there are none.
         left_out: How many messages a marker stands for, because they did not fit.
+        output_left: Tokens that the answer may have: what the request leaves of the limit, and
+            `reserve_output`; at least 1.
     """
 
     messages: list[BaseMessage]
     usage: TokenUsage
     warnings: tuple[str, ...] = ()
     left_out: int = 0
+    output_left: int = 1
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,13 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         omitted = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
+    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=context.notes_tokens())
     return View(
         messages=context.request_messages(),
-        usage=usage_of(context.part_tokens(), budget, exact=exact, notes=context.notes_tokens()),
+        usage=usage,
         warnings=warnings,
         left_out=context.left_out,
+        output_left=max(1, budget.limit + budget.reserve_output - usage.input_tokens),
     )
 
 

@@ -167,7 +167,8 @@ class Engine:
             pin_first=self.pin_first,
             dangling=self.dangling,
             profile=profile,
-            cache=self.parse_caches(id(messages[0]), id(tokens), profile) if messages else None,
+            cache=self._cache_of(messages, tokens, profile),
+            show_times=self.notes.show_times,
         )
         role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
         can_read = offers_tool(tools or (), READ_MESSAGE)
@@ -182,6 +183,13 @@ class Engine:
         model = self._model_counted_for(budget)
         call = anchored_call(context, known, kinds, model, limit=budget.limit)
         return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
+
+    def _cache_of(
+        self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
+    ) -> ParseCache | None:
+        if not messages:
+            return None
+        return self.parse_caches(id(messages[0]), id(tokens), profile, self.notes.show_times)
 
     def _mixes(self) -> bool:
         """Return whether a call may reach models that count differently."""

@@ -73,7 +73,7 @@ class _FinishedSummary:
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
         last = messages[-1].id if messages else None
-        applied: MemoryState = {
+        merged: MemoryState = {
             **now,
             **with_late_anchor(self.state, last),
             "cuts": {**self.state["cuts"], **cuts},
@@ -82,8 +82,10 @@ class _FinishedSummary:
             "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
+        if "times" in now:
+            merged["times"] = now["times"]
         modes = _later_modes(now, self.state, messages)
-        return {**applied, "modes": modes} if modes else applied
+        return {**merged, "modes": modes} if modes else merged
 
 
 def rebase_summary(

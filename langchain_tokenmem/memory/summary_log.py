@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.numbers import (
     digest_of_numbers,
     gaps_in,
@@ -114,8 +114,8 @@ class LogWriter:
             "first": min(told, default=before + 1),
             "last": max(before, *own.values()),
             "covered": len(messages),
-            "since": _time_of(messages),
-            "until": _time_of(reversed(messages)),
+            "since": _time_of(messages, self.context.seen),
+            "until": _time_of(reversed(messages), self.context.seen),
             "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
             "digest": digest_of_numbers(own),
         }
@@ -242,10 +242,7 @@ def _numbers_of(entry: SummaryEntry) -> list[int]:
     ]
 
 
-def _time_of(messages: Iterable[BaseMessage]) -> str | None:
+def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | None:
     """Return the first time that is known among messages, as UTC in ISO 8601."""
-    for message in messages:
-        created = marks_of(message).get("created_at")
-        if isinstance(created, str):
-            return datetime.fromisoformat(created).astimezone(UTC).isoformat()
-    return None
+    times = (time_of(message, seen) for message in messages)
+    return next((time.isoformat() for time in times if time), None)

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,16 +17,13 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
-from langchain_tokenmem.core.working_notes.settings import (
-    NotesSettings,
-    ShownTimes,
-    TurnMemoryShown,
-)
+from langchain_tokenmem.core.working_notes.settings import NotesSettings, TurnMemoryShown
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
@@ -34,6 +31,7 @@ from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.recalled_blocks import Recaller, RecallScope, checked_scope
+from langchain_tokenmem.memory.reply_times import ReplyTimes
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
@@ -80,7 +78,7 @@ class TokenMemory(MemoryDecisions, Closeable):
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
-        now: Gives the time of a summary, in UTC.
+        now: Gives the time of a message that brings none, and of a summary, in UTC.
 
     Raises:
         ConfigurationError: When a setting cannot work.
@@ -156,6 +154,7 @@ class TokenMemory(MemoryDecisions, Closeable):
             summary_timeout_s, self.engine.gave_up, max_parallel_summaries
         )
         self.finished_summaries = FinishedSummaries()
+        self.reply_times = ReplyTimes()
 
     @property
     def policy(self) -> SummaryPolicy:
@@ -170,6 +169,16 @@ class TokenMemory(MemoryDecisions, Closeable):
         """Do the same as `close` without blocking the event loop."""
         await in_own_thread(self.close)
 
+    @property
+    def show_times(self) -> ShownTimes | None:
+        """Messages that show their time; None for none."""
+        return self.engine.notes.show_times
+
+    def now(self) -> datetime:
+        """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""
+        moment = self.engine.now()
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.
 
@@ -177,6 +186,10 @@ class TokenMemory(MemoryDecisions, Closeable):
             ConfigurationError: When `before_store` gives other messages back.
         """
         return as_kept(self.before_store, messages)
+
+    def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Return messages without the times that a model has copied from its earlier answers."""
+        return [*map(without_stamp, messages)] if self.show_times == "all" else messages
 
     def sources(
         self,

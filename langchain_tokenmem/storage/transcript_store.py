@@ -17,6 +17,7 @@ from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpoint
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.erasing import erase
+from langchain_tokenmem.storage.imports.store import ImportingStore
 from langchain_tokenmem.storage.schema_versions import SCHEMA
 from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
@@ -25,7 +26,6 @@ from langchain_tokenmem.storage.transcripts.edits import (
     delete_edits,
 )
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage
-from langchain_tokenmem.storage.transcripts.reader import TranscriptReader
 from langchain_tokenmem.storage.transcripts.sessions import (
     checked_id,
     find,
@@ -35,7 +35,7 @@ from langchain_tokenmem.storage.transcripts.sessions import (
 from langchain_tokenmem.storage.transcripts.tables import messages
 
 
-class TranscriptStore(TranscriptReader, Closeable):
+class TranscriptStore(ImportingStore, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one

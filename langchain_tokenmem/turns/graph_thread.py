@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.core.message_times import first_sights
+from langchain_tokenmem.core.messages import role_of, with_ids
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -72,6 +75,7 @@ class GraphThread:
             state = taken or state
         if state["summary"] is None:
             state = self._found_again(request, state) or state
+        state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
         if self.scope is None or self.memory.recall is None or not self.messages:
             return snapshot
@@ -91,6 +95,32 @@ class GraphThread:
         branch = {message.id or "": message for message in self.messages}
         scope = replace(self.scope, branch=branch, pruned=state["pruned"])
         return replace(snapshot, scope=scope)
+
+    def with_first_sights(self, state: MemoryState) -> MemoryState:
+        """Return the state with the times of messages that are new; only where they are shown."""
+        shown = self.memory.show_times
+        if shown is None:
+            return state
+        before, summary = state.get("times", []), state["summary"]
+        named = with_ids(self.messages)
+        times = first_sights(
+            before,
+            named[covered_end(named, summary) :] if summary else named,
+            self.memory.now(),
+            shown=shown,
+            kept=state["kept"],
+            replies=self.memory.reply_times.of(self.key),
+        )
+        return state if times == before else {**state, "times": times}
+
+    def note_reply(self) -> None:
+        """Note when the newest replies were complete, for the thread's next call."""
+        if self.memory.show_times is None or self.key is None:
+            return
+        newest = takewhile(lambda message: role_of(message) == "ai", reversed(self.messages))
+        time = self.memory.now().isoformat(timespec="seconds")
+        times = {message.id: time for message in newest if message.id}
+        self.memory.reply_times.put(self.key, times)
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
         """Return the thread with the reply in it; None where a finished summary waits for it."""

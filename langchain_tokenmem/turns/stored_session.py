@@ -75,8 +75,10 @@ class StoredSession:
 
     def add(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, as `before_store` of the memory gives them."""
-        stored = self.memory.stored_form(as_messages(messages))
-        self.store.add(self.session_id, stored, user_id=self.user_id)
+        given = self.memory.without_stamps(as_messages(messages))
+        stored = self.memory.stored_form(given)
+        now = self.memory.now()
+        self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
     def set_mode(self, name: str) -> None:
         """Switch the session to another mode, from its next call on; an empty name is none.

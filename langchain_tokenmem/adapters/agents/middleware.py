@@ -25,8 +25,8 @@ from langchain_tokenmem.adapters.agent_tools import (
     set_goal_tool,
 )
 from langchain_tokenmem.adapters.agents.model_call import ModelCall, with_tools_of_mode
-from langchain_tokenmem.adapters.agents.output_limit import output_setting
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
+from langchain_tokenmem.adapters.output_limit import output_setting
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
@@ -188,6 +188,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
+        response = _without_stamps(call, response)
+        thread = call.answered(result, response).thread
+        result = replace(result, state=thread.with_first_sights(result.state))
         yield call.answered(result, response)
         yield self._answer(call, result, response)
 
@@ -253,8 +256,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         system = first if isinstance(first, SystemMessage) else None
         settings = request.model_settings
         if self._limit_output is not None:
-            budget = memory.budget
-            left = budget.limit + budget.reserve_output - view.usage.input_tokens
+            left = view.output_left
             settings = output_setting(request.model, settings, left, self._limit_output)
         return request.override(
             messages=messages[1:] if system else messages,  # type: ignore[arg-type]
@@ -277,6 +279,12 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         write_events(runtime.stream_writer if runtime else None, before, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
+
+
+def _without_stamps(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return the response without a time that the model has copied from its own answers."""
+    messages = call.thread.memory.without_stamps(response.result)
+    return response if messages is response.result else replace(response, result=[*messages])
 
 
 _KEPT_BY_PROVIDER = (

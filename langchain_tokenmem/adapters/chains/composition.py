@@ -52,7 +52,7 @@ def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = No
         return runnable
     if isinstance(runnable, DynamicRunnable):
         return bound_model(runnable.prepare(config)[0], config)
-    if type(runnable).__name__ == "_ConfigurableModel":
+    if is_configurable(runnable):
         return _configured_name(runnable, config)
     if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
         return runnable
@@ -91,6 +91,48 @@ def replace_prompts(
 
     changed: Runnable[Any, Any] = replaced(runnable)
     return changed
+
+
+def replace_model(
+    runnable: Runnable[Any, Any], replacement: Callable[[Any], Runnable[Any, Any]]
+) -> Runnable[Any, Any] | None:
+    """Return a chain with the model nearest to its end replaced; None where it has none.
+
+    Fallbacks are replaced with it, and every model of parts that run side by side.
+    """
+    if isinstance(runnable, BaseLanguageModel) or is_configurable(runnable):
+        return replacement(runnable)
+    if isinstance(runnable, DynamicRunnable):  # what it stands for is known at the call
+        return replacement(runnable) if bound_model(runnable) else None
+    if isinstance(runnable, RunnableSequence):
+        steps = list(runnable.steps)
+        for place in range(len(steps) - 1, -1, -1):
+            if (step := replace_model(steps[place], replacement)) is not None:
+                steps[place] = step
+                update = {"first": steps[0], "middle": steps[1:-1], "last": steps[-1]}
+                return runnable.model_copy(update=update)
+        return None
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, Runnable):
+            return replace_model(value, replacement) or value
+        if isinstance(value, (list, tuple)):
+            return type(value)([replaced(item) for item in value])
+        return {k: replaced(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    parts = {name: part for name, part in _fields(runnable).items() if any(_runnables(part))}
+    update = {name: replaced(part) for name, part in parts.items()}
+    is_same = all(
+        new is old
+        for name, part in parts.items()
+        for new, old in zip(_runnables(update[name]), _runnables(part), strict=True)
+    )
+    return None if is_same else runnable.model_copy(update=update)  # type: ignore[attr-defined]
+
+
+def is_configurable(runnable: Any) -> bool:
+    """Return whether a runnable is `init_chat_model` without a model, which a call chooses."""
+    return type(runnable).__name__ == "_ConfigurableModel"
 
 
 def _fields(value: Any) -> dict[str, Any]:

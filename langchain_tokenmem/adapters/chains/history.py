@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -12,6 +14,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.messages import digest_of, marked, role_of
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.usage import TokenUsage
@@ -84,23 +87,27 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             }
         )
         self._frozen: View | None = None
+        self._reads: deque[datetime] = deque(maxlen=2)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """View of the conversation for the next model call; compacts first where it is due."""
+        self._reads.append(self._session.memory.now())
         return _before_input(self._view())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return `messages` without blocking the event loop."""
+        self._reads.append(self._session.memory.now())
         return _before_input(await self._aview())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, all or none; one that is there already stays once.
 
         Other words under a known id supersede those that it has. With a reply among them, the
-        summary that the next call needs is started.
+        summary that the next call needs is started; a question beside its reply was submitted when
+        `messages` was read.
         """
-        given = self._without_view_forms(messages)
+        given = self._with_times(self._without_view_forms(messages))
         self._frozen = None
         self._session.add(given)
         if _hold_reply(given):
@@ -108,7 +115,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Do the same as `add_messages` without blocking the event loop."""
-        given = self._without_view_forms(messages)
+        given = self._with_times(self._without_view_forms(messages))
         self._frozen = None
         await in_own_thread(self._session.add, given)
         if _hold_reply(given):
@@ -126,6 +133,18 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             else message
             for message in given
         ]
+
+    def _with_times(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Return messages with the time of a question that comes together with its reply.
+
+        `RunnableWithMessageHistory` reads the history when the question is submitted, and adds both
+        at the end, where it may have read once more to find out what is new.
+        """
+        reads = [*self._reads]
+        self._reads.clear()
+        if not reads or not _hold_reply(messages):
+            return messages
+        return [stamped(m, reads[0]) if role_of(m) == "human" else m for m in messages]
 
     def clear(self) -> None:
         """Delete the messages and the state of this session."""

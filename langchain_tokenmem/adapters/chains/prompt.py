@@ -16,7 +16,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem.adapters.chains.message_io import ensure_id
 from langchain_tokenmem.core.inserted_text import merged_system
-from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.turns.conversation import TurnRequest
@@ -37,6 +37,7 @@ class ChainCall:
         request: What surrounds them.
         shown: Ids of the view that was put into the chain's input.
         fitted: What surrounds the history in each prompt that was rendered, in order.
+        views: The views that were made for it, in order.
     """
 
     session: StoredSession
@@ -44,6 +45,7 @@ class ChainCall:
     request: TurnRequest
     shown: frozenset[str | None] = frozenset()
     fitted: list[TurnRequest] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
 
     @property
     def next_request(self) -> TurnRequest:
@@ -76,7 +78,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return ChatPromptValue(messages=rendered)
         request, examples = fitting
-        return _prompt_value(take_turn(self._call.session, request).view, examples)
+        return self._prompt_value(take_turn(self._call.session, request).view, examples)
 
     async def ainvoke(
         self,
@@ -90,7 +92,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return value
         request, examples = fitting
-        return _prompt_value((await atake_turn(self._call.session, request)).view, examples)
+        return self._prompt_value((await atake_turn(self._call.session, request)).view, examples)
 
     def _with_history_mark(self, given: Any) -> Any:
         """Return the prompt's input with a mark where the history goes, if it goes there by name.
@@ -122,7 +124,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
             return None
         before, after = list(rendered[: places[0]]), list(rendered[places[-1] + 1 :])
         examples = [message for message in before if role_of(message) != "system"]
-        incoming = _with_stored_ids(after, call.messages)
+        incoming = _as_stored(after, call.messages)
         if not self._is_history:
             incoming = [*call.messages, *(one for one in after if one.id not in new)]
         count = call.session.memory.counter_of(call.session.memory.budget).message
@@ -134,19 +136,27 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         call.fitted.append(request)
         return request, examples
 
+    def _prompt_value(self, view: View, examples: list[BaseMessage]) -> PromptValue:
+        self._call.views.append(view)
+        front = [message for message in view.messages if role_of(message) == "system"]
+        body = view.messages[len(front) :]
+        return ChatPromptValue(messages=[*front, *examples, *body])
 
-def _prompt_value(view: View, examples: list[BaseMessage]) -> PromptValue:
-    front = [message for message in view.messages if role_of(message) == "system"]
-    body = view.messages[len(front) :]
-    return ChatPromptValue(messages=[*front, *examples, *body])
 
+def _as_stored(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
+    """Return rendered messages with ids and times under which the same words will be stored.
 
-def _with_stored_ids(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
-    """Return rendered messages with the ids under which the same words will be stored."""
-    ids = {str(message.content): message.id for message in said}
-    return [
-        message
-        if message.id
-        else ensure_id(message.model_copy(update={"id": ids.get(str(message.content))}))
-        for message in rendered
-    ]
+    Where a prompt puts other words around the input, its last human message has the input's time.
+    """
+    by_text = {str(message.content): message for message in said}
+    by_id = {message.id: message for message in said}
+    found = [by_id.get(m.id) if m.id else by_text.get(str(m.content)) for m in rendered]
+    humans = [n for n, message in enumerate(rendered) if role_of(message) == "human"]
+    shown: list[BaseMessage] = []
+    for place, (message, same) in enumerate(zip(rendered, found, strict=True)):
+        is_around = not any(found) and place in humans[-1:]
+        named = message if message.id else message.model_copy(update={"id": same and same.id})
+        source = said[-1] if is_around else same
+        time = marks_of(source).get("created_at") if source else None
+        shown.append(ensure_id(marked(named, created_at=time) if time else named))
+    return shown

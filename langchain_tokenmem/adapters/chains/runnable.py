@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts.chat import BaseChatPromptTemplate
@@ -21,8 +22,10 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem.adapters.chains.composition import (
     bound_kwarg,
     bound_model,
+    replace_model,
     replace_prompts,
 )
+from langchain_tokenmem.adapters.chains.limited_model import limited_model
 from langchain_tokenmem.adapters.chains.message_io import (
     MessageKeys,
     add_chunks,
@@ -33,6 +36,7 @@ from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked
+from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
@@ -52,6 +56,7 @@ def with_token_memory(
     history_messages_key: str | None = None,
     output_messages_key: str | None = None,
     overhead_tokens: int = 0,
+    limit_output: str | Literal[True] | None = None,
 ) -> Runnable[Any, Any]:
     """Give a chain a memory that fits the window, whatever was said before.
 
@@ -75,12 +80,15 @@ def with_token_memory(
             history stands in front of the input messages.
         output_messages_key: Key of the answer in a dict output.
         overhead_tokens: Tokens of the request that neither prompt nor input shows.
+        limit_output: Set the model's maximum of output tokens to what the request leaves: True
+            chooses the setting by the provider, a text names it.
 
     Returns:
         A runnable with `invoke`, `batch`, `stream` and their async twins.
 
     Raises:
-        ConfigurationError: When an argument is of a class that does not belong there.
+        ConfigurationError: When an argument is of a class that does not belong there, or when the
+            output of a chain is to be limited in which no chat model is found.
         ScopeError: At a call without a `session_id`.
 
     Example:
@@ -103,12 +111,18 @@ def with_token_memory(
         "tools": bound_kwarg(runnable, "tools"),
         "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
     }
+    if limit_output is not None and replace_model(runnable, lambda _: RunnableLambda(str)) is None:
+        raise ConfigurationError(
+            "limit_output= sets the maximum of output tokens of the chat model in the chain, and "
+            "none is found: with_token_memory(prompt | model, limit_output=True)."
+        )
     turns = _ChainTurns(
         runnable,
         memory,
         store,
         MessageKeys(input_messages_key, history_messages_key, output_messages_key),
         options,
+        limit_output,
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
     return TokenMemoryRunnable(bound=steps, chain=runnable)
@@ -151,6 +165,8 @@ class _ChainTurns:
         store: Keeps the transcript.
         keys: Where in inputs and outputs the messages are.
         options: Tools and overhead of every call.
+        limit_output: Name of the model's setting, or True to choose it by the provider; None to
+            leave it.
     """
 
     chain: Runnable[Any, Any]
@@ -158,6 +174,7 @@ class _ChainTurns:
     store: TranscriptStore
     keys: MessageKeys
     options: RequestOptions
+    limit_output: str | Literal[True] | None = None
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
@@ -182,7 +199,8 @@ class _ChainTurns:
         memory = memory_for(self.chain, self.memory, config)
         session = StoredSession(memory, self.store, session_id, configurable.get("user_id"))
         given = value.get(self.keys.of_input(value)) if isinstance(value, dict) else value
-        messages = [ensure_id(message) for message in to_messages(given, HumanMessage)]
+        now = memory.now()
+        messages = [stamped(ensure_id(m), now) for m in to_messages(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(
                 f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
@@ -204,6 +222,10 @@ class _ChainTurns:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
         chain = replace_prompts(self.chain, fitted)
+        call.views.append(view)
+        if self.limit_output is not None:
+            limited = partial(limited_model, views=call.views, name=self.limit_output)
+            chain = replace_model(chain, limited) or chain
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         return RunnableSequence(

@@ -16,7 +16,7 @@ class AfterModelNode(TurnNode):
     It writes nothing: the summary is made in the background, beside the agent's tools or while the
     user reads, and the memory's node takes it in at the next call. `memory_nodes` puts it behind
     the model's node, where the memory makes summaries in the background; in `create_react_agent`
-    it is the `post_model_hook`.
+    it is the `post_model_hook`. Where times are shown it notes when the reply was complete.
 
     Args:
         memory: The memory of the node in front of the model's.
@@ -38,7 +38,9 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Start the summary that is due, and return no update."""
-        after_reply(*self._turn(input, config))
+        thread, request = self._turn(input, config)
+        thread.note_reply()
+        after_reply(thread, request)
         return {}
 
     async def ainvoke(
@@ -48,7 +50,9 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        await aafter_reply(*self._turn(input, config))
+        thread, request = self._turn(input, config)
+        thread.note_reply()
+        await aafter_reply(thread, request)
         return {}
 
     def _instruction(self, state: Any) -> None:

@@ -49,7 +49,8 @@ def memory_nodes(
     made here. The model's node reads `memory_input(state, memory)`. The channels that the memory
     needs are added where the graph's state does not have them. Where the graph's output is its
     whole state, the view of the run is taken out of it. Where the memory makes summaries in the
-    background an `AfterModelNode` stands behind the model's node, beside whatever follows it.
+    background, or shows times, an `AfterModelNode` stands behind the model's node, beside whatever
+    follows it.
 
     Args:
         builder: The graph, before `compile`.
@@ -98,7 +99,7 @@ def memory_nodes(
     schema = summarizing.keys.graph_schema(builder)
     for node_name, node in nodes.items():
         builder.add_node(node_name, cast("Any", node), input_schema=schema)
-    if memory.background:
+    if memory.background or memory.show_times:
         behind = AfterModelNode(memory, **keywords)
         builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema)
         builder.add_edge(before, f"{name}_after_model")

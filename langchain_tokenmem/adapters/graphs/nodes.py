@@ -119,9 +119,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             recalls=self._recalls,
             shared_threads=self._shared_threads,
         )
-        mode = mode_asked(config, value_of(state, self.keys.mode))
-        options: RequestOptions = {**self._options, "mode": mode}
-        instruction = self._instruction(state)
+        mode, instruction = value_of(state, self.keys.mode), self._instruction(state)
+        options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _instruction(self, state: Any) -> str | None:

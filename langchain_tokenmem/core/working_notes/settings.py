@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import ConfigurationError
@@ -13,9 +14,6 @@ from langchain_tokenmem.notes_state import ModesState
 TurnMemoryShown = Literal["when_hidden", "always", "never"]
 """Assistant messages that show their turn memory: those whose calls are not in the view any more,
 all, or none."""
-
-ShownTimes = Literal["human", "all"]
-"""Messages that show their time: those of the user, or those of the model, too."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,11 @@ class NotesSettings:
     include_partial: bool = False
     mode: ModeProfile | None = None
     show_times: ShownTimes | None = None
+
+    def __post_init__(self) -> None:
+        if self.show_times not in {None, *get_args(ShownTimes)}:
+            known = ", ".join(map(repr, get_args(ShownTimes)))
+            raise ConfigurationError(f"show_times is {self.show_times!r}; known are None, {known}.")
 
     def mode_named(self, name: str) -> ModeProfile | None:
         """Return the mode of that name; None for an empty one.

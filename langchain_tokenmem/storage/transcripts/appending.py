@@ -148,7 +148,7 @@ def _made_row(
     """Return the columns of a new message, and the row that reading them gives."""
     has_own_id = bool(message.given.id)
     if not message.stored.id:
-        message = EncodedMessage(message.given, str(uuid4()))
+        message = EncodedMessage(message.given, str(uuid4()), created_at=message.created_at)
     text, _, text_only = message.encoding
     if text_only:
         logger.warning(
@@ -157,7 +157,7 @@ def _made_row(
             ", ".join(sorted(text_only)),
         )
     # The mark that gives the time is no part of what is stored: ask the original.
-    moment = created_at_of(message.given, now)
+    moment = message.created_at or created_at_of(message.given, now)
     columns = {
         "session_key": session.key,
         "seq": seq,

@@ -169,17 +169,25 @@ class EncodedMessage:
     Args:
         given: The message as the application gave it.
         message_id: Its id, if it has none of its own.
+        created_at: Its time in UTC, where that is known; else it is the one that it brings.
 
     Attributes:
         given: The same.
         stored: The message as it is stored: whole instead of a chunk, without view marks.
+        created_at: The same.
 
     Raises:
         ConfigurationError: When a transcript cannot hold the message.
     """
 
-    def __init__(self, given: BaseMessage, message_id: str | None = None) -> None:
-        self.given = given
+    def __init__(
+        self,
+        given: BaseMessage,
+        message_id: str | None = None,
+        *,
+        created_at: datetime | None = None,
+    ) -> None:
+        self.given, self.created_at = given, created_at
         stored = as_stored(given)
         self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
 

@@ -91,6 +91,23 @@ def test_a_model_that_raises_finds_its_view_again_after_the_resume():
     assert len(memory.summarizer.requests) == 1
 
 
+def test_a_models_node_reads_what_is_left_for_the_answer_from_a_view():
+    memory = memory_of()
+    inputs, views = [], []
+
+    def call_model(state: MemoryMessagesState) -> dict:
+        inputs.append(memory_input(state, memory))
+        views.append(memory.view(state["messages"], state.get("memory")))
+        return {"messages": [AIMessage("ok")]}
+
+    _, graph = graph_of(memory, call_model)
+    graph.invoke({"messages": conversation(12)}, config())
+    budget = memory.budget.for_counts(exact=True)
+    assert views[0].messages == inputs[0]
+    used = views[0].usage.input_tokens
+    assert views[0].output_left == budget.limit + budget.reserve_output - used
+
+
 def test_messages_behind_the_memorys_node_make_the_view_stale():
     memory = memory_of()
     messages = conversation(12)

@@ -1,0 +1,98 @@
+"""A long SQL history is imported in pages: quickly, in little memory, and again after a kill."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from import_worker import MAX_WAIT_S
+from langchain_core.messages import AIMessage, HumanMessage, message_to_dict
+
+from langchain_tokenmem import TranscriptStore
+
+WORKER = Path(__file__).with_name("import_worker.py")
+WORDS = "the order number is noted and the customer asks about the delivery on friday morning "
+
+MOST_SECONDS = 60.0
+"""CPU time for 100,000 messages."""
+SLACK_S = 2.0
+"""A call at the limit waits up to `max_wait_s` for its summary; its view is made before that."""
+MOST_GROWTH_MB = 60
+"""As much for 100,000 messages as for 10,000; all of them at once take some 300."""
+
+
+def history(path: Path, count: int) -> str:
+    """Make the table of a `SQLChatMessageHistory`, and return the URL of its database."""
+    kinds = (HumanMessage, AIMessage)
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute(
+            "CREATE TABLE IF NOT EXISTS message_store "
+            "(id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
+        )
+        raw.executemany(
+            "INSERT INTO message_store (session_id, message) VALUES ('s', ?)",
+            (
+                (json.dumps(message_to_dict(kinds[n % 2](f"{n}: {WORDS * 3}"))),)
+                for n in range(count)
+            ),
+        )
+    return f"sqlite:///{path}"
+
+
+def figures_of(source: str, target: str) -> dict[str, float]:
+    """Import in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(WORKER), source, target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_messages_are_imported_in_time_and_constant_memory(tmp_path):
+    source = history(tmp_path / "old.db", 100_000)
+    figures = figures_of(source, f"sqlite:///{tmp_path}/new.db")
+    print(figures)
+    assert figures["added"] == 100_000
+    assert figures["cpu_s"] <= MOST_SECONDS
+    assert figures["grown_mb"] <= MOST_GROWTH_MB
+    assert figures["turn_s"] <= MAX_WAIT_S + SLACK_S
+
+
+def test_an_import_that_is_killed_goes_on_in_another_process(url, tmp_path):
+    count = 4_000
+    source = history(tmp_path / "old.db", count)
+    with subprocess.Popen(
+        [sys.executable, str(WORKER), source, url],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as worker:
+        assert worker.stderr is not None
+        for line in worker.stderr:
+            if line.strip().isdigit() and int(line) >= 1_000:
+                worker.kill()
+                break
+    with TranscriptStore(url) as store:
+        before = store.count("s")
+        assert 1_000 <= before < count
+        figures = figures_of(source, url)
+        assert (figures["added"], figures["known"]) == (count - before, before)
+        texts = [str(message.content).partition(":")[0] for message in store.messages("s")]
+    assert texts[:count] == [str(n) for n in range(count)]
+
+
+def test_a_source_that_grew_is_imported_on(url, tmp_path):
+    source = history(tmp_path / "old.db", 1_200)
+    assert figures_of(source, url)["added"] == 1_200
+    history(tmp_path / "old.db", 300)
+    figures = figures_of(source, url)
+    assert (figures["added"], figures["known"]) == (300, 1_200)

@@ -1,0 +1,62 @@
+"""Chat histories in SQL tables, opened with langchain-community."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.chat_history import BaseChatMessageHistory
+
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage.imports.history_tables import sessions_in, tables_in
+
+MESSAGE_STORE = "message_store"
+"""Name of the table unless an application has chosen another one."""
+
+
+def sql_histories(
+    engine: Any, table: str = MESSAGE_STORE, session_id: str | None = None
+) -> Iterator[tuple[str, BaseChatMessageHistory]]:
+    """Yield each session of a `SQLChatMessageHistory`'s table with its history.
+
+    The database is only read: opening a history would make a table that is not there.
+
+    Args:
+        engine: SQLAlchemy's engine of the database, as `history_engine` gives it.
+        table: The table.
+        session_id: Only this session.
+
+    Raises:
+        ConfigurationError: When table or session is not there, or langchain-community is not
+            installed.
+    """
+    there = tables_in(engine)
+    if table not in there:
+        raise ConfigurationError(
+            f"The database has no table {table!r}; name the one of its histories with --table. "
+            f"There are: {', '.join(sorted(there)) or 'none'}."
+        )
+    found = sessions_in(engine, table)
+    if session_id is not None and session_id not in found:
+        raise ConfigurationError(f"Table {table!r} has no session {session_id!r}.")
+    history = _sql_history_class()
+    names = found if session_id is None else [session_id]
+    for name in names:
+        yield name, history(name, table_name=table, connection=engine)
+
+
+def _sql_history_class() -> Any:
+    """Import langchain-community, which warns that nobody maintains it any more."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*langchain-community", DeprecationWarning)
+            from langchain_community.chat_message_histories import (  # noqa: PLC0415
+                SQLChatMessageHistory,
+            )
+    except ImportError as error:
+        raise ConfigurationError(
+            f"To read SQL histories langchain-community is needed ({error.name or error}): "
+            f"pip install langchain-community 'SQLAlchemy[asyncio]'."
+        ) from error
+    return SQLChatMessageHistory

@@ -1,0 +1,238 @@
+"""Reads files of messages: OpenAI's chat format, LangChain's JSON, exports; JSON Lines too.
+
+Lines are read one by one; a file that is one JSON value is read whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, groupby
+from pathlib import Path
+from typing import IO, Any, cast
+
+from langchain_core.load.load import Reviver
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_from_dict,
+)
+
+from langchain_tokenmem.core.argument_checks import as_messages
+from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
+from langchain_tokenmem.storage.imports.exporting import FORMAT
+from langchain_tokenmem.storage.imports.sources import SourceMessage
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage)
+
+
+@dataclass(frozen=True)
+class FileSession:
+    """One session of a file; it has to be read before the next one is asked for.
+
+    Attributes:
+        name: The name that the file gives it, if it does.
+        messages: Its messages; None where it is an export.
+        lines: Its lines with their places, where it is an export of this package.
+    """
+
+    name: str | None
+    messages: Iterator[SourceMessage] | None = None
+    lines: Iterator[tuple[str, str]] | None = None
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A JSON value of a file, and its place."""
+
+    where: str
+    value: Any
+
+    @property
+    def is_head(self) -> bool:
+        return isinstance(self.value, dict) and FORMAT in self.value
+
+    @property
+    def is_conversation(self) -> bool:
+        return isinstance(self.value, list) or (
+            isinstance(self.value, dict) and "messages" in self.value
+        )
+
+
+def sessions_in_file(path: Path) -> Iterator[FileSession]:
+    """Yield the sessions of a file.
+
+    The file, or each of its lines, is a message, a list of messages, an object with `messages` (and
+    `session_id` or `id`), or a line of an export. Messages that stand alone are one session.
+
+    Args:
+        path: JSON or JSON Lines in UTF-8; `.gz` too.
+
+    Raises:
+        HistoryImportError: When the file holds something else; the error names file and line.
+        OSError: When it cannot be read.
+    """
+    with _opened(path) as file:
+        number = 0
+
+        def session_number(one: _Value) -> int:
+            nonlocal number
+            number += one.is_head or one.is_conversation
+            return number
+
+        for _, group in groupby(_values(path, file), session_number):
+            yield _session_of(group)
+
+
+def _session_of(values: Iterator[_Value]) -> FileSession:
+    first = next(values)
+    return _export(first, values) if first.is_head else _session(first, values)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        is_packed = file.read(2) == _GZIP_MAGIC
+    return cast("IO[bytes]", gzip.open(path, "rb") if is_packed else path.open("rb"))
+
+
+def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
+    """Yield the values of a file: of each line, or of the one value that it is."""
+    lines = _lines(path, file)
+    begin = next(lines, None)
+    if begin is None:
+        raise HistoryImportError("The file is empty.", str(path))
+    try:
+        first = json.loads(begin[1])
+    except (ValueError, RecursionError):
+        text = "".join(line for _, line in chain([begin], lines))
+        yield from _values_of_whole(path, text)
+        return
+    yield _Value(begin[0], first)
+    for where, line in lines:
+        yield _Value(where, _parsed(line, where))
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are not blank, with their places.
+
+    Read as bytes: U+2028 and its like, at which a text would be split, may stand in a JSON string.
+    """
+    number = 0
+    try:
+        for line in file:
+            number += 1
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if text.strip():
+                yield f"{path}, line {number}", text
+    except UnicodeDecodeError as error:
+        raise HistoryImportError(f"It is no UTF-8 ({error}).", f"{path}, line {number}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        where = f"{path}, line {number + 1}"
+        raise HistoryImportError(f"The file cannot be read on ({error}).", where) from error
+
+
+def _values_of_whole(path: Path, text: str) -> Iterator[_Value]:
+    whole = _parsed(text, str(path))
+    is_several = isinstance(whole, list) and all(_Value("", one).is_conversation for one in whole)
+    if is_several and whole:
+        for number, one in enumerate(whole, 1):
+            yield _Value(f"{path}, session {number}", one)
+    else:
+        yield _Value(str(path), whole)
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if "\n" in text.rstrip("\n"):
+            where = f"{where}, line {error.lineno}"
+        raise HistoryImportError(f"It is no JSON ({error}).", where) from error
+    except RecursionError as error:
+        raise HistoryImportError("It is nested too deeply.", where) from error
+
+
+def _export(head: _Value, rest: Iterator[_Value]) -> FileSession:
+    fields = dict(head.value)
+    inside = fields.pop("messages", ())
+    within = (
+        _Value(f"{head.where}, message {number}", one) for number, one in enumerate(inside, 1)
+    )
+    lines = ((one.where, json.dumps(one.value)) for one in chain(within, rest))
+    name = fields.get("session_id")
+    return FileSession(
+        name if isinstance(name, str) else None,
+        lines=chain([(head.where, json.dumps(fields))], lines),
+    )
+
+
+def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
+    if not first.is_conversation:
+        return FileSession(None, messages=_messages(chain([first], rest)))
+    fields = first.value if isinstance(first.value, dict) else {"messages": first.value}
+    if not isinstance(fields["messages"], list):
+        raise HistoryImportError("Its messages are no list.", first.where)
+    inside = (
+        _Value(f"{first.where}, message {number}", one)
+        for number, one in enumerate(fields["messages"], 1)
+    )
+    name = fields.get("session_id") or fields.get("id")
+    return FileSession(str(name) if name else None, messages=_messages(chain(inside, rest)))
+
+
+def _messages(values: Iterable[_Value]) -> Iterator[SourceMessage]:
+    for position, one in enumerate(values):
+        yield SourceMessage(_message(one), str(position), one.where)
+
+
+def _message(one: _Value) -> BaseMessage:
+    """Return a message of any of the forms in which LangChain and OpenAI write one.
+
+    Raises:
+        HistoryImportError: When it is none.
+    """
+    value = one.value
+    try:
+        if not isinstance(value, dict):
+            raise ConfigurationError("It is no message.")
+        if "lc" in value:
+            made = _reviver()(value)
+        elif "data" in value and "type" in value:
+            (made,) = messages_from_dict([value])
+        else:
+            made = _from_openai(value)
+    except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
+        text = f"It is no message ({type(error).__name__}: {error})"
+        raise HistoryImportError(f"{text[:400]}.", one.where) from error
+    if not isinstance(made, BaseMessage):
+        raise HistoryImportError(f"It is no message, but {type(made).__name__}.", one.where)
+    return made
+
+
+def _from_openai(value: dict[str, Any]) -> BaseMessage:
+    try:
+        (made,) = as_messages([value])
+    except ConfigurationError:
+        calls = value.get("tool_calls")
+        if not calls:
+            raise
+        # Arguments that are no JSON: AIMessage itself makes an invalid call of them.
+        rest = {key: field for key, field in value.items() if key != "tool_calls"}
+        (made,) = as_messages([{**rest, "additional_kwargs": {"tool_calls": calls}}])
+    return made
+
+
+@cache
+def _reviver() -> Reviver:
+    """Return what makes messages of LangChain's own serialization, and nothing else."""
+    return Reviver(allowed_objects=_TYPES, secrets_from_env=False)

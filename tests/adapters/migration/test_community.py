@@ -1,0 +1,142 @@
+"""Histories of langchain-community: SQL tables and files, with the real library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from sqlalchemy import create_engine, event
+
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.adapters.migration.community import sql_histories
+from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
+from langchain_tokenmem.storage.imports import sources
+from langchain_tokenmem.storage.imports.history_tables import history_engine
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from langchain_community.chat_message_histories import (
+        FileChatMessageHistory,
+        SQLChatMessageHistory,
+    )
+
+CALL = {"name": "f", "args": {"n": 1}, "id": "c", "type": "tool_call"}
+SAID = [
+    HumanMessage("hi", id="h"),
+    AIMessage("", tool_calls=[CALL]),
+    ToolMessage("r", tool_call_id="c", artifact={"rows": [1]}),
+    AIMessage("done"),
+]
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = create_engine(f"sqlite:///{tmp_path}/old.db")
+    yield engine
+    engine.dispose()
+
+
+def said_in(store, session_id="s"):
+    return [message.model_copy(update={"id": None}) for message in store.messages(session_id)]
+
+
+def without_ids(messages):
+    return [message.model_copy(update={"id": None}) for message in messages]
+
+
+def test_a_sql_history_is_read_from_its_table_in_pages(store, engine, monkeypatch):
+    monkeypatch.setattr(sources, "PAGE", 3)
+    monkeypatch.setattr(SQLChatMessageHistory, "messages", property(lambda self: 1 / 0))
+    histories = {name: SQLChatMessageHistory(name, connection=engine) for name in ("s", "other")}
+    for _ in range(2):  # the rows of two sessions alternate
+        for history in histories.values():
+            history.add_messages(SAID)
+    queries = []
+    event.listen(engine, "before_cursor_execute", lambda *given: queries.append(given[2]))
+    assert store.import_history(histories["s"], "s").added == 7  # one has an id, and came twice
+    assert len([query for query in queries if query.startswith("SELECT")]) == 3
+    assert said_in(store) == without_ids([*SAID, *SAID[1:]])
+    histories["s"].add_message(AIMessage("more"))
+    assert store.import_history(histories["s"], "s").added == 1
+    assert store.import_history(histories["s"], "s").added == 0
+
+
+def test_a_row_that_cannot_be_read_is_named(store, engine):
+    history = SQLChatMessageHistory("s", connection=engine)
+    history.add_messages(SAID[:2])
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO message_store VALUES (7, 's', '{')")
+    with pytest.raises(HistoryImportError, match="table message_store, row 7: The source"):
+        store.import_history(history, "s")
+
+
+def test_a_history_in_async_mode_is_refused_with_advice(store, engine):
+    history = SQLChatMessageHistory("s", connection=engine)
+    history.async_mode = True
+    with pytest.raises(ConfigurationError, match="sync connection"):
+        store.import_history(history, "s")
+
+
+def test_a_file_history_is_taken_as_history_and_as_file(store, tmp_path):
+    file = tmp_path / "old.json"
+    FileChatMessageHistory(str(file)).add_messages(SAID)
+    assert store.import_history(FileChatMessageHistory(str(file)), "s").added == 4
+    assert said_in(store) == without_ids(SAID)
+    (one,) = ((one.name, list(one.messages)) for one in sessions_in_file(file))
+    assert one[0] is None
+    assert [each.message for each in one[1]] == SAID
+
+
+def test_every_session_of_a_table_is_found_and_nothing_is_made(store, tmp_path, engine):
+    for name in ("b", "a"):
+        SQLChatMessageHistory(name, table_name="talks", connection=engine).add_messages(SAID)
+    with history_engine(f"sqlite:///{tmp_path}/old.db") as opened:
+        found = dict(sql_histories(opened, "talks"))
+        assert [*found] == ["b", "a"]
+        assert store.import_history(found["a"], "a").added == 4
+        with pytest.raises(ConfigurationError, match=r"no table 'message_store'.*talks"):
+            list(sql_histories(opened))
+        with pytest.raises(ConfigurationError, match="no session 'c'"):
+            list(sql_histories(opened, "talks", "c"))
+
+
+CODE = """
+import json, sys, warnings
+from langchain_tokenmem.adapters.migration import community
+loaded = "langchain_community" in sys.modules
+community._sql_history_class()
+after = "langchain_community" in sys.modules
+try:
+    warnings.warn("`langchain-community` is old", DeprecationWarning)
+    silenced = True
+except DeprecationWarning:
+    silenced = False
+print(json.dumps([loaded, after, silenced]))
+"""
+
+
+@pytest.mark.slow
+def test_langchain_community_is_imported_late_and_its_warning_silenced_there_alone():
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", CODE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [False, True, False]
+
+
+def test_without_langchain_community_it_is_said_what_to_install(engine, monkeypatch):
+    SQLChatMessageHistory("s", connection=engine).add_messages(SAID)
+    monkeypatch.setitem(sys.modules, "langchain_community.chat_message_histories", None)
+    with pytest.raises(ConfigurationError, match="pip install langchain-community"):
+        list(sql_histories(engine))

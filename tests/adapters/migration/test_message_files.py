@@ -1,0 +1,131 @@
+"""Files of messages in every form, read line by line; bad ones are named with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from langchain_core.load import dumpd
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_openai_messages,
+    messages_to_dict,
+)
+
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+from langchain_tokenmem.errors import HistoryImportError
+
+CALL = {"name": "f", "args": {"n": 1}, "id": "c", "type": "tool_call"}
+SAID = [
+    SystemMessage("Be brief.", id="s"),
+    HumanMessage("hi\u2028there", id="h"),
+    AIMessage("", tool_calls=[CALL], id="a"),
+    ToolMessage("r", tool_call_id="c", id="t"),
+]
+
+
+def lines(values):
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def read(path):
+    return [
+        (one.name, [each.message for each in one.messages or ()]) for one in sessions_in_file(path)
+    ]
+
+
+AS_DICTS, AS_LC = messages_to_dict(SAID), [dumpd(message) for message in SAID]
+FORMS = {
+    "LangChain JSON": json.dumps(AS_DICTS),
+    "indented": json.dumps(AS_DICTS, indent=2),
+    "LangChain JSON Lines": lines(AS_DICTS),
+    "serialized": json.dumps(AS_LC, indent=2),
+    "serialized lines": "\ufeff" + lines(AS_LC),
+    "state": json.dumps({"messages": AS_LC}, indent=1),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_langchain_gives_the_same_messages(tmp_path, form):
+    file = tmp_path / "chat.json"
+    file.write_text(FORMS[form], encoding="utf-8")
+    assert read(file) == [(None, SAID)]
+    file.write_bytes(gzip.compress(FORMS[form].encode()))
+    assert read(file) == [(None, SAID)]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_openai_messages_are_read_with_ids_calls_and_times(tmp_path, indent):
+    file = tmp_path / "chat.jsonl"
+    recorded = convert_to_openai_messages(SAID)
+    recorded[1] |= {"created_at": 1_714_557_600, "id": "h"}
+    whole = lines(recorded) if indent is None else json.dumps(recorded, indent=indent)
+    file.write_text(whole, encoding="utf-8")
+    ((_, found),) = read(file)
+    assert [m.content for m in found] == [m.content for m in SAID]
+    assert found[2].tool_calls == SAID[2].tool_calls
+    with TranscriptStore("sqlite://") as store:
+        store.import_history(found, "s")
+        row = store.rows("s")[1]
+        assert (row.message.id, row.created_at.isoformat()) == ("h", "2024-05-01T10:00:00+00:00")
+
+
+def test_arguments_that_are_no_json_are_an_invalid_call(tmp_path):
+    file = tmp_path / "chat.jsonl"
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{a"}}
+    file.write_text(lines([{"role": "assistant", "content": None, "tool_calls": [call]}]))
+    ((_, (message,)),) = read(file)
+    assert message.invalid_tool_calls[0]["args"] == "{a"
+
+
+def test_a_line_may_be_a_conversation(tmp_path):
+    file = tmp_path / "tuning.jsonl"
+    said = {"role": "user", "content": "hi"}
+    file.write_text(lines([{"messages": [said]}, {"id": "b", "messages": [said, said]}, [said]]))
+    assert [(name, len(found)) for name, found in read(file)] == [(None, 1), ("b", 2), (None, 1)]
+
+
+GOOD = '{"role": "user", "content": "hi"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "bad.jsonl: The file is empty"),
+        (GOOD + '{"role": "user"', "bad.jsonl, line 2: It is no JSON"),
+        ('{\n"messages": [\n}', "bad.jsonl, line 3: It is no JSON"),
+        (GOOD * 2 + '{"role": "nobody", "content": "x"}\n', "bad.jsonl, line 3: It is no message"),
+        (GOOD + "7\n", "bad.jsonl, line 2: It is no message"),
+        (GOOD + '{"type": "os", "data": {}}\n', "line 2: It is no message"),
+        (GOOD + '{"type": "human", "data": {"content": 7}}\n', "line 2: It is no message"),
+        ('{"messages": 7}', "line 1: Its messages are no list"),
+        ("[" * 100_000, "nested too deeply"),
+        (GOOD.encode() + b"\xff\xfe\n", "bad.jsonl, line 2: It is no UTF-8"),
+        (gzip.compress(GOOD.encode() * 1_000)[:-20], "bad.jsonl, line .*cannot be read on"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, text, error):
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(HistoryImportError, match=error):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"id": ["langchain", "chat_models", "openai", "ChatOpenAI"], "type": "constructor"},
+        {"id": ["os", "system"], "type": "constructor"},
+        {"id": ["HOME"], "type": "secret"},
+    ],
+)
+def test_nothing_but_messages_is_ever_made_of_a_file(tmp_path, foreign):
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps([{"lc": 1, "kwargs": {}, **foreign}]))
+    with pytest.raises(HistoryImportError, match="message 1: It is no message"):
+        read(file)

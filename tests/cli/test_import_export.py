@@ -1,0 +1,136 @@
+"""`tokenmem import` and `tokenmem export`, from outside."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import closing
+
+import pytest
+from langchain_core.messages import HumanMessage, messages_to_dict
+from langgraph.checkpoint.sqlite import SqliteSaver
+from typer.testing import CliRunner
+
+from langchain_tokenmem import TokenBudget, TranscriptStore
+from langchain_tokenmem.cli.app import app
+from tests.storage.samples import state, turn
+
+RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def run(*given):
+    done = RUN.invoke(app, [str(one) for one in given])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def ids_in(path, session_id):
+    with TranscriptStore(path) as store:
+        return [message.id for message in store.messages(session_id)]
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "new.db"
+
+
+@pytest.fixture
+def full(tmp_path):
+    path = tmp_path / "full.db"
+    with TranscriptStore(path) as store:
+        store.add("s1", [*turn(1, 2), *turn(2)], user_id="ann")
+        store.save_state("s1", state("a1", "h1"), expected=0)
+        store.set_budget("s1", TokenBudget(context_window=4_000))
+        store.add("s2", [HumanMessage("lone \ud800 surrogate", id="x")])
+    return path
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
+    file = tmp_path / "out.json"
+    assert run("export", full, "--out", file, "--format", form)[0] == 0
+    code, output = run("import", file, target)
+    assert (code, "2 sessions: 8 messages." in output) == (0, True), output
+    assert "s1: 7 messages imported, 0 were there. Summary and state came along." in output
+    with TranscriptStore(full) as store, TranscriptStore(target) as copy:
+        for name in ("s1", "s2"):
+            assert copy.rows(name) == store.rows(name)
+            assert copy.state(name).state == store.state(name).state
+            assert copy.state(name).budget == store.state(name).budget
+        assert copy.sessions(user_id="ann") == ["s1"]
+    assert "2 sessions: 0 messages." in run("import", file, target)[1]
+
+
+def test_one_session_of_one_user_goes_to_the_output(full):
+    code, output = run("export", full, "--session", "s1", "--user", "ann")
+    assert (code, output.count("tokenmem_export")) == (0, 1)
+    assert run("export", full, "--session", "s1", "--user", "bob")[0] == 2
+    assert "There is no file" in run("export", f"{full}.none")[1]
+
+
+def test_a_failed_export_leaves_no_file(full, tmp_path):
+    file = tmp_path / "out.jsonl"
+    assert run("export", full, "--session", "s1", "--session", "none", "--out", file)[0] == 2
+    assert not file.exists()
+
+
+def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(messages_to_dict(turn(1))))
+    assert "chat: 2 messages imported" in run("import", file, target)[1]
+    code, _ = run("import", file, target, "--session", "mine", "--user", "ann", "--summary", "Old.")
+    assert code == 0
+    with TranscriptStore(target) as store:
+        assert store.sessions() == ["chat", "mine"]
+        assert store.sessions(user_id="ann") == ["mine"]
+        assert store.state("mine").state["summary"]["entries"][0]["text"] == "Old."
+
+
+def test_a_bad_line_leaves_with_2_and_says_file_line_and_how_far(tmp_path, target):
+    file = tmp_path / "chat.jsonl"
+    file.write_text('{"role": "user", "content": "hi"}\n{"role": "nobody"}\n')
+    code, output = run("import", file, target)
+    assert code == 2
+    assert "chat.jsonl, line 2: It is no message" in output
+    assert "Nothing was imported." in output
+    assert run("import", tmp_path / "none.json", target)[0] == 2
+
+
+def test_a_sql_history_is_found_in_a_database(tmp_path, target):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from langchain_community.chat_message_histories import SQLChatMessageHistory
+    for name in ("ann", "bob"):
+        history = SQLChatMessageHistory(name, connection=f"sqlite:///{tmp_path}/old.db")
+        history.add_messages(turn(name))
+        history.engine.dispose()
+    for given in (tmp_path / "old.db", f"sqlite:///{tmp_path}/old.db"):
+        assert "2 sessions:" in run("import", given, target)[1]
+    assert ids_in(target, "ann") == ["hann", "aann"]
+    assert "1 sessions: 0 messages." in run("import", given, target, "--session", "bob")[1]
+    code, output = run("import", given, target, "--table", "talks")
+    assert (code, "neither a table 'talks' of histories" in output) == (2, True)
+
+
+def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
+    file = tmp_path / "out.jsonl"
+    run("export", full, "--out", file)
+    for kind, option in (
+        ("checkpoints", "--user"),
+        ("sql", "--summary"),
+        ("messages", "--summary"),
+    ):
+        code, output = run("import", file, target, "--from", kind, option, "x")
+        assert (code, option in output) == (2, True), output
+    with TranscriptStore(target) as store:
+        assert store.sessions() == []
+
+
+@pytest.mark.slow
+def test_a_checkpointer_is_migrated(tmp_path, target):
+    from tests.cli.test_saver_commands import at, put
+
+    with SqliteSaver.from_conn_string(str(tmp_path / "old.db")) as saver, closing(saver.conn):
+        put(saver, at("ann"), 2)
+    code, output = run("import", tmp_path / "old.db", target)
+    assert (code, "1 threads: 1 checkpoints" in output) == (0, True), output
+    assert ids_in(target, "ann") == ["m0", "m1"]

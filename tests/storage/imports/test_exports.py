@@ -1,0 +1,143 @@
+"""What is exported and imported again is the same session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TranscriptStore
+from langchain_tokenmem.core.messages import marked
+from langchain_tokenmem.errors import HistoryImportError, ScopeError
+from tests.storage.samples import state, turn
+from tests.strategies import conversations
+
+ARTIFACTS = st.sampled_from([None, {"rows": [1, None]}, "text", [1.5, {"deep": {"a": "\ud800"}}]])
+MARKS = st.sampled_from(
+    [{}, {"created_at": "2024-05-01T10:00:00+02:00"}, {"pinned": True}, {"note": {"a": [1]}}]
+)
+
+
+@st.composite
+def odd_conversations(draw):
+    """Messages with artifacts, times and marks of all kinds."""
+    found = []
+    for message in draw(conversations(8)):
+        is_result = isinstance(message, ToolMessage)
+        fields = {"artifact": draw(ARTIFACTS)} if is_result else {}
+        found.append(marked(message, **draw(MARKS)).model_copy(update=fields))
+    return found
+
+
+def session_of(store, session_id="s"):
+    held = store.state(session_id)
+    rows = store.rows(session_id, include_superseded=True)
+    return rows, store.rows(session_id), held.state, held.budget, store.sessions(user_id="ann")
+
+
+@pytest.mark.slow
+@given(odd_conversations(), odd_conversations(), st.booleans())
+def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared):
+    with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as copy:
+        if is_cleared:
+            store.add("s", [HumanMessage("gone")])
+            store.clear("s")
+        store.add("s", first, user_id="ann")
+        store.add("s", second)  # edits, where ids come again with other words
+        if not store.sessions():
+            return
+        store.set_budget("s", TokenBudget(context_window=4_000))
+        rows = store.rows("s")
+        if rows:
+            assert store.save_state(
+                "s", state(rows[-1].message.id), expected=store.state("s").version
+            )
+        lines = list(store.export_session("s"))
+        assert len(lines) == 1 + store.count("s")
+        assert not any("\n" in line for line in lines)
+        for _ in range(2):
+            copy.import_session(lines)
+            assert session_of(copy) == session_of(store)
+        assert [*copy.export_session("s")] == lines
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+def test_an_export_may_be_imported_under_another_name_and_owner(store):
+    store.add("s", turn(1, 2), user_id="ann")
+    report = store.import_session(store.export_session("s"), "copy", user_id="bob")
+    assert (report.session_id, report.added) == ("copy", 5)
+    assert store.messages("copy") == store.messages("s")
+    assert store.sessions(user_id="bob") == ["copy"]
+
+
+def test_what_was_added_to_a_copy_stays(store):
+    store.add("s", turn(1))
+    store.import_session(store.export_session("s"), "copy")
+    store.add("copy", turn("here"))
+    store.add("s", turn(2))
+    report = store.import_session(store.export_session("s"), "copy")
+    assert (report.added, report.known) == (2, 2)
+    assert [m.id for m in store.messages("copy")] == ["h1", "a1", "hhere", "ahere", "h2", "a2"]
+
+
+def test_bytes_and_foreign_objects_are_exported_in_the_form_that_the_store_has(store, caplog):
+    odd = ToolMessage("r", tool_call_id="c", id="t", artifact={"b": b"\x00", "o": object})
+    store.add("s", [HumanMessage("q", id="h"), AIMessage("a", id="a"), odd])
+    store.import_session(store.export_session("s"), "copy")
+    assert store.messages("copy") == store.messages("s")
+    assert store.messages("copy")[2].artifact["b"] == {"base64": "AA=="}
+    assert "only its text form is stored" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "error"),
+    [
+        (1, lambda line: "{", "line 1: It is no JSON"),
+        (1, lambda line: "{}", "line 1: An export begins with"),
+        (1, lambda line: line.replace('_export": 1', '_export": 9'), "version 9.*Upgrade"),
+        (1, lambda line: line.replace('"state": null', '"state": {"version": 1e9}'), "line 1: "),
+        (2, lambda line: line[:-9], "line 2: It is no JSON.*Nothing was imported"),
+        (3, lambda line: line.replace('"seq": 2', '"seq": 7'), "line 3: This is message 7, 2 is"),
+        (3, lambda line: line.replace('"seq": 2', '"seq": "2"'), r"line 3: .*\(seq: "),
+        (3, lambda line: line.replace('"type": "ai", "data"', '"type": "os", "data"'), "line 3: "),
+        (
+            3,
+            lambda line: line.replace('"created_at": "20', '"created_at": "x'),
+            "line 3: .*isoformat",
+        ),
+        (5, lambda line: None, "end: The export ends after 3 of 4 messages"),
+    ],
+)
+def test_a_bad_line_is_named(store, number, change, error):
+    store.add("s", [*turn(1), *turn(2)])
+    lines = list(store.export_session("s"))
+    changed = change(lines[number - 1])
+    assert changed != lines[number - 1]
+    lines[number - 1 : number] = [] if changed is None else [changed]
+    with pytest.raises(HistoryImportError, match=error):
+        store.import_session(lines, "copy")
+
+
+def test_a_class_that_is_no_message_is_never_made(store):
+    store.add("s", turn(1))
+    head, line, _ = store.export_session("s")
+    foreign = json.loads(line)
+    foreign["message"] = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}
+    with pytest.raises(HistoryImportError, match="line 2: It is no message"):
+        store.import_session([head, json.dumps(foreign)], "copy")
+
+
+def test_a_session_that_is_not_there_or_belongs_to_another_is_refused(store):
+    store.add("s", turn(1), user_id="ann")
+    with pytest.raises(ScopeError, match="no session 'x'"):
+        list(store.export_session("x"))
+    with pytest.raises(ScopeError, match="another user"):
+        list(store.export_session("s", user_id="bob"))

@@ -1,0 +1,304 @@
+"""A history from elsewhere becomes a session: once, whole, with what it brings."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC, datetime
+
+import pytest
+from langchain_core.chat_history import BaseChatMessageHistory, InMemoryChatMessageHistory
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    HistoryImportError,
+    ScopeError,
+    StoreError,
+)
+from langchain_tokenmem.storage.imports import sources
+from langchain_tokenmem.storage.imports.importing import HistoryImport
+from tests.storage.samples import texts
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+MEMORY = TokenMemory(TokenBudget(context_window=8_000))
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    monkeypatch.setattr(sources, "PAGE", 3)
+
+
+def chat(count, *, named=False):
+    kinds = (HumanMessage, AIMessage)
+    return [kinds[n % 2](f"m{n}", id=f"i{n}" if named else None) for n in range(count)]
+
+
+def shown(store, session_id="s"):
+    held, rows = store.conversation(session_id)
+    return MEMORY.view([row.message for row in rows], held.state)
+
+
+# --- once, whole
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_second_import_adds_nothing_and_one_of_a_longer_source_what_is_new(store, named):
+    assert store.import_history(chat(7, named=named), "s").added == 7
+    before = store.rows("s")
+    again = store.import_history(chat(7, named=named), "s")
+    assert (again.added, again.known) == (0, 7)
+    assert store.rows("s") == before
+    assert store.import_history(chat(9, named=named), "s").added == 2
+    assert texts(store.messages("s")) == [f"m{n}" for n in range(9)]
+
+
+def test_the_same_words_at_another_place_are_another_message(store):
+    said = [HumanMessage("yes"), AIMessage("ok"), HumanMessage("yes"), AIMessage("ok")] * 2
+    for added in (8, 0):
+        assert store.import_history(said, "s").added == added
+    assert store.messages("s")[0].id != store.messages("s")[2].id
+
+
+def test_an_import_that_was_killed_goes_on(store, monkeypatch):
+    whole = HistoryImport._store
+
+    def killed(self, page):
+        if self._writer.report.done >= 6:
+            raise KeyboardInterrupt
+        whole(self, page)
+
+    monkeypatch.setattr(HistoryImport, "_store", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.import_history(chat(11), "s")
+    assert store.count("s") == 6
+    monkeypatch.undo()
+    report = store.import_history(chat(11), "s")
+    assert (report.added, report.known) == (5, 6)
+    assert texts(store.messages("s")) == [f"m{n}" for n in range(11)]
+
+
+def test_what_was_said_after_an_import_stays_in_its_place(store):
+    store.import_history(chat(2), "s")
+    store.add("s", [HumanMessage("here", id="h")])
+    store.import_history(chat(4), "s")
+    assert texts(store.messages("s")) == ["m0", "m1", "here", "m2", "m3"]
+
+
+def test_answers_under_one_id_are_all_kept(store):
+    said = [AIMessage(f"answer {n}", id="run-1") for n in range(5)]
+    assert store.import_history(said, "s").renamed == 4
+    assert texts(store.messages("s")) == [f"answer {n}" for n in range(5)]
+    assert store.messages("s")[0].id == "run-1"
+    assert store.import_history(said, "s").added == 0
+
+
+# --- sources
+
+
+def test_histories_of_any_kind_and_messages_of_any_form_are_taken(store):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, and what many have
+        history = InMemoryChatMessageHistory(messages=chat(5))
+    assert store.import_history(history, "s1").added == 5
+    assert store.import_history(iter(chat(5)), "s2").added == 5
+    forms = [("human", "m0"), {"role": "assistant", "content": "m1"}, *chat(5)[2:]]
+    assert store.import_history(forms, "s3").added == 5
+    assert texts(store.messages("s1")) == texts(store.messages("s2")) == texts(store.messages("s3"))
+
+
+async def test_the_async_method_does_the_same(store):
+    assert (await store.aimport_history(chat(5), "s")).added == 5
+
+
+@pytest.mark.parametrize("source", [None, 7, "text", {"role": "user"}, InMemoryChatMessageHistory])
+def test_what_is_no_source_is_refused(store, source):
+    with pytest.raises(ConfigurationError, match="The source is"):
+        store.import_history(source, "s")
+
+
+def test_ids_times_calls_artifacts_and_marks_are_kept(store):
+    call = {"name": "f", "args": {"n": 1}, "id": "c", "type": "tool_call"}
+    marks = {"tokenmem": {"created_at": "2024-05-01T10:00:00+02:00", "pinned": True}}
+    said = [
+        HumanMessage("hi", id="h", response_metadata=marks),
+        AIMessage("", id="a", tool_calls=[call]),
+        ToolMessage("r", tool_call_id="c", id="t", artifact={"rows": [1, None]}),
+        AIMessage("ok", id="b", response_metadata={"created_at": 1_714_557_700.0}),
+        HumanMessage("on", id="o", additional_kwargs={"timestamp": "2024-05-01T11:00:00Z"}),
+        AIMessage("ok", id="e", response_metadata={"created_at": "yesterday"}),
+    ]
+    store.import_history(said, "s", now=NOW)
+    rows = store.rows("s")
+    assert rows[0].message.response_metadata == {"tokenmem": {"pinned": True}}
+    assert [row.message for row in rows[1:]] == said[1:]
+    times = [row.created_at.strftime("%d %H:%M:%S") for row in rows]
+    assert times == ["01 08:00:00"] * 3 + ["01 10:01:40"] + ["01 11:00:00"] * 2
+
+
+def test_messages_without_any_time_have_the_one_of_the_import(store):
+    store.import_history(chat(4), "s", now=NOW)
+    assert {row.created_at for row in store.rows("s")} == {NOW}
+
+
+# --- bad input
+
+
+def test_a_bad_message_is_named_and_how_far_the_import_is(store):
+    said = [*chat(7), RemoveMessage(id="x"), HumanMessage("on")]
+    with pytest.raises(HistoryImportError, match=r"message 8: .*6 messages before it") as caught:
+        store.import_history(said, "s")
+    assert (caught.value.done, caught.value.where) == (6, "message 8")
+    assert store.count("s") == 6
+    with pytest.raises(HistoryImportError, match=r"message 1: .*Nothing was imported"):
+        store.import_history([{"role": "nobody"}], "s2")
+    assert store.count("s2") == 0
+
+
+def test_a_time_that_is_none_is_said(store):
+    bad = HumanMessage("hi", response_metadata={"tokenmem": {"created_at": "yesterday"}})
+    with pytest.raises(HistoryImportError, match=r"message 2: .*created_at is 'yesterday'"):
+        store.import_history([HumanMessage("a"), bad], "s")
+
+
+def test_a_history_that_fails_is_a_typed_error(store):
+    class Broken(BaseChatMessageHistory):
+        @property
+        def messages(self):
+            raise OSError("connection lost")
+
+        def clear(self):
+            pass
+
+    with pytest.raises(HistoryImportError, match=r"Broken: .*connection lost.*Nothing was"):
+        store.import_history(Broken(), "s")
+
+
+def test_an_iterator_that_fails_says_how_far(store):
+    def failing():
+        yield from chat(4)
+        raise OSError("connection lost")
+
+    with pytest.raises(HistoryImportError, match="connection lost") as caught:
+        store.import_history(failing(), "s")
+    assert caught.value.done == store.count("s") == 3
+
+
+def test_the_session_of_another_user_is_refused(store):
+    store.import_history(chat(2), "s", user_id="ann")
+    assert store.sessions(user_id="ann") == ["s"]
+    with pytest.raises(ScopeError, match="another user"):
+        store.import_history(chat(3), "s", user_id="bob")
+
+
+def test_a_thread_with_checkpoints_is_refused(store):
+    from tests.adapters.migration.test_migration import at, put
+
+    put(TokenMemorySaver(store), at("t"), "1", {"messages": chat(2, named=True)})
+    with pytest.raises(StoreError, match="thread with checkpoints; import into a session of"):
+        store.import_history(chat(3), "t")
+
+
+# --- summaries of other memories
+
+TEXT = "Bob orders three chairs."
+MIDDLEWARE = HumanMessage(
+    f"Here is a summary of the conversation to date:\n\n{TEXT}",
+    additional_kwargs={"lc_source": "summarization"},
+)
+
+
+@pytest.mark.parametrize(
+    ("begin", "model", "given"),
+    [
+        (MIDDLEWARE, "SummarizationMiddleware", None),
+        (SystemMessage(f"Summary of the conversation so far: {TEXT}"), "langmem", None),
+        (SystemMessage(f"Summary of conversation earlier: {TEXT}"), "langgraph", None),
+        (SystemMessage(TEXT), "ConversationSummaryMemory", TEXT),
+        (None, "summary=", TEXT),
+    ],
+)
+def test_an_old_summary_is_the_first_entry_of_the_log(store, begin, model, given):
+    said = [*([begin] if begin else []), *chat(4)]
+    for has_summary in (True, False):
+        report = store.import_history(said, "s", summary=given)
+        assert report.has_summary is has_summary
+    (entry,) = store.state("s").state["summary"]["entries"]
+    assert (entry["text"], entry["model"], entry["reason"]) == (TEXT, model, "imported")
+    assert (entry["first"], entry["last"], entry["covered"]) == (1, 1, 1)
+    view = shown(store)
+    assert view.warnings == ()
+    assert str(view.messages).count(TEXT) == 1
+    assert "m0" in str(view.messages)
+    assert store.count("s") == 5
+
+
+def test_the_system_prompt_before_a_summary_stays_visible(store):
+    store.import_history([SystemMessage("Be brief."), MIDDLEWARE, *chat(2)], "s")
+    messages = shown(store).messages
+    assert messages[0].content == "Be brief."
+    assert str(messages).count(TEXT) == 1
+
+
+def test_a_system_prompt_is_no_summary(store):
+    store.import_history([SystemMessage("Be brief."), *chat(2)], "s")
+    assert store.state("s").state is None
+
+
+def test_a_summary_may_be_about_the_first_messages_of_the_source(store):
+    call = {"name": "f", "args": {}, "id": "c", "type": "tool_call"}
+    said = [
+        SystemMessage("Be brief."),
+        HumanMessage("first", id="h"),
+        AIMessage("", tool_calls=[call], id="a"),
+        ToolMessage("found", tool_call_id="c", id="t"),
+        HumanMessage("second", id="h2"),
+        AIMessage("done", id="a2"),
+    ]
+    store.import_history(said, "s", summary=TEXT, summary_covers=2)
+    state = store.state("s").state
+    (entry,) = state["summary"]["entries"]
+    assert (state["summary"]["covers_to"], entry["covered"]) == ("t", 3)  # the result belongs to it
+    view = shown(store)
+    assert view.warnings == ()
+    text = str([message.content for message in view.messages])
+    assert "first" in text
+    assert TEXT in text
+    assert "second" in text
+    assert "found" not in text
+    assert store.count("s") == 6
+
+
+def test_a_session_that_has_begun_takes_no_summary(store):
+    store.import_history(chat(3), "s")
+    report = store.import_history(chat(3), "s", summary=TEXT)
+    assert not report.has_summary
+    assert store.state("s").state is None
+    assert texts(store.messages("s")) == ["m0", "m1", "m2"]
+
+
+def test_the_state_of_a_session_is_never_replaced(store):
+    store.import_history([MIDDLEWARE, *chat(2)], "s")
+    held = store.state("s")
+    changed = {**held.state, "kept": ["x"]}
+    assert store.save_state("s", changed, expected=held.version)
+    store.import_history([MIDDLEWARE, *chat(4)], "s")
+    assert store.state("s").state == changed
+
+
+@pytest.mark.parametrize(("summary", "covers"), [(None, 2), (TEXT, -1)])
+def test_a_number_without_a_summary_is_refused(store, summary, covers):
+    with pytest.raises(ConfigurationError, match="summary_covers is"):
+        store.import_history(chat(2), "s", summary=summary, summary_covers=covers)
