@@ -15,6 +15,7 @@ from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.state import load_state
 from tests.fakes import CharCounter, entries_of, log_text
+from tests.legality import problems
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=4_000)
@@ -298,3 +299,12 @@ def test_the_state_with_notes_is_plain_json_that_loads_again():
     state = memory_of().compact([*said, HumanMessage("?", id="h2")])
     assert load_state(json.loads(json.dumps(state))) == state
     assert state["modes"]["sections"]["objective"][0]["source"] == 2
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "bedrock", "mistral", "strict"])
+def test_requests_with_notes_are_legal_for_every_provider(name):
+    rounds = [("goal", 20), ("human", 30), ("decision", 90), ("human", 5), ("look", 90)] * 6
+    memory = memory_of(budget=TokenBudget(context_window=2_000), legality=name)
+    calls = calls_of(memory, conversation(rounds))
+    assert any(with_notes(view) for _, view in calls)
+    assert [problems(view.messages) for _, view in calls] == [[]] * len(calls)
