@@ -31,7 +31,8 @@ _NEXT_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
-_VERB = re.compile(r"[a-z]+(?= |$)")
+# With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
+_VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
 # "Option 1" says nothing without the list that it stands in.
 _OPTION = re.compile(
     r"(?:use )?(?:the )?(?:(?:first|second|third|last|other|cheapest) )?"
@@ -88,7 +89,7 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     Example:
         >>> told = "We decided to use Go instead of Java because it starts fast."
         >>> decision_in(told, by_user=True)
-        Decision(text='Use Go', rationale='it starts fast', rejected=('Java',))
+        Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
     """
     if is_question(sentence) or sentence.endswith(":"):
         return None

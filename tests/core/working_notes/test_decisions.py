@@ -16,7 +16,7 @@ from langchain_tokenmem.core.working_notes.decisions import Decision, assumption
         ),
         (
             "Instead of Java, we decided to use Go.",
-            Decision("Use Go", "", ("Java",)),
+            Decision("use Go", "", ("Java",)),
         ),
         (
             "I've chosen SQLite over Postgres or MySQL since it needs no server.",
@@ -34,7 +34,7 @@ from langchain_tokenmem.core.working_notes.decisions import Decision, assumption
         ),
         (
             "Wir haben beschlossen, die API zu versionieren.",
-            Decision("Die API zu versionieren"),
+            Decision("die API zu versionieren"),
         ),
         (
             "Nous avons choisi PostgreSQL plutôt que MySQL parce que le JSON est mieux géré.",
@@ -42,7 +42,7 @@ from langchain_tokenmem.core.working_notes.decisions import Decision, assumption
         ),
         (
             "Hemos decidido usar PostgreSQL en lugar de MySQL porque maneja mejor JSON.",
-            Decision("Usar PostgreSQL", "maneja mejor JSON", ("MySQL",)),
+            Decision("usar PostgreSQL", "maneja mejor JSON", ("MySQL",)),
         ),
     ],
 )
@@ -74,6 +74,12 @@ def test_a_decision_is_read_with_its_reason_and_what_was_rejected(
 )
 def test_what_is_open_told_of_or_points_elsewhere_is_no_decision(sentence: str) -> None:
     assert decision_in(sentence, by_user=True) is None
+
+
+def test_the_capital_in_front_makes_no_other_name() -> None:
+    told = decision_in("I'd like to go with flight HAT052 on Monday.", by_user=True)
+    assert told is not None
+    assert told.text == "flight HAT052 on Monday"
 
 
 def test_lets_use_is_a_decision_of_the_user_only() -> None:

@@ -23,6 +23,8 @@ _SAID = (
     "Our budget is $50k and the deadline is May 3, 2026.",
     "The API must answer within 200 ms at /v1/items.",
     "We decided to use order_events instead of poll_queue because of ticket ABC-1234.",
+    "We decided to use PostgreSQL instead of MySQL because Kafka needs rows.",
+    "I'd like to go with flight HAT052 on May 3. Never call job_17 there.",
     "Assuming that port 8443 is open, we can start.",
     "My name is Ada Lovelace and I live in Lyon.",
     "I'm using Flask 2.3.1 with config.yaml today.",
