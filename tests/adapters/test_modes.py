@@ -68,7 +68,7 @@ def test_code_reasoning_code_across_a_restart_loses_nothing(tmp_path):
         history.set_mode("reasoning")
         first = ask(history, "What did we say?")
         assert '<working_notes mode="reasoning">' in first
-        assert "#1 Use SQLite. Rationale: it is simple" in first
+        assert "#1 use SQLite. Rationale: it is simple" in first
         assert 'mode="code"' not in first
     with TranscriptStore(url) as store:  # what a new process has: the file
         history = history_of(store, mode="code")
@@ -99,7 +99,7 @@ async def test_the_history_is_switched_async_as_well():
     history = history_of(TranscriptStore("sqlite://"))
     say(history, *TALK)
     await history.aset_mode("reasoning")
-    assert "Use SQLite" in ask(history, "And?")
+    assert "#1 use SQLite" in ask(history, "And?")
 
 
 def test_a_chain_is_switched_by_its_config_and_goes_on_in_that_mode():
@@ -147,7 +147,7 @@ def test_a_command_switches_a_graph_and_tells_it_once_in_the_stream():
             if event["event"] == "mode"
         ]
     assert '<working_notes mode="reasoning">' in text_of(seen[1])
-    assert "Use SQLite" in text_of(seen[1])
+    assert "#1 use SQLite" in text_of(seen[1])
     assert seen[2][: len(seen[1])] == seen[1]
     assert events == ["code", "reasoning"]
 
@@ -159,9 +159,9 @@ def test_a_fork_sees_its_own_moment():
     before = graph.get_state(thread()).config
     graph.invoke({"messages": "We decided to use Postgres because it scales."}, thread())
     graph.invoke({"messages": "And?"}, thread())
-    assert "#2 Use Postgres" in text_of(seen[2])
+    assert "#2 use Postgres" in text_of(seen[2])
     graph.invoke({"messages": "Which one?"}, {**before, "recursion_limit": 50})
-    assert "#1 Use SQLite" in text_of(seen[3])
+    assert "#1 use SQLite" in text_of(seen[3])
     assert "Postgres" not in text_of(seen[3])
 
 
@@ -268,7 +268,7 @@ def test_an_agent_without_automatic_compaction_has_notes_too():
     model, agent = agent_of([AIMessage("a"), AIMessage("b")], middleware)
     agent.invoke({"messages": TALK[0]}, thread())
     agent.invoke({"messages": "And?"}, thread())
-    assert "Use SQLite" in text_of(model.seen[1])
+    assert "#1 use SQLite" in text_of(model.seen[1])
 
 
 def test_a_tool_switches_an_agent_by_a_command():
