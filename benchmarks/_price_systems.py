@@ -54,6 +54,7 @@ class TokenMemoryRun(CompactCallbacks):
         writes: Whether the model writes the summaries; otherwise they are extracts.
         reuse: Whether it is always sent the main request with one instruction behind it, where
             that fits; otherwise only where that is cheaper, as the memory's own default has it.
+        mode: Mode of its working notes; empty for none.
         fields: Fields of `TokenBudget` that differ from their defaults.
     """
 
@@ -64,12 +65,16 @@ class TokenMemoryRun(CompactCallbacks):
         *,
         writes: bool = False,
         reuse: bool = False,
+        mode: str = "",
         **fields: Any,
     ) -> None:
         how = True if reuse else None
         writer = ModelSummarizer(model, window=window, reuse_prefix=how) if writes else None
         budget = TokenBudget(window, **fields)
-        memory = TokenMemory(budget, summarizer=writer, counter=counter_for(), callbacks=[self])
+        given: dict[str, Any] = {"mode": mode} if mode else {}
+        memory = TokenMemory(
+            budget, summarizer=writer, counter=counter_for(), callbacks=[self], **given
+        )
         # One model answers and summarizes: the memory is told so, as an agent's middleware tells
         # it. The model has no name, so the vocabulary is given; else counts would be estimates.
         self._memory = memory.for_model(model) if writes else memory
@@ -214,11 +219,15 @@ def with_fields(text: str) -> tuple[str, System]:
     """Return this package's memory under other settings, and its name.
 
     Args:
-        text: Such as `target=.3,recent_share=.2`; `model` and `reuse` are settings, too.
+        text: Such as `target=.3,recent_share=.2`; `model`, `reuse` and `mode=code` are settings,
+            too.
     """
     settings: dict[str, Any] = {}
     for one in text.split(","):
         key, _, value = one.partition("=")
+        if key == "mode":
+            settings[key] = value
+            continue
         number = float(value or 1)
         switch = {"model": "writes", "reuse": "reuse"}.get(key)
         settings[switch or key] = True if switch else int(number) if number > 1 else number

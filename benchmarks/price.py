@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("--windows", default="4000,8000,16000,32000", help="tokens, by commas")
     parser.add_argument("--systems", help="names by semicolons; default: all")
     parser.add_argument(
-        "--ours", action="append", default=[], help="settings, as target=.3,recent_share=.2,model"
+        "--ours", action="append", default=[], help="settings, as target=.3,mode=code,model"
     )
     parser.add_argument("--sample", type=int, help="recordings of each file; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")

@@ -64,6 +64,7 @@ def main() -> int:
     state = remembered(conversation, memory)
     show_questions(console, conversation, memory, state)
     show_view(console, conversation, memory, state)
+    show_notes(console, conversation)
     return int(failed)
 
 
@@ -192,6 +193,23 @@ def show_view(
     console.print()
     for message in view.messages:
         show_message(console, message, memory.count([message]).tokens)
+
+
+def show_notes(console: Console, conversation: RecordedConversation) -> None:
+    """Print what the mode "code" has kept of the session when the user comes back."""
+    console.rule("[bold]4. What the session was about: files, commands, errors")
+    memory = TokenMemory(TokenBudget(context_window=WINDOW), mode="code")
+    asked = [*conversation.messages, HumanMessage("How far are we?", id="later")]
+    _, view = memory.compact_and_view(
+        asked, remembered(conversation, memory), tools=conversation.tools
+    )
+    tokens = view.usage.parts["notes"]
+    console.print(
+        f'\nWith mode="code" the files and errors survive every fold: {tokens:,} tokens of notes,'
+        f"\nread from the messages by rules, in front of the newest question.\n"
+    )
+    notes = [message.text for message in view.messages if "<working_notes " in message.text]
+    console.print(Text("\n\n".join(notes)), soft_wrap=True)
 
 
 def show_message(console: Console, message: BaseMessage, tokens: int) -> None:

@@ -9,7 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_tokenmem.adapters.agent_tools import compact_conversation_tool, read_message_tool
+    from langchain_tokenmem.adapters.agent_tools import (
+        compact_conversation_tool,
+        read_message_tool,
+        record_decision_tool,
+        set_goal_tool,
+    )
     from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
     from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory
     from langchain_tokenmem.adapters.chains.runnable import with_token_memory
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.turn_memory_text import format_message_for_provider
     from langchain_tokenmem.core.usage import TokenUsage
     from langchain_tokenmem.core.view import Explanation, View
+    from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
     from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
@@ -63,6 +69,7 @@ __all__ = [
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "ModeProfile",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -86,6 +93,8 @@ __all__ = [
     "memory_input",
     "memory_nodes",
     "read_message_tool",
+    "record_decision_tool",
+    "set_goal_tool",
     "with_token_memory",
 ]
 
@@ -104,6 +113,7 @@ _HOMES = {
     "MemoryMessagesState": "adapters.graphs.memory_nodes",
     "MemoryNode": "adapters.graphs.nodes",
     "MemoryState": "state",
+    "ModeProfile": "core.working_notes.mode_profiles",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
@@ -127,6 +137,8 @@ _HOMES = {
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",
     "read_message_tool": "adapters.agent_tools",
+    "record_decision_tool": "adapters.agent_tools",
+    "set_goal_tool": "adapters.agent_tools",
     "with_token_memory": "adapters.chains.runnable",
 }
 

@@ -15,8 +15,10 @@ class CompactEvent:
     """One change of what a model call sees.
 
     Attributes:
-        kind: `compaction` (old tool results were shortened) or `summary`.
-        reason: `compact_at`, `summarize_at`, `limit`, `tail` or `manual`.
+        kind: `compaction` (old tool results were shortened), `summary`, or `mode` (the session was
+            switched to another mode).
+        reason: `compact_at`, `summarize_at`, `limit`, `tail` or `manual`; of a switch the name of
+            the mode, empty for none.
         tokens_before: Tokens of the request before it.
         tokens_after: Tokens of the request after it; an upper bound at the start.
         ids: Ids of the messages that were shortened or covered.
@@ -29,7 +31,7 @@ class CompactEvent:
         error: What went wrong; of a summary that the fallback wrote, why.
     """
 
-    kind: Literal["compaction", "summary"]
+    kind: Literal["compaction", "summary", "mode"]
     reason: str
     tokens_before: int
     tokens_after: int

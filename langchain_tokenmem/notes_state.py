@@ -64,7 +64,7 @@ class NoteItem(TypedDict):
         number: Number of a decision, for ever.
         key: What a later item of the same key replaces: a constraint's label, a file's path, a
             failed call.
-        verb: What was done with a file: `read`, `changed` or `ran`.
+        verb: What was done with a file: `read`, `changed` or `ran`; none where it was only named.
         rationale: Why it was decided.
         rejected: What was rejected.
         count: How often a name was said.
@@ -86,17 +86,23 @@ class ModesState(TypedDict):
     """What a session is about, for all modes; the one that is on decides what is shown.
 
     Attributes:
-        mode: Name of the mode that is on; empty for none.
+        mode: Name of the mode that was on at the last call; empty for none.
+        chosen: Name of the mode that the session was switched to, empty for none; missing where
+            the memory's own holds.
         turn: Human messages read so far.
         read_to: Ids of the last messages that were read, the newest first, at most 8.
         sections: Items of each section, by its name, oldest first.
         changed: Turn in which a section was changed last, by its name.
         next_number: Number of the next decision.
+        names: Names and phrases that were said, each with the number of messages that say it: those
+            said often enough are topics and entities.
     """
 
     mode: str
+    chosen: NotRequired[str]
     turn: _Number
     read_to: list[str]
     sections: dict[str, list[NoteItem]]
     changed: dict[str, _Number]
     next_number: _Number
+    names: dict[str, _Number]

@@ -26,6 +26,7 @@ EXPECTED = {
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "ModeProfile",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -49,6 +50,8 @@ EXPECTED = {
     "memory_input",
     "memory_nodes",
     "read_message_tool",
+    "record_decision_tool",
+    "set_goal_tool",
     "with_token_memory",
 }
 ERRORS = {

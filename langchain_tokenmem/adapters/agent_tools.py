@@ -1,4 +1,4 @@
-"""Tools for agents: `compact_conversation` and `read_message`."""
+"""Tools for agents: `compact_conversation`, `read_message`, `record_decision` and `set_goal`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from langchain_tokenmem.adapters.run_context import session_and_user, state_in_r
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.messages import spoken_messages, text_of
 from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered_messages
+from langchain_tokenmem.core.working_notes.agent_notes import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
@@ -65,6 +66,59 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
 
     compact: BaseTool = compact_conversation
     return compact
+
+
+def record_decision_tool() -> BaseTool:
+    """Return the tool `record_decision`, by which an agent notes a decision with its reasons.
+
+    The tool only answers: the memory reads the decision from the call, marks it as the model's
+    (`by: model`), and shows it in the mode `reasoning`.
+
+    Example:
+        >>> record_decision_tool().name
+        'record_decision'
+    """
+
+    @tool(RECORD_DECISION)
+    def record_decision(
+        decision: str,  # noqa: ARG001  # read from the call
+        rationale: str = "",  # noqa: ARG001
+        rejected: list[str] | None = None,  # noqa: ARG001
+    ) -> str:
+        """Note a decision of this conversation, so that it is kept with its reasons.
+
+        Args:
+            decision: The decision, in one sentence.
+            rationale: Why it was made.
+            rejected: The options that were rejected.
+        """
+        return "Noted."
+
+    record: BaseTool = record_decision
+    return record
+
+
+def set_goal_tool() -> BaseTool:
+    """Return the tool `set_goal`, by which an agent notes the objective that it works on.
+
+    The tool only answers: the memory reads the goal from the call, as that of `record_decision`.
+
+    Example:
+        >>> set_goal_tool().name
+        'set_goal'
+    """
+
+    @tool(SET_GOAL)
+    def set_goal(goal: str) -> str:  # noqa: ARG001  # read from the call
+        """Note the objective of this conversation; a new one takes the place of the one before.
+
+        Args:
+            goal: The objective, in one sentence.
+        """
+        return "Noted."
+
+    goal: BaseTool = set_goal
+    return goal
 
 
 def read_message_tool(

@@ -11,6 +11,7 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
+from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -20,6 +21,9 @@ from langchain_tokenmem.turns.graph_thread import GraphThread
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""
+
+MODE_KEY = "memory_mode"
+"""Names a session's mode in `configurable`, and in the state of a graph or an agent."""
 
 _READ = "__pregel_read"
 """Key under which LangGraph hands the channels of a run to its nodes, for conditional edges and
@@ -71,6 +75,20 @@ def user_of(config: RunnableConfig | None, *, shared_threads: bool = False) -> s
             f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out where there is none.'
         )
     return check_characters(user, "user_id")
+
+
+def mode_asked(config: RunnableConfig | None, channel: str | None = None) -> str | None:
+    """Return the name of the mode that a run asks for; None where it asks for nothing.
+
+    `configurable={"memory_mode": "code"}` is for the graph that is invoked: its sub-graphs inherit
+    the config, and have modes of their own.
+
+    Args:
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        channel: What the graph's state holds; the config beats it.
+    """
+    asked = (ensure_config(config).get("configurable") or {}).get(MODE_KEY)
+    return channel if asked is None or subgraph_of(config) else asked
 
 
 def state_in_run(key: str) -> Any:
@@ -179,6 +197,8 @@ def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[
         name: Name of the memory: the middleware's name, or the state key of nodes.
     """
     before = old or new_state()
+    if mode_in(before) != mode_in(new):
+        yield {"type": EVENT, "event": "mode", "memory": name, "mode": mode_in(new)}
     fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
     if fresh:
         yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}

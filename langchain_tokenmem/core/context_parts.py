@@ -17,6 +17,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_log,
     with_text,
 )
+from langchain_tokenmem.core.memory_block import without_notes
 from langchain_tokenmem.core.messages import is_pinned, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
@@ -51,6 +52,9 @@ class ContextParts:
         profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
         blocks: Texts of live memory blocks, by the id of the human message that holds them.
+        working_notes: The working notes in front of these, by the same id.
+        notes_after_fold: Working notes that the newest human message has once something is
+            folded; None where all of them stay.
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
         can_read: Whether the model has a tool that opens a message by its number.
@@ -72,6 +76,8 @@ class ContextParts:
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
+    working_notes: Mapping[str, str] = field(default_factory=dict)
+    notes_after_fold: str | None = None
     summary_role: Literal["system", "human"] = "system"
     can_read: bool = False
     numbers: MessageNumbers | None = None
@@ -127,7 +133,7 @@ class ContextParts:
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not (self.blocks or self.turns.texts):
             return sizes
-        added = (self._block_tokens(group) + self._turn_tokens(group) for group in groups)
+        added = (self.block_tokens(group) + self._turn_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
     def _turn_tokens(self, group: RepairedGroup) -> int:
@@ -137,7 +143,7 @@ class ContextParts:
         shown, count = self.shown_messages(group), self.counter.message
         return sum(self.turns.text_tokens(message, count) for message in shown)
 
-    def _block_tokens(self, group: RepairedGroup) -> int:
+    def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
@@ -171,7 +177,7 @@ class ContextParts:
         if self.turns.texts:
             pinned += sum(map(self._turn_tokens, self.kept))
             tail += sum(map(self._turn_tokens, self.tail))
-        blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
+        blocks = sum(map(self.block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
             added -= summary if self.summary_role == "human" else 0
@@ -239,15 +245,55 @@ class ContextParts:
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
         turns = self.turns.after_fold(self.tail, count, required)
         rest = replace(self, kept=tuple(required), tail=self.tail[count:], turns=turns)
-        if not (count and self.blocks):
+        if not count:
             return rest
-        # A block stays with its message until that is covered; the newest question keeps its own.
-        live = {message.id for group in rest.tail for message in group.messages}
-        live.add(self.newest_human)
-        return replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
+        if self.blocks:
+            # A block stays with its message until that is covered; the newest question keeps its
+            # own.
+            live = {message.id for group in rest.tail for message in group.messages}
+            live.add(self.newest_human)
+            rest = replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
+        notes = self.notes_after_fold
+        return rest if notes is None else rest.with_notes(notes)
+
+    def with_notes(self, text: str, *, others: bool = False) -> ContextParts:
+        """Return the context with working notes in the block of the newest human message.
+
+        Args:
+            text: The notes; empty for none.
+            others: Whether those in the blocks of other messages stay.
+        """
+        key = self.newest_human or ""
+        known = self.working_notes
+        gone = {key: known.get(key, "")} if others else known
+        blocks = without_notes(self.blocks, gone)
+        notes = {name: one for name, one in known.items() if name not in gone}
+        if key and text:
+            notes[key] = text
+            blocks[key] = "\n\n".join(filter(None, (text, blocks.get(key))))
+        return replace(self, blocks=blocks, working_notes=notes)
+
+    def notes_tokens(self) -> int:
+        """Return the tokens that working notes have in the memory blocks."""
+        if not self.working_notes:
+            return 0
+        bare, groups = self.with_notes(""), (*self.kept, *self.tail)
+        return sum(map(self.block_tokens, groups)) - sum(map(bare.block_tokens, groups))
+
+    def tokens_of_new_notes(self) -> int:
+        """Return the tokens by which the newest human message may grow when something is folded."""
+        if self.notes_after_fold is None:
+            return 0
+        new = self.with_notes(self.notes_after_fold)
+        groups = [g for g in (*self.kept, *self.tail) if self.newest_human in _ids_of(g)]
+        return max(0, sum(new.block_tokens(g) - self.block_tokens(g) for g in groups))
 
     def with_newest_block(self) -> ContextParts:
         """Return the context with the memory block of the newest question only."""
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
+
+
+def _ids_of(group: RepairedGroup) -> set[str | None]:
+    return {message.id for message in group.messages}

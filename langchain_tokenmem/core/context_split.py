@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system
+from langchain_tokenmem.core.memory_block import text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, with_ids
 from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
@@ -85,7 +86,8 @@ def split_context(
         notes=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
-        blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
+        blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
+        working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading),

@@ -22,10 +22,14 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     context = cap_messages(context, budget)
     if request_tokens(context) <= budget.limit:
         return context
+    if context.working_notes:
+        context = context.with_notes("")
+        if request_tokens(context) <= budget.limit:
+            return context
     whole = context.with_newest_block()
     bare = replace(whole, blocks={}, turns=ShownTurns())
-    # What was recalled and turn memories go first, then the oldest entries of the summary, before
-    # a message that must be present does.
+    # Working notes go first, what was recalled and turn memories next, then the oldest entries of
+    # the summary, before a message that must be present does.
     first = next(_with_fewer_entries(whole, budget))
     for candidate in (first, *_with_fewer_entries(bare, budget)):
         rest = _drop_oldest(candidate, budget)

@@ -181,7 +181,10 @@ class FoldForecast:
         is_counted = opens_itself or not rest.starts_with_human()
         opening = 0 if is_counted else context.counter.message(FIRST_HUMAN_MESSAGE)
         return cls(
-            fixed_tokens=request_tokens(rest) + opening + context.max_added_tokens(),
+            fixed_tokens=request_tokens(rest)
+            + opening
+            + context.max_added_tokens()
+            + context.tokens_of_new_notes(),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],

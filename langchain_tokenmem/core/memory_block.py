@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC
 from itertools import groupby
 
@@ -41,6 +41,25 @@ def block_of(hits: Iterable[Hit], most: int, count_text: Callable[[str], int]) -
             return {"text": text, "ids": list(dict.fromkeys(hit.message_id for hit in chosen))}
         chosen.pop()
     return {"text": "", "ids": []}
+
+
+def text_of_block(block: Block) -> str:
+    """Return what stands in the message: working notes, then recalled messages."""
+    return "\n\n".join(filter(None, (block.get("notes"), block["text"])))
+
+
+def without_notes(blocks: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of memory blocks without the working notes in front of them.
+
+    Args:
+        blocks: Texts by the id of the message that holds them.
+        notes: The working notes in some of them, by the same id.
+    """
+    texts = {
+        key: text.removeprefix(notes[key]).removeprefix("\n\n") if key in notes else text
+        for key, text in blocks.items()
+    }
+    return {key: text for key, text in texts.items() if text}
 
 
 def recalled_ids(state: MemoryState, shown: Collection[str]) -> set[str]:

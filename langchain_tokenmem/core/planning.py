@@ -127,6 +127,7 @@ def plan(
     if due is None or steps != "all":
         return idle
     forecast = _forecast(shorter, budget, may_condense=may_condense)
+    recent = min(recent, _window_start(context, policy.window))
     return _plan_change(shorter, budget, idle, forecast, recent=recent, due=due)
 
 
@@ -190,6 +191,13 @@ def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     used = accumulate(reversed(sizes))
     within = sum(1 for total in used if total <= budget.recent_tokens)
     return min(len(sizes) - within, newest)
+
+
+def _window_start(context: ContextParts, messages: int) -> int:
+    """Return the index of the first tail group of the newest so many messages."""
+    held = accumulate(len(group.source.messages) for group in reversed(context.tail))
+    before = sum(1 for total in held if total < messages)
+    return max(0, len(context.tail) - before - bool(messages))
 
 
 def _groups_with(context: ContextParts, messages: int) -> int:

@@ -28,6 +28,7 @@ class RequestOptions(TypedDict, total=False):
         budget: Budget of this call, instead of the memory's own.
         settings: Other keywords of the model call, such as `tool_choice`: a summarizer that reuses
             the request in a provider's cache sends the same ones.
+        mode: Name of the mode that is on from this call on, empty for none; None for no change.
     """
 
     system: str | BaseMessage | None
@@ -35,6 +36,7 @@ class RequestOptions(TypedDict, total=False):
     overhead_tokens: int
     budget: TokenBudget | None
     settings: Mapping[str, Any]
+    mode: str | None
 
 
 class CompactionOptions(RequestOptions, total=False):

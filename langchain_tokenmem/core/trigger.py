@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
@@ -79,10 +79,13 @@ class SummaryPolicy:
     Attributes:
         trigger: When a summary is due; None for never.
         max_tail_messages: Most messages of the tail; None for any number.
+        window: Messages that a summary by hand, or by an own trigger, leaves verbatim where
+            `target` allows.
     """
 
     trigger: Trigger | None = Trigger()
     max_tail_messages: int | None = None
+    window: int = 0
 
     def __post_init__(self) -> None:
         if self.trigger is not None and not isinstance(self.trigger, Trigger):
@@ -100,3 +103,9 @@ class SummaryPolicy:
                 f"max_tail_messages is {self.max_tail_messages}; the tail moves by {TAIL_BATCH} "
                 f"messages at a time, so it has to be more."
             )
+
+    def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
+        """Return the policy with so many messages verbatim, and without summaries if wanted."""
+        if not summarizes:
+            return SummaryPolicy(trigger=None, window=window)
+        return replace(self, window=window)

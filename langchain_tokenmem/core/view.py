@@ -58,7 +58,8 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
-    context = replace(context, numbers=None)  # what is cut only here is not kept
+    # What is cut or left out only here is not kept.
+    context = replace(context, numbers=None, notes_after_fold=None)
     whole, context = context, fit_to_limit(context, budget)
     warnings = context.notes
     newest = context.summary["entries"][-1] if context.summary is not None else None
@@ -70,13 +71,15 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings += ("The running summary did not fit beside the newest messages.",)
     elif whole.summary != context.summary:
         warnings += ("Older entries of the running summary did not fit and are left out.",)
-    if whole.with_newest_block().blocks and not context.blocks:
+    if whole.working_notes and not context.working_notes:
+        warnings += ("The working notes did not fit beside the newest messages.",)
+    if whole.with_notes("").with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
     if context.left_out:
         omitted = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
-    usage = usage_of(context.part_tokens(), budget, exact=exact)
+    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=context.notes_tokens())
     return View(
         messages=context.request_messages(),
         usage=usage,

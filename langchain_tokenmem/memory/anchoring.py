@@ -28,6 +28,7 @@ from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.request_counter import cached_count
+from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.state import Anchor, MemoryState
 from langchain_tokenmem.tokens.anchored import KindCounter, anchored_counter, text_by_kind
 from langchain_tokenmem.tokens.base import TokenCounter
@@ -271,6 +272,7 @@ def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
     return (
         before["summary"] != after["summary"]
         or before["totals"]["compactions"] != after["totals"]["compactions"]
+        or mode_in(before) != mode_in(after)
     )
 
 

@@ -49,6 +49,7 @@ class Compaction:
         may_condense: Whether older entries of the running summary may be condensed.
         called: The model that the request is for; None where it is not known.
         options: Tools and settings that the request carries.
+        sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
 
     policy: SummaryPolicy
@@ -63,6 +64,7 @@ class Compaction:
     may_condense: bool = True
     called: Any = None
     options: RequestOptions = field(default_factory=RequestOptions)
+    sections: Sequence[str] = ()
 
     def run(
         self, context: ContextParts, budget: TokenBudget, state: MemoryState
@@ -169,7 +171,15 @@ class Compaction:
         the only one was written under it already.
         """
         reason = planned.reason or "manual"
-        writer = LogWriter(context, self.now, self.count_text, reason, self.called, self.options)
+        writer = LogWriter(
+            context,
+            self.now,
+            self.count_text,
+            reason,
+            called=self.called,
+            options=self.options,
+            sections=self.sections,
+        )
         log, made = context.summary, []
         if planned.fold:
             folded, most = context.tail[: planned.fold], planned.summary_tokens

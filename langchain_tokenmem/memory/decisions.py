@@ -12,9 +12,10 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.view import Explanation, View
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.memory.drivers import arun, run
 from langchain_tokenmem.memory.engine import Engine
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
 
@@ -130,6 +131,18 @@ class MemoryDecisions:
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""
         return self.engine.limit_of(options)
+
+    def mode_of(self, state: MemoryState | None, asked: str | None = None) -> ModeProfile | None:
+        """Return the mode that is on in a conversation; None for none.
+
+        Args:
+            state: What was decided so far; None for nothing.
+            asked: Name of the mode that a call asks for, empty for none; None for no change.
+
+        Raises:
+            ConfigurationError: When there is no mode of the name that is asked for.
+        """
+        return self.engine.notes.mode_of(load_state(state).get("modes"), asked)
 
     def explain(
         self,

@@ -13,12 +13,10 @@ from typing import Any, Literal, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.anchoring import Factors
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.context_split import split_context
-from langchain_tokenmem.core.memory_block import recalled_ids
+from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache
 from langchain_tokenmem.core.planning import Plan, Steps
@@ -32,15 +30,17 @@ from langchain_tokenmem.core.request_options import (
 )
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.view import Explanation, View, build_view
+from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.memory.prepared_call import PreparedCall
+from langchain_tokenmem.memory.working_notes import WorkingNotes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.anchored import kind_counter
@@ -59,37 +59,6 @@ def utc_now() -> datetime:
 def _parse_caches() -> Callable[..., ParseCache]:
     """Return a function from a conversation's key to its parse cache."""
     return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())
-
-
-@dataclass(frozen=True)
-class PreparedCall:
-    """A conversation split into the parts of one request, with what it takes to decide about it.
-
-    Attributes:
-        context: The parts of the request under the state.
-        budget: The budget of the call, for counts as exact as these.
-        state: What was decided so far.
-        counter: Counts tokens, corrected by what the provider has reported.
-        factors: The corrections; None where counts are exact.
-    """
-
-    context: ContextParts
-    budget: TokenBudget
-    state: MemoryState
-    counter: TokenCounter
-    factors: Factors | None = None
-
-    def view(self) -> View:
-        """Return the request for the call."""
-        view = build_view(self.context, self.budget, exact=True)
-        # A counter of the application can fail while the view is made.
-        usage = replace(view.usage, is_estimate=self.counter.method != "exact")
-        return replace(view, usage=usage)
-
-    def shown_ids(self) -> set[str]:
-        """Return the ids of the messages that the request shows, recalled ones too."""
-        sent = {message.id or "" for message in self.view().messages}
-        return sent | recalled_ids(self.state, sent)
 
 
 @dataclass(frozen=True)
@@ -176,6 +145,7 @@ class Engine:
         overhead_tokens: int = 0,
         budget: TokenBudget | None = None,
         settings: Mapping[str, Any] | None = None,  # noqa: ARG002  # of use to a summarizer only
+        mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages = as_messages(messages)
@@ -204,14 +174,17 @@ class Engine:
         )
         role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
         can_read = offers_tool(tools or (), READ_MESSAGE)
+        on = self.notes.mode_of(known.get("modes"), mode)
+        if on is not None and on.system_text:
+            context = replace(context, system=with_text(context.system, on.system_text))
         context = replace(context, summary_role=role, can_read=can_read)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         if kinds is None:
-            return PreparedCall(context, budget, known, tokens)
+            return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
         call = anchored_call(context, known, kinds, model, limit=budget.limit)
-        return PreparedCall(call.context, budget, known, call.counter, call.factors)
+        return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
 
     def _cache_of(
         self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
@@ -277,22 +250,48 @@ class Engine:
         **options: Unpack[RequestOptions],
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
-        call = self.prepare(messages, state, **options)
+        prepared = self.prepare(messages, state, **options)
+        call, notes = self._with_notes(prepared, options)
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
-        new = yield from work
+        new = notes.after_fold(call.context, call.state, (yield from work))
         model, factors = self._model_counted_for(call.budget), call.factors
-        new = with_anchor(call.state, new, call.context, model=model, factors=factors)
+        new = with_anchor(prepared.state, new, call.context, model=model, factors=factors)
         return call, new, options
 
+    def noted(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[RequestOptions],
+    ) -> tuple[MemoryState, View]:
+        """Return the state with what is new in its working notes, and the view under it."""
+        call, _ = self._with_notes(self.prepare(messages, state, **options), options)
+        return call.state, call.view()
+
+    def _with_notes(
+        self, call: PreparedCall, options: RequestOptions
+    ) -> tuple[PreparedCall, WorkingNotes]:
+        asked, count = options.get("mode"), call.counter.text
+        notes = WorkingNotes(self.notes, call.mode, asked, call.budget, count)
+        event = notes.event(call.context, call.state)
+        if event is not None:
+            notify(self.callbacks, "end", event)
+        context, state = notes.added(call.context, call.state)
+        return replace(call, context=context, state=state), notes
+
     def _compaction(self, call: PreparedCall, **asked: Any) -> Compaction:
+        policy, mode = self.policy, call.mode
+        if mode is not None:
+            policy = policy.with_window(mode.window, summarizes=mode.summarization)
         return Compaction(
-            policy=self.policy,
+            policy=policy,
             summarizer=self.summarizer,
             callbacks=self.callbacks,
             now=self.now,
             count_text=call.counter.text,
             warn=self.warn,
             called=self.called.model if self.called else None,
+            sections=mode.summary_sections if mode else (),
             **asked,
         )

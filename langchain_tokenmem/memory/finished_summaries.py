@@ -19,7 +19,7 @@ from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
 from langchain_tokenmem.memory.summary_log import entry_ids
-from langchain_tokenmem.notes_state import TurnMemories
+from langchain_tokenmem.notes_state import ModesState, TurnMemories
 from langchain_tokenmem.state import MemoryState, new_state
 
 _MAX_WAITING = 1_024
@@ -84,7 +84,10 @@ class _FinishedSummary:
             "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
-        return {**merged, "times": now["times"]} if "times" in now else merged
+        if "times" in now:
+            merged["times"] = now["times"]
+        modes = _later_modes(now, self.state, messages)
+        return {**merged, "modes": modes} if modes else merged
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
         """Return the turn memories of messages that are still visible, the newest of each."""
@@ -162,6 +165,25 @@ class FinishedSummaries:
         with self._lock:
             finished = self._finished.get(key)
         return finished is not None and finished.applied_to(messages, state) is not None
+
+
+def _later_modes(
+    now: MemoryState, made: MemoryState, messages: Sequence[BaseMessage]
+) -> ModesState | None:
+    """Return the modes of the state that has read further; None where neither has any.
+
+    The mode is that of `now`: the session may have been switched since.
+    """
+    held, other = now.get("modes"), made.get("modes")
+    if held is None or other is None:
+        return held or other
+    places = {message.id or "": place for place, message in enumerate(messages)}
+    ends = [max((places.get(key, -1) for key in m["read_to"]), default=-1) for m in (held, other)]
+    if ends[0] >= ends[1]:
+        return held
+    later: ModesState = {**other, "mode": held["mode"]}
+    later.pop("chosen", None)
+    return {**later, "chosen": held["chosen"]} if "chosen" in held else later
 
 
 def _pointer(state: MemoryState) -> str | None:

@@ -29,8 +29,9 @@ def with_recalled(
 ) -> MemoryState | None:
     """Return the state with a memory block for the newest question; `state` if none is due.
 
-    The block holds what the memory's recall finds, verbatim, up to `recall_share` of the limit, and
-    nothing that the request shows already. Where the index fails the call goes on without.
+    The block holds what the memory's recall finds, verbatim, up to `recall_share` of the limit and
+    as many messages as the mode has, and nothing that the request shows already. Where the index
+    fails the call goes on without.
 
     Args:
         memory: The memory, with its recall.
@@ -60,5 +61,6 @@ def with_recalled(
     )
     if found is None:
         return state
-    block = block_of(found, call.budget.recall_tokens, call.counter.text)
+    most = call.mode.recall_k if call.mode else None
+    block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
     return add_memory_block(known, messages, question, block)

@@ -77,8 +77,9 @@ def question_without_block(
     if not named or role_of(named[0]) != "human":
         return None
     known = state["blocks"].get(named[0].id or "")
-    is_asked = known is not None and known.get("question") in {None, _question_digest(named[0])}
-    return None if is_asked else named[0]
+    if known is None or ("question" not in known and "entry" in known):
+        return named[0]  # there is none, or one of working notes only
+    return None if known.get("question") in {None, _question_digest(named[0])} else named[0]
 
 
 def _question_digest(question: BaseMessage) -> str:
@@ -184,5 +185,7 @@ def add_memory_block(
     """
     there = {message.id for message in with_ids(messages)}
     blocks = {key: known for key, known in state["blocks"].items() if key in there}
-    asked: Block = {**block, "question": _question_digest(question)}
-    return {**state, "blocks": {**blocks, question.id or "": asked}}
+    key = question.id or ""
+    # Working notes that stand in front of it already stay.
+    asked: Block = {**blocks.get(key, block), **block, "question": _question_digest(question)}
+    return {**state, "blocks": {**blocks, key: asked}}

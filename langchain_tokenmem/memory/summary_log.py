@@ -47,6 +47,7 @@ class LogWriter:
         reason: Why an entry is written.
         called: The model that the main request is for; None where it is not known.
         options: Tools and settings that the main request carries.
+        sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
 
     context: ContextParts
@@ -55,6 +56,7 @@ class LogWriter:
     reason: str
     called: Any = None
     options: RequestOptions = field(default_factory=RequestOptions)
+    sections: Sequence[str] = ()
 
     def request(
         self,
@@ -76,6 +78,7 @@ class LogWriter:
             called=self.called,
             tools=self.options.get("tools") or (),
             settings=self.options.get("settings") or {},
+            sections=self.sections,
         )
 
     def _sent_up_to(self, folded: Sequence[RepairedGroup]) -> list[BaseMessage]:
@@ -149,6 +152,7 @@ class LogWriter:
             count_text=self.count_text,
             instruction=instruction,
             condenses=True,
+            sections=self.sections,
         )
 
     def condensed(self, log: RunningSummary, count: int, summary: Summary) -> RunningSummary:

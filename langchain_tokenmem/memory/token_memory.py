@@ -22,6 +22,7 @@ from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.settings import NotesSettings, TurnMemoryShown
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.events import CompactCallbacks
@@ -73,6 +74,9 @@ class TokenMemory(MemoryDecisions, Closeable):
         tool_kinds: Tools that write files, run commands or only read, beside the usual names.
         project_root: Folder that the paths of changed files are relative to.
         include_partial: Keep the turn memory of interrupted and failed turns, too.
+        mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
+            `reasoning`. What the session is about is read from its messages and shown beside the
+            newest question. None for none; a session can be switched to another one.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
         now: Gives the time of a message that brings none, and of a summary, in UTC.
 
@@ -111,6 +115,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         tool_kinds: ToolKinds | None = None,
         project_root: str | None = None,
         include_partial: bool = False,
+        mode: ModeProfile | str | None = None,
         show_times: ShownTimes | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -132,6 +137,7 @@ class TokenMemory(MemoryDecisions, Closeable):
                 tools=tool_kinds or ToolKinds(),
                 project_root=project_root,
                 include_partial=include_partial,
+                mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode),
                 show_times=show_times,
             ),
         )

@@ -30,6 +30,7 @@ class SummaryRequest:
         called: The model that the main request is for; None where it is not known.
         tools: Tools that the main request carries, as `bind_tools` takes them.
         settings: Other keywords of the main call, such as `tool_choice`.
+        sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
 
     messages: Sequence[BaseMessage]
@@ -42,6 +43,7 @@ class SummaryRequest:
     called: Any = None
     tools: Sequence[Any] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sections: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

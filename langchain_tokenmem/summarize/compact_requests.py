@@ -74,7 +74,7 @@ class PromptBuilder:
         reads_notes = step in {"part", "merge", "condense"}
         template = self.prompts.condense if reads_notes else self.prompts.update
         order = fill_template(template, **values, transcript=transcript)
-        return [SystemMessage(self._rules(target)), HumanMessage(order)]
+        return [SystemMessage(self._rules(request, target)), HumanMessage(order)]
 
     def reused(self, request: SummaryRequest, target: int) -> list[BaseMessage]:
         """Return the main request up to its last complete group, with one instruction behind it.
@@ -86,7 +86,7 @@ class PromptBuilder:
         order = fill_template(
             self.prompts.reuse,
             **self._values(request, target),
-            rules=self._rules(target),
+            rules=self._rules(request, target),
             first=_beginning(request.messages[0]),
             last=_beginning(request.messages[-1]),
             verbatim=fill_template(self.prompts.verbatim, transcript=missing) if missing else "",
@@ -137,12 +137,12 @@ class PromptBuilder:
         """Return what names a summary: everything that goes into it, and who writes it."""
         kind = "condensed" if request.condenses else "entry"
         parts = [author, kind, self.language, request.prior or "", request.instruction or ""]
-        parts += map(render_message, request.messages)
+        parts += [*map(render_message, request.messages), *request.sections]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=24).hexdigest()
 
-    def _rules(self, target: int) -> str:
-        words = _words(target)
-        return fill_template(self.prompts.system, language=self.language, words=words)
+    def _rules(self, request: SummaryRequest, target: int) -> str:
+        rules = self.prompts.rules(request.sections)
+        return fill_template(rules, language=self.language, words=_words(target))
 
     def _values(self, request: SummaryRequest, target: int) -> dict[str, str | int]:
         asked = f"For this time, the application asks: {request.instruction}\n"

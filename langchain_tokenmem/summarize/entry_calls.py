@@ -220,7 +220,8 @@ class EntryWriter:
         if not isinstance(answer, BaseMessage):
             raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
         job.usage.add(answer)
-        return check_answer(answer, job.request, self.builder.prompts.sections)
+        sections = job.request.sections or self.builder.prompts.sections
+        return check_answer(answer, job.request, sections)
 
     def _without_unknown(self, job: _Job, answer: _Answer) -> Steps[str]:
         """Return an entry without literals that nobody said; one more call names them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template
 
@@ -84,6 +85,10 @@ These stand in your entry and neither in the messages nor in the earlier notes: 
 the entry again without them, and with nothing else that you have not read."""
 
 
+def _headings(sections: Sequence[str]) -> str:
+    return "\n".join(f"## {name}" for name in sections)
+
+
 @dataclass(frozen=True)
 class SummaryPrompts:
     """Templates (`string.Template`) of the requests to a summarizing model.
@@ -105,13 +110,23 @@ class SummaryPrompts:
     """
 
     version: str = "entry-1"
-    system: str = _SYSTEM.replace("{headings}", "\n".join(f"## {name}" for name in SECTIONS))
+    system: str = _SYSTEM.replace("{headings}", _headings(SECTIONS))
     update: str = _UPDATE
     condense: str = _CONDENSE
     reuse: str = _REUSE
     verbatim: str = _VERBATIM
     correct: str = _CORRECT
     sections: tuple[str, ...] = SECTIONS
+
+    def rules(self, sections: Sequence[str] = ()) -> str:
+        """Return the template `system` with other headings, where it has its own in one piece.
+
+        Args:
+            sections: The headings; none for those of this set.
+        """
+        if not sections:
+            return self.system
+        return self.system.replace(_headings(self.sections), _headings(sections))
 
 
 def fill_template(template: str, **values: str | int) -> str:

@@ -20,7 +20,9 @@ from langchain_tokenmem.core.messages import marked, marks_of
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
+from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -83,6 +85,28 @@ class StoredSession:
         stored = self.memory.stored_form([*map(without_echo, given)])
         now = self.memory.now()
         self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
+
+    def set_mode(self, name: str) -> None:
+        """Switch the session to another mode, from its next call on; an empty name is none.
+
+        Raises:
+            ConfigurationError: When there is no such mode.
+            StoreError: When other writers committed first, again and again.
+        """
+        notes = self.memory.engine.notes
+        notes.mode_named(name)
+        for _ in range(ATTEMPTS):
+            held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
+            state = held.state or new_state()
+            now = notes.mode_of(state.get("modes"))
+            modes = state.get("modes") or new_modes_state(now.name if now else "")
+            changed: MemoryState = {**state, "modes": {**modes, "chosen": name}}
+            if self.store.save_state(self.session_id, changed, expected=held.version):
+                return
+        raise StoreError(
+            f"{self.label} was changed by others {ATTEMPTS} times; its mode is as it was. Try "
+            f"again when fewer writers are at work."
+        )
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Read the state, the messages that a view needs, and the session's own budget."""

@@ -225,8 +225,10 @@ class Turn:
 
     def _compact(self, snapshot: Snapshot, steps: Steps | None) -> Work[tuple[MemoryState, View]]:
         instruction = self.request.instruction
-        if instruction is None and (steps is None or snapshot.unread):
+        if instruction is None and snapshot.unread:
             return snapshot.state, self._view(snapshot)
+        if instruction is None and steps is None:
+            return self.memory.engine.noted(snapshot.messages, snapshot.state, **snapshot.options)
         work = self.memory.engine.compaction_and_view(
             snapshot.messages,
             snapshot.state,

@@ -29,6 +29,8 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
     read_message_tool,
+    record_decision_tool,
+    set_goal_tool,
 )
 
 
@@ -69,6 +71,7 @@ def agent(model: BaseChatModel, store: TranscriptStore) -> None:
     except ThreadConflictError as conflict:
         assert_type(str(conflict), str)
     tools = [read_message_tool(), compact_conversation_tool("wide")]
+    tools += [record_decision_tool(), set_goal_tool()]
     assert_type(tools, list[BaseTool])
     create_agent(model, tools, middleware=[TokenMemoryMiddleware()])
 

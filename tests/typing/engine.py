@@ -13,6 +13,7 @@ from langchain_tokenmem import (
     Explanation,
     LegalityProfile,
     MemoryState,
+    ModeProfile,
     RunningSummary,
     TokenBudget,
     TokenMemory,
@@ -36,7 +37,9 @@ def budgets(model: BaseChatModel) -> None:
 
 def turn(messages: list[BaseMessage], state: MemoryState | None) -> MemoryState:
     """Compact and view, with a state and without one."""
-    memory = TokenMemory(TokenBudget(context_window=8_000), trigger=Trigger(messages=40))
+    mode = ModeProfile("support", window=10, sections=("facts",))
+    memory = TokenMemory(TokenBudget(context_window=8_000), trigger=Trigger(messages=40), mode=mode)
+    assert_type(memory.mode_of(state), ModeProfile | None)
     view = memory.view(messages, state, system="Be brief.", tools=[])
     assert_type(view, View)
     assert_type(view.messages, list[BaseMessage])

@@ -21,13 +21,15 @@ from langchain_tokenmem.adapters.agent_tools import (
     REQUEST_DONE,
     compact_conversation_tool,
     read_message_tool,
+    record_decision_tool,
+    set_goal_tool,
 )
-from langchain_tokenmem.adapters.agents.model_call import ModelCall
+from langchain_tokenmem.adapters.agents.model_call import ModelCall, with_tools_of_mode
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.output_limit import output_setting
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
-from langchain_tokenmem.adapters.run_context import graph_thread, write_events
+from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
@@ -49,11 +51,13 @@ class TokenMemoryAgentState(AgentState[Any]):
     Attributes:
         token_memory: The state of each memory, by the middleware's name.
         token_memory_orders: Compactions that the agent asked for, by the middleware's name.
+        memory_mode: Name of the mode that a tool or a node has switched the agent to.
     """
 
     # The reducer has to stand last: LangGraph looks at the last annotation only.
     token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
+    memory_mode: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
@@ -72,7 +76,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         name: Tells several of these middlewares in one agent apart.
         automatic: Compact where it is due. Without, only `compact_conversation` does, and what
             does not fit is left out with a marker.
-        agent_tools: Give the agent `compact_conversation` and `read_message`.
+        agent_tools: Give the agent `compact_conversation` and `read_message`; of a memory with a
+            mode `record_decision` and `set_goal`, too.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a text names it.
         shared_threads: Several users share their threads: a thread has no owner, and what it
@@ -117,7 +122,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._shared_threads = shared_threads
         self._own: TokenMemory | None = None
         self._by_model: dict[int, tuple[BaseChatModel, TokenMemory]] = {}
-        given = (compact_conversation_tool(name), read_message_tool(name=name))
+        given = [compact_conversation_tool(name), read_message_tool(name=name)]
+        if memory is not None and memory.engine.notes.mode is not None:
+            given += [record_decision_tool(), set_goal_tool()]
         self.tools = [*given] if agent_tools else []
 
     @property
@@ -201,11 +208,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             label=self._name,
             shared_threads=self._shared_threads,
         )
+        asked = mode_asked(None, state.get(MODE_KEY))
+        request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))
         options: RequestOptions = {
             "system": request.system_message,
             "tools": request.tools,
             "overhead_tokens": format_tokens(request.response_format, counter),
             "budget": memory.budget,
+            "mode": asked,
             "settings": {
                 **request.model_settings,
                 "tool_choice": request.tool_choice,

@@ -8,6 +8,8 @@ from typing import Any
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 
 from langchain_tokenmem.adapters.agents.overflow import smaller_budget
+from langchain_tokenmem.core.tool_calls import offers_tool
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
@@ -63,3 +65,11 @@ class AnsweredCall(ModelCall):
     async def arun(self) -> None:
         """Do the same as `run` without blocking the event loop."""
         await aafter_reply(self.thread, self.turn)
+
+
+def with_tools_of_mode(request: ModelRequest[Any], mode: ModeProfile | None) -> ModelRequest[Any]:
+    """Return the request with the tools that its mode names; with all where it names none."""
+    if mode is None or not mode.tools:
+        return request
+    offered = [tool for tool in request.tools if any(offers_tool([tool], t) for t in mode.tools)]
+    return request.override(tools=offered)

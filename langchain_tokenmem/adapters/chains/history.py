@@ -202,6 +202,23 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         request = replace(self._request, instruction=instruction)
         return await acompact_now(self._session, request)
 
+    def set_mode(self, mode: str | None) -> None:
+        """Switch the session to another mode of working notes; what others have noted stays.
+
+        Args:
+            mode: Name of the mode; None for none.
+
+        Raises:
+            ConfigurationError: When there is no such mode; the message lists them.
+        """
+        self._session.set_mode(mode or "")
+        self._frozen = None
+
+    async def aset_mode(self, mode: str | None) -> None:
+        """Do the same as `set_mode` without blocking the event loop."""
+        await in_own_thread(self._session.set_mode, mode or "")
+        self._frozen = None
+
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
         return self._view()

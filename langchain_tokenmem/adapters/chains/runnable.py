@@ -65,10 +65,11 @@ def with_token_memory(
     history and input are counted, and `overhead_tokens` stands for the rest.
 
     The session is named at each call by `config["configurable"]`: `session_id` (required),
-    `user_id` and `token_budget` (a `TokenBudget` for this call, the number of its window or a dict
-    of its fields; it beats the session's, which beats the memory's). The model in the chain, also
-    one that the call chooses, gives the counter of its vocabulary, and its window where that is
-    smaller. Input and output are stored together when the call has ended well.
+    `user_id`, `token_budget` (a `TokenBudget` for this call, the number of its window or a dict of
+    its fields; it beats the session's, which beats the memory's), and `memory_mode` (the mode of
+    working notes from this call on). The model in the chain, also one that the call chooses, gives
+    the counter of its vocabulary, and its window where that is smaller. Input and output are stored
+    together when the call has ended well.
 
     Args:
         runnable: The chain; takes a dict, or messages.
@@ -206,7 +207,8 @@ class _ChainTurns:
                 f"list of messages, or name its key with input_messages_key."
             )
         budget = as_budget(configurable.get("token_budget"), "token_budget")
-        options: RequestOptions = {**self.options, "budget": budget}
+        mode = configurable.get("memory_mode")
+        options: RequestOptions = {**self.options, "budget": budget, "mode": mode}
         return ChainCall(session, messages, TurnRequest(options, messages))
 
     def _with_view(

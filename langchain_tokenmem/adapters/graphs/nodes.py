@@ -21,6 +21,7 @@ from langchain_tokenmem.adapters.graphs.state import (
 )
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
+    mode_asked,
     session_and_user,
     stream_writer,
     write_events,
@@ -118,9 +119,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             recalls=self._recalls,
             shared_threads=self._shared_threads,
         )
-        return thread, TurnRequest(
-            self._options, steps=self._steps, instruction=self._instruction(state)
-        )
+        mode, instruction = value_of(state, self.keys.mode), self._instruction(state)
+        options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
+        return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _instruction(self, state: Any) -> str | None:
         """Return the instruction of a compaction that the agent asked for; None for none."""

@@ -42,12 +42,14 @@ class StateKeys:
         view: The view for the next model call.
         stamp: What the view was made from.
         state: The memory's own state.
+        mode: Name of the mode that the session was switched to.
     """
 
     messages: str
     view: str
     stamp: str
     state: str
+    mode: str
 
     @classmethod
     def of(cls, name: str, messages: str, view: str | None, state: str | None) -> Self:
@@ -59,7 +61,13 @@ class StateKeys:
         if not isinstance(name, str) or not name.strip():
             raise ConfigurationError(f"name is {name!r}; a memory is named by a text.")
         prefix = "" if name == DEFAULT_NAME else f"{name}_"
-        keys = cls(messages, view or f"{prefix}{VIEW_KEY}", f"{prefix}{STAMP_KEY}", state or name)
+        keys = cls(
+            messages,
+            view or f"{prefix}{VIEW_KEY}",
+            f"{prefix}{STAMP_KEY}",
+            state or name,
+            f"{name}_mode",
+        )
         if keys.view == messages:
             raise ConfigurationError(
                 f"output_messages_key is {messages!r}, the key of the conversation itself: a view "
@@ -73,6 +81,7 @@ class StateKeys:
             {
                 self.messages: list[AnyMessage],
                 self.state: MemoryState,
+                self.mode: str,
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
             }
         )
@@ -100,6 +109,7 @@ class StateKeys:
         if is_typeddict(builder.state_schema):
             channels |= {
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+                self.mode: str,
                 self.view: Annotated[list[AnyMessage], UntrackedValue],
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
@@ -140,6 +150,8 @@ class MemoryMessagesState(TypedDict):
             `memory_input`, which makes it anew where it is missing or stale.
         llm_input_stamp: What the view was made from.
         token_memory_orders: Compactions that an agent asked for.
+        memory_mode: Name of the mode that the session is switched to, empty for none; an update of
+            any node switches it.
 
     Example:
         >>> from langgraph.graph import StateGraph
@@ -153,6 +165,7 @@ class MemoryMessagesState(TypedDict):
     # Two memories may write in one step: whose stamp it is not, makes its view anew.
     llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
+    memory_mode: NotRequired[str]
 
 
 class MemoryAgentState(MemoryMessagesState):

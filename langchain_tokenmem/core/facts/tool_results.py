@@ -134,13 +134,18 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
         return None
     if not (told or begins or short or is_error(message)):
         return None
-    lines = [line for line in map(_error_text, _ERROR_LINE.finditer(text)) if line]
+    lines = error_lines(text)
     if lines:  # the last is where a traceback says what happened
         return lines[-1]
     sign = _ANY_ERROR.search(text)
     start = text.rfind("\n", 0, sign.start()) + 1 if sign else 0
     start = max(start, sign.start() - _MAX_OUTCOME // 2) if sign else start
     return _clean(text[start:].lstrip()) or "failed"
+
+
+def error_lines(text: str) -> list[str]:
+    """Return the lines of a text that begin as an error, in their order."""
+    return [line for line in map(_error_text, _ERROR_LINE.finditer(text)) if line]
 
 
 def _reports_exit(message: ToolMessage) -> bool:

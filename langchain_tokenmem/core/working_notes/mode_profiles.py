@@ -2,15 +2,225 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.state import MemoryState
+
+SECTIONS = (
+    "topics",
+    "entities",
+    "facts",
+    "task",
+    "progress",
+    "files",
+    "commands",
+    "errors",
+    "objective",
+    "subgoals",
+    "phase",
+    "constraints",
+    "decisions",
+    "assumptions",
+)
+"""Names of all sections; those of every mode are read, whichever mode is on."""
+
+_LIMITS = (
+    "recall_k",
+    "max_files",
+    "max_commands",
+    "max_errors",
+    "max_progress",
+    "max_topics",
+    "max_entities",
+    "max_facts",
+    "max_constraints",
+    "max_decisions",
+    "max_alternatives",
+    "max_assumptions",
+    "max_subgoals",
+    "prefix_max_stale_turns",
+)
+_TEXTS = ("summary_sections", "tools")
 
 
 @dataclass(frozen=True)
 class ModeProfile:
-    """A mode of working notes.
+    """A mode of working notes: what is shown of a session, and how much of it is kept.
 
     Attributes:
-        name: Name of the mode.
+        name: Name of the mode; it stands in the state and in the request.
+        window: Messages that stay verbatim at least, where the budget allows.
+        sections: Names of the sections that are shown, in their order; of `SECTIONS`.
+        summarization: Whether older messages are summarized.
+        recall_k: Messages that recall brings back at most.
+        max_files: Files kept.
+        max_commands: Commands kept that have succeeded.
+        max_errors: Errors kept.
+        max_progress: Steps of progress kept.
+        max_topics: Topics kept.
+        max_entities: Names of people, places and things kept.
+        max_facts: Facts about the user kept.
+        max_constraints: Constraints kept.
+        max_decisions: Decisions kept; their numbers go on.
+        max_alternatives: Rejected alternatives kept with one decision.
+        max_assumptions: Assumptions kept.
+        max_subgoals: Sub-goals kept.
+        share: Part of the budget's `notes_share` that the notes have at most, over 0 up to 1.
+        prefix_max_stale_turns: Turns for which a section is shown after it changed last.
+        system_text: Text of the mode behind the application's system text; empty for none.
+        summary_sections: Headings of a summary in this mode; empty for those of the prompts.
+        tools: Names of the tools that the agent is offered in this mode; empty for all.
+
+    Raises:
+        ConfigurationError: When a value cannot work; the message names it.
+
+    Example:
+        >>> ModeProfile("support", window=20, sections=("facts", "constraints")).max_facts
+        20
     """
 
     name: str
+    window: int
+    sections: tuple[str, ...]
+    summarization: bool = True
+    recall_k: int = 3
+    max_files: int = 20
+    max_commands: int = 6
+    max_errors: int = 5
+    max_progress: int = 10
+    max_topics: int = 10
+    max_entities: int = 20
+    max_facts: int = 20
+    max_constraints: int = 20
+    max_decisions: int = 20
+    max_alternatives: int = 10
+    max_assumptions: int = 10
+    max_subgoals: int = 10
+    share: float = 1.0
+    prefix_max_stale_turns: int = 3
+    system_text: str = ""
+    summary_sections: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.replace("-", "_").isidentifier():
+            raise ConfigurationError(
+                f"ModeProfile(name={self.name!r}): a name is a word of letters, digits, - and _."
+            )
+        for limit in ("window", *_LIMITS):
+            value = getattr(self, limit)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ConfigurationError(
+                    f"ModeProfile({self.name!r}, {limit}={value!r}): a whole number from 0 on "
+                    "belongs there."
+                )
+        if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
+            raise ConfigurationError(
+                f"ModeProfile({self.name!r}, share={self.share!r}): a fraction, over 0 up to 1, "
+                "belongs there."
+            )
+        for texts in ("sections", *_TEXTS):
+            self._check_texts(texts)
+        if unknown := [name for name in self.sections if name not in SECTIONS]:
+            raise ConfigurationError(
+                f"ModeProfile({self.name!r}, sections=...): no section is called "
+                f"{', '.join(map(repr, unknown))}; there are {', '.join(SECTIONS)}."
+            )
+
+    def _check_texts(self, name: str) -> None:
+        """Take a list for a tuple; refuse what holds anything but texts."""
+        value = getattr(self, name)
+        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+            raise ConfigurationError(
+                f"ModeProfile({self.name!r}, {name}={value!r}): a tuple of texts belongs there."
+            )
+        object.__setattr__(self, name, tuple(value))
+
+
+CONVERSATION = ModeProfile(
+    "conversation",
+    window=25,
+    sections=("topics", "entities", "facts"),
+    summary_sections=("About the user", "Preferences", "Decisions", "Open questions"),
+)
+"""Talk: topics, names, and facts about the user."""
+
+CODE = ModeProfile(
+    "code",
+    window=30,
+    sections=("task", "progress", "files", "commands", "errors"),
+    # Beyond that a fold costs more than the paths and commands bring: benchmarks/price.py.
+    share=0.5,
+    summary_sections=(
+        "Decisions",
+        "Files",
+        "Errors and fixes",
+        "Commands",
+        "State",
+        "Next steps",
+    ),
+)
+"""Work on files: the task, its progress, files touched, recent errors."""
+
+REASONING = ModeProfile(
+    "reasoning",
+    window=30,
+    sections=("objective", "subgoals", "phase", "constraints", "decisions", "assumptions"),
+    summary_sections=("Decisions", "Open questions", "State", "Next steps"),
+)
+"""Thinking something through: the goal, constraints, numbered decisions, assumptions."""
+
+MODES: Mapping[str, ModeProfile] = MappingProxyType(
+    {profile.name: profile for profile in (CONVERSATION, CODE, REASONING)}
+)
+"""The modes that have a name of their own."""
+
+
+def mode_named(name: str, *, own: ModeProfile | None = None) -> ModeProfile:
+    """Return the mode of that name.
+
+    Args:
+        name: The name.
+        own: A profile of the application, which is known as well.
+
+    Raises:
+        ConfigurationError: When there is none; the message lists them.
+
+    Example:
+        >>> mode_named("code").max_errors
+        5
+    """
+    known = {**MODES, own.name: own} if own else MODES
+    profile = known.get(name) if isinstance(name, str) else None
+    if profile is None:
+        raise ConfigurationError(
+            f"There is no mode {name!r}; there are {', '.join(map(repr, known))}, "
+            "and ModeProfile(...) makes one of your own."
+        )
+    return profile
+
+
+def new_modes_state(mode: str) -> ModesState:
+    """Return the state of a session of which nothing was read yet.
+
+    Args:
+        mode: Name of the mode that is on; empty for none.
+    """
+    return {
+        "mode": mode,
+        "turn": 0,
+        "read_to": [],
+        "sections": {},
+        "changed": {},
+        "next_number": 1,
+        "names": {},
+    }
+
+
+def mode_in(state: MemoryState) -> str:
+    """Return the name of the mode that was on at the last call; empty for none."""
+    return state["modes"]["mode"] if "modes" in state else ""

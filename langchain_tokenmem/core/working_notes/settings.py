@@ -8,9 +8,10 @@ from typing import get_args
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes_state import ModesState
 
 __all__ = ["NotesSettings", "ShownTimes", "TurnMemoryShown"]
 
@@ -45,3 +46,32 @@ class NotesSettings:
         checked(self.tools, ToolKinds, "tool_kinds", 'ToolKinds(writes={"save_page": "path"})')
         if self.project_root is not None:
             checked(self.project_root, str, "project_root", 'project_root="/app"')
+
+    def mode_named(self, name: str) -> ModeProfile | None:
+        """Return the mode of that name; None for an empty one.
+
+        Raises:
+            ConfigurationError: When there is none; the message lists them.
+        """
+        return None if name == "" else mode_named(name, own=self.mode)
+
+    def mode_of(self, modes: ModesState | None, asked: str | None = None) -> ModeProfile | None:
+        """Return the mode that is on in a session; None for none.
+
+        Args:
+            modes: What the session's state has of modes.
+            asked: Name of the mode that a call asks for, empty for none; None where it asks for
+                nothing: then the session's own mode holds, or else that of the memory.
+
+        Raises:
+            ConfigurationError: When there is no mode of the name that is asked for.
+        """
+        if asked is not None:
+            return self.mode_named(asked)
+        chosen = modes.get("chosen") if modes else None
+        if chosen is None:
+            return self.mode
+        try:
+            return self.mode_named(chosen)
+        except ConfigurationError:  # a profile of before, which the application has no more
+            return self.mode

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import regex
 
-from langchain_tokenmem.core.inserted_text import RECALL_FENCE, SUMMARY_FENCE
+from langchain_tokenmem.core.inserted_text import NOTES_FENCE, RECALL_FENCE, SUMMARY_FENCE
 from langchain_tokenmem.core.search_units import MOST_PARTS, IndexSource
 
-FENCES = (SUMMARY_FENCE, RECALL_FENCE)
+FENCES = (SUMMARY_FENCE, RECALL_FENCE, NOTES_FENCE)
 """Fences of what the memory inserts into a request; it is never indexed."""
 
 PART_TOKENS = 256

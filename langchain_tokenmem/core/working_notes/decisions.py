@@ -1,0 +1,175 @@
+"""Decisions and assumptions, by rules of words."""
+
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.working_notes.word_rules import (
+    WORD_END,
+    as_item,
+    is_question,
+    needs_context,
+    pattern,
+)
+
+_DECIDED = pattern("decided")
+_USER_DECIDED = pattern("user_decided", start=True)
+_UNDECIDED = pattern("undecided")
+_PICKED = pattern("picked")
+_BECAUSE = re.compile(rf",? {any_of('because')}{WORD_END}[ ,]*", re.IGNORECASE)
+_REJECTING = re.compile(rf"(?:,? |^){any_of('rejecting')}{WORD_END} ?", re.IGNORECASE)
+_CHOSEN_OVER = re.compile(r"\b(?:chose|chosen|picked|selected|opted)\b", re.IGNORECASE)
+_OVER = re.compile(r" over ")
+_NEXT_CLAUSE = re.compile(
+    r",? (?:and|und|et|y) (?:i|we|it|that|then|now|the|have|need|want|am|wir|ich|nous|je|on)\b|;|"
+    r", (?:but|so|which|can|could|what|how|while|although|please|assuming|aber|mais|pero)\b|"
+    r" (?:but|so) (?:i|we|it|can)\b| - | – |\.\.+|…|!|, (?:we|i)(?:['’]| )",
+    re.IGNORECASE,
+)
+_OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
+# With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
+_VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
+# "Option 1" says nothing without the list that it stands in.
+_OPTION = re.compile(
+    r"(?:use )?(?:the )?(?:(?:first|second|third|last|other|cheapest) )?"
+    r"(?:option|opción|choice|one)(?: \w)?(?: (?:for|of|from) .*)?",
+    re.IGNORECASE,
+)
+_VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
+_AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
+
+_ASSUMING = pattern("assuming")
+_NOT_ASSUMED = pattern("not_assumed")
+_AFTER_ASSUMPTION = re.compile(
+    r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|"
+    r"la|el|podemos)\b)|;| \(|(?<!\\)\)| but | then |, (?:so|but) |"
+    r",? (?:and|und|et|y) (?:i|we|you|it|then|try|see|find|proceed|run|go|move|use|continue)\b",
+    re.IGNORECASE,
+)
+_COMMA = re.compile(r"[,;]")
+# "Let's assume you have a file" sets up an example.
+_EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
+_HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
+_LISTING = re.compile(r",? (?:and|or) ")
+_NOT_TAKEN = re.compile(
+    r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
+)
+# "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
+_FORMULA = re.compile(r"\\[(\[]|\$.*\$")
+_SHORTEST, _FEWEST_WORDS = 2, 2
+_WORDS_BEFORE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision that somebody tells of.
+
+    Attributes:
+        text: What was chosen.
+        rationale: Why; empty where it is not said.
+        rejected: What it was chosen instead of.
+    """
+
+    text: str
+    rationale: str = ""
+    rejected: tuple[str, ...] = ()
+
+
+def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
+    """Return the decision that a sentence tells of, or `None`.
+
+    Args:
+        sentence: The sentence.
+        by_user: Whether the user said it; an assistant says "Let's use" of each of its steps.
+
+    Example:
+        >>> told = "We decided to use Go instead of Java because it starts fast."
+        >>> decision_in(told, by_user=True)
+        Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
+    """
+    if is_question(sentence) or sentence.endswith(":"):
+        return None
+    told = _DECIDED.search(sentence) or (_USER_DECIDED.match(sentence) if by_user else None)
+    is_weak = told is None
+    told = told or _PICKED.search(sentence)
+    if told is None or _UNDECIDED.search(sentence[: told.start()]):
+        return None
+    front, rest = sentence[: told.start()], sentence[told.end() :]
+    rejected: list[str] = []
+    if before := _REJECTING.match(front):  # "Instead of Java, we decided to use Go"
+        rejected.append(front[before.end() :])
+    parts = _BECAUSE.split(rest, maxsplit=1)
+    rest, reason = parts[0], parts[1] if len(parts) > 1 else ""
+    if over := _rejection(told[0], rest):
+        rejected.append(rest[over.end() :])
+        rest = rest[: over.start()]
+    if reason and (over := _REJECTING.search(reason)):
+        rejected.append(reason[over.end() :])
+        reason = reason[: over.start()]
+    chosen = as_item(_first_clause(rest))
+    if against := _AGAINST.search(told[0]):
+        chosen = f"{against[1]} {chosen}"
+    if told[0].lower().endswith(" use"):
+        chosen = f"use {chosen}"
+    chosen = _VERB_AT_END.sub("", chosen)
+    says_enough = _says_enough(chosen, 1 if reason or rejected else _FEWEST_WORDS)
+    if not says_enough or _OPTION.fullmatch(chosen) or rest.startswith(","):
+        return None
+    if is_weak and not (rejected or reason):
+        return None
+    alternatives = [
+        as_item(_VERB_AT_END.sub("", part))
+        for text in rejected
+        for part in _OR.split(_first_clause(text))
+    ]
+    return Decision(
+        _capitalised(chosen), as_item(_first_clause(reason)), tuple(filter(None, alternatives))
+    )
+
+
+def _rejection(told: str, rest: str) -> re.Match[str] | None:
+    """Return where the rejected begins; "over" tells of it behind a choice of things only."""
+    return _REJECTING.search(rest) or (_OVER.search(rest) if _CHOSEN_OVER.search(told) else None)
+
+
+def _first_clause(text: str) -> str:
+    end = _NEXT_CLAUSE.search(text)
+    return text[: end.start()] if end else text
+
+
+def _says_enough(text: str, fewest: int = _FEWEST_WORDS) -> bool:
+    words = text.split()
+    return len(text) >= _SHORTEST and len(words) >= fewest and not needs_context(text)
+
+
+def _capitalised(text: str) -> str:
+    """Return a text with a capital in front, where it begins with a plain word."""
+    return f"{text[0].upper()}{text[1:]}" if _VERB.match(text) else text
+
+
+def assumption_in(sentence: str) -> str | None:
+    """Return what a sentence takes for granted, or `None`.
+
+    Example:
+        >>> assumption_in("Assuming that the API is stable, we can ship in May.")
+        'the API is stable'
+    """
+    told = _ASSUMING.search(sentence)
+    if not told or is_question(sentence) or sentence.endswith(":"):
+        return None
+    if _NOT_ASSUMED.search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
+        return None
+    rest = sentence[told.end() :].lstrip(" ,:")
+    is_english = "assum" in told[0].lower()
+    leads = told.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
+    end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
+    text = as_item(rest[: end.start()] if end else rest)
+    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
+        return None
+    if _EXAMPLE.match(told[0]) and _HAVING.match(text):
+        return None
+    return text

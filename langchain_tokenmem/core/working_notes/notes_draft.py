@@ -1,0 +1,114 @@
+"""`NotesDraft`: sections while messages are read, with the turn in which each changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
+
+_SHOWN = ("text", "verb", "number", "rationale", "rejected")
+"""Keys of an item that a reader sees; a section has changed where one of them has."""
+
+MAX_NAMES = 50
+"""Names and phrases that are counted at once."""
+
+
+class NotesDraft:
+    """A copy of a state that readers of sections change; the state itself stays.
+
+    Args:
+        state: The state so far.
+        limits: The profile whose limits hold.
+
+    Attributes:
+        limits: The profile whose limits hold.
+        turn: Human messages read so far.
+        names: Names and phrases with the number of messages that say them, the latest last.
+    """
+
+    def __init__(self, state: ModesState, limits: ModeProfile) -> None:
+        self._state = state
+        self._sections = dict(state["sections"])
+        self._changed = dict(state["changed"])
+        self._next_number = state["next_number"]
+        self.limits = limits
+        self.turn = state["turn"]
+        self.names = dict(state["names"])
+
+    def items(self, section: str) -> Sequence[NoteItem]:
+        """Return the items of a section, oldest first."""
+        return self._sections.get(section, ())
+
+    def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
+        """Give a section its items; it counts as changed where a reader sees a difference."""
+        before, after = self.items(section), list(items)
+        if [_shown(one) for one in before] != [_shown(one) for one in after]:
+            self._changed[section] = max(1, self.turn)
+        if after or section in self._sections:
+            self._sections[section] = after
+
+    def item(self, text: str, source: int, by: NoteSource = "rule") -> NoteItem:
+        """Return a new item of this turn."""
+        return {"text": text, "turn": max(1, self.turn), "source": source, "by": by}
+
+    def add(self, section: str, item: NoteItem, limit: int) -> None:
+        """Add an item; one with its key is replaced, its very text is not said twice.
+
+        Args:
+            section: Name of the section.
+            item: The item.
+            limit: Items kept at most; the oldest goes first.
+        """
+        items = list(self.items(section))
+        same = find(items, _is_same(item))
+        if same is None:
+            items = [*items, item][-limit:] if limit else []
+        elif _shown(items[same]) == _shown(item):
+            return
+        else:
+            items[same] = item
+        self.set_items(section, items)
+
+    def add_decision(self, item: NoteItem) -> None:
+        """Add a decision under the next number; one that stands there already keeps its own."""
+        items = self.items("decisions")
+        same = find(items, _is_same(item))
+        if same is None:
+            item["number"] = self._next_number
+            self._next_number += 1
+        else:
+            before = items[same]
+            item = {**before, **item, "number": before["number"]}
+        self.add("decisions", item, self.limits.max_decisions)
+
+    def state(self, read_to: list[str]) -> ModesState:
+        """Return the state as it is now.
+
+        Args:
+            read_to: Ids of the last messages that were read, the newest first.
+        """
+        return {
+            **self._state,
+            "turn": self.turn,
+            "read_to": read_to,
+            "sections": self._sections,
+            "changed": self._changed,
+            "next_number": self._next_number,
+            "names": self.names,
+        }
+
+
+def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
+    """Return the place of the first item that matches; None where none does."""
+    return next((place for place, one in enumerate(items) if matches(one)), None)
+
+
+def _is_same(item: NoteItem) -> Callable[[NoteItem], bool]:
+    """Return a check for items of the same key, or, where there is none, of the same words."""
+    key, text = item.get("key"), item["text"].casefold()
+    return lambda one: one.get("key") == key if key else one["text"].casefold() == text
+
+
+def _shown(item: NoteItem) -> list[object]:
+    return [item.get(key) for key in _SHOWN]

@@ -1,0 +1,156 @@
+"""Reading of messages into the sections of working notes: deterministic, each message once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.facts.sentences import message_text
+from langchain_tokenmem.core.messages import call_ids, result_ids, role_of
+from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.working_notes.code_sections import (
+    read_call,
+    read_named_files,
+    read_pasted_errors,
+    read_task,
+)
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
+from langchain_tokenmem.core.working_notes.reasoning_sections import (
+    read_choices,
+    read_plan,
+    read_user_words,
+    set_objective,
+)
+from langchain_tokenmem.core.working_notes.talk_sections import (
+    read_facts,
+    read_names,
+    read_names_again,
+)
+from langchain_tokenmem.core.working_notes.tool_effects import effects_of
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.word_rules import choice_sentences, note_sentences
+from langchain_tokenmem.notes_state import ModesState
+
+NumberedGroup = Sequence[tuple[BaseMessage, int]]
+"""One group of `core.messages.groups`, each message with its number; 0 where it is not known."""
+
+MAX_READ_TO = 8
+"""Ids of read messages that are kept: edits and removals rarely take all of them."""
+
+
+def read_groups(
+    state: ModesState,
+    groups: Iterable[NumberedGroup],
+    *,
+    tools: ToolKinds,
+    project_root: str | None,
+    limits: ModeProfile,
+) -> ModesState:
+    """Return the state after the messages that it has not read yet.
+
+    The sections of all modes are read, whichever mode is on. Reading the same messages again
+    changes nothing. Of a group that was read in part, the results that came since are read.
+
+    Args:
+        state: The state so far; it is not changed.
+        groups: Groups of the conversation, in their order; a message without an id is not read.
+        tools: Which tools write files, run commands or only read.
+        project_root: Folder that paths are relative to; None where none is known.
+        limits: The profile whose limits hold.
+
+    Returns:
+        The state; the same object where no message was new.
+    """
+    unread = _unread(state["read_to"], list(groups))
+    if not unread:
+        return state
+    draft = NotesDraft(state, limits)
+    new: list[str] = []
+    for group, first_new in unread:
+        for message, number in group[first_new:]:
+            if message.id:
+                new.append(message.id)
+                _read_message(draft, message, number, project_root)
+        if len(group) > 1:
+            _read_calls(draft, group, first_new, tools, project_root)
+    return draft.state([*reversed(new), *state["read_to"]][:MAX_READ_TO]) if new else state
+
+
+def _unread(
+    read_to: Sequence[str], groups: Sequence[NumberedGroup]
+) -> list[tuple[NumberedGroup, int]]:
+    """Return the groups with new messages, each with the place of its first one.
+
+    They are looked for from the end, so that the work does not grow with the conversation.
+    """
+    read = set(read_to)
+    unread: list[tuple[NumberedGroup, int]] = []
+    for group in reversed(groups):
+        place = next((at for at in reversed(range(len(group))) if group[at][0].id in read), None)
+        first_new = 0 if place is None else place + 1
+        if first_new < len(group):
+            unread.append((group, first_new))
+        if place is not None:
+            break
+    return unread[::-1]
+
+
+def _read_message(draft: NotesDraft, message: BaseMessage, number: int, root: str | None) -> None:
+    role = role_of(message)
+    if role == "human" and not result_ids(message):
+        draft.turn += 1
+        text = message_text(message)
+        _read_user(draft, text, number)
+    elif role == "ai":
+        text = message_text(message)
+        read_choices(draft, choice_sentences(text), number, by_user=False)
+        read_names_again(draft, text, number)
+    else:
+        return
+    read_plan(draft, text, number)
+    read_named_files(draft, text, number, root)
+
+
+def _read_user(draft: NotesDraft, text: str, number: int) -> None:
+    sentences = list(note_sentences(text))
+    task = read_task(draft, sentences, number)
+    if task and not draft.items("objective"):
+        set_objective(draft, task, number)
+    read_user_words(draft, sentences, number)
+    read_choices(draft, sentences, number, by_user=True)
+    read_facts(draft, sentences, number)
+    read_names(draft, sentences, number)
+    read_pasted_errors(draft, text, number)
+
+
+def _read_calls(
+    draft: NotesDraft, group: NumberedGroup, first_new: int, tools: ToolKinds, root: str | None
+) -> None:
+    """Read the calls of a group whose results are new."""
+    messages = [message for message, _ in group]
+    old = {message.id for message in messages[:first_new]}
+    numbers = {message.id or "": number for message, number in group}
+    if not all(isinstance(one, ToolMessage | AIMessage) for one in messages):
+        messages = uniform_calls(messages)
+    results = {one.id: one for one in messages if isinstance(one, ToolMessage)}
+    calls: dict[str, Mapping[str, object]] = {
+        key: call["args"]
+        for one in messages
+        if isinstance(one, AIMessage)
+        for call, key in zip(one.tool_calls, call_ids(one), strict=False)
+    }
+    for effect in effects_of(messages, tools, root, failures=False):
+        result = results.get(effect.result)
+        if result is None or effect.result in old:
+            continue
+        own = numbers.get(effect.result, numbers.get(effect.result.partition("~")[0], 0))
+        read_call(
+            draft,
+            effect,
+            calls.get(result.tool_call_id, {}),
+            result,
+            numbers=(numbers.get(effect.call, 0), own),
+            root=root,
+        )

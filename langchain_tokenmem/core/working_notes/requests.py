@@ -1,0 +1,121 @@
+"""Requests of a user: the sentence that asks for something, and goals that are named as such."""
+
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from langchain_tokenmem.core.facts import vocabulary
+from langchain_tokenmem.core.facts.identifiers import words_of
+from langchain_tokenmem.core.facts.sentences import one_line, terms
+from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
+
+MAX_TASK = 160
+"""Characters of a task."""
+
+_POLITE = re.compile(
+    r"(?:(?:please|now|then|next|ok(?:ay)?|and|also|so|great|thanks|but|first|yes|well|hi|hello|hey|"
+    r"can we|let['’]s|lass uns|bitte|jetzt|nun|dann|als nächstes|danke|et|maintenant|ensuite|merci|"
+    r"y|ahora|luego|gracias|por favor)[,:!.]? +)+",
+    re.IGNORECASE,
+)
+_ASKING_YOU = re.compile(
+    r"\b(?:(?:can|could|would|will) (?:you|we)|please|help me|kannst du|könntest du|könnten sie|"
+    r"können sie|bitte|peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|s['’]il (?:te|vous) pla[iî]t|"
+    r"puedes|podrías|puede usted|por favor)\b",
+    re.IGNORECASE,
+)
+_VERB = pattern("task_verb", start=True)
+_ACKNOWLEDGED = pattern("acknowledgement")
+_BACK_TO_WORK = re.compile(
+    r"(?:continue|go on|go ahead|keep going|carry on|proceed|weiter|mach weiter|fahre? fort|"
+    r"continue[rz]?|vas-y|allez-y|poursui\w+|sigue|contin[uú]a|adelante)\b",
+    re.IGNORECASE,
+)
+_NO_REQUEST = pattern("no_request")
+_OBJECTIVE = pattern("objective")
+_POINTING = 2
+"""Terms up to which a request points at what was said before: "Please fix it." """
+
+
+def request_in(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence of a message that asks for something; None where none does.
+
+    Assent, "continue", thanks and questions ask for nothing; "Can you add a test?" does. Where the
+    sentence that asks only points at the one before it, that one is returned.
+
+    Args:
+        sentences: The sentences of the message.
+
+    Example:
+        >>> request_in(["Thanks!", "Now add tests for the parser."])
+        'Now add tests for the parser.'
+    """
+    for place, sentence in enumerate(sentences):
+        if not _asks(sentence):
+            continue
+        before = sentences[place - 1] if place else ""
+        content = _content(sentence)
+        points_back = len(content) < _POINTING and _points(sentence)
+        if points_back and not is_question(before) and len(_content(before)) > 1:
+            return one_line(_without_salutation(before), MAX_TASK)
+        if content:
+            return one_line(_without_salutation(sentence), MAX_TASK)
+    return None
+
+
+def reported_problem(sentences: Sequence[str]) -> str | None:
+    """Return the first sentence that tells of an error; None where none does.
+
+    Example:
+        >>> reported_problem(["Hi.", "The login page crashes on Safari."])
+        'The login page crashes on Safari.'
+    """
+    for sentence in sentences:
+        if vocabulary.ERROR.search(sentence) and not is_question(sentence):
+            return one_line(_without_salutation(sentence), MAX_TASK)
+    return None
+
+
+def objective_in(sentence: str) -> str | None:
+    """Return the goal that a sentence names as such; None where it names none.
+
+    Example:
+        >>> objective_in("Our goal is to halve the cost.")
+        'halve the cost'
+    """
+    told = _OBJECTIVE.search(sentence)
+    if not told or is_question(sentence):
+        return None
+    rest = sentence[told.end() :].strip(" :,.!*")
+    return one_line(rest, MAX_TASK) if len(terms(rest)) > 1 else None
+
+
+def _asks(sentence: str) -> bool:
+    text = _without_salutation(sentence)
+    bare = text[polite.end() :] if (polite := _POLITE.match(text)) else text
+    if is_question(sentence):
+        asks = _ASKING_YOU.search(text)
+    else:
+        asks = _VERB.match(bare) or vocabulary.REQUEST.search(text)
+    return bool(asks) and not _BACK_TO_WORK.match(bare) and not _NO_REQUEST.search(text)
+
+
+def _points(sentence: str) -> bool:
+    """Return whether a sentence asks for work on what the one before it says."""
+    bare = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
+    return bool(_VERB.match(bare)) and needs_context(bare)
+
+
+def _content(sentence: str) -> frozenset[str]:
+    """Return what a sentence is about, without assent, thanks and the words of asking."""
+    for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
+        sentence = words.sub(" ", sentence)
+    return terms(sentence) | words_of(sentence)
+
+
+def _without_salutation(sentence: str) -> str:
+    greeting = vocabulary.SALUTATION.match(sentence)
+    return (sentence[greeting.end() :] if greeting else sentence).rstrip(": ")

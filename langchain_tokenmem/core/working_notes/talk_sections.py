@@ -1,0 +1,146 @@
+"""Sections of talk: topics and names by how often they are said, and facts about the user."""
+
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from langchain_tokenmem.core.facts.literals import capitalises_nouns
+from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, STOP_WORDS, any_of, words_of
+from langchain_tokenmem.core.working_notes.notes_draft import MAX_NAMES, NotesDraft, find
+from langchain_tokenmem.core.working_notes.user_facts import fact_key, facts_in
+from langchain_tokenmem.core.working_notes.word_rules import pattern
+
+_READ = 4_000
+"""Characters of a message that are read for names."""
+_OFTEN = {"entities": 2, "topics": 3}
+"""Messages that say a name or a phrase before it is one of the section."""
+_NAME = re.compile(
+    r"(?<![\w'’.@/`*#-])[A-ZÀ-Þ][a-zß-ÿ][\w'’-]{0,23}"
+    r"(?: (?:(?:de|del|van|von|der|la|of) )?[A-ZÀ-Þ][\w-]{1,24}){0,3}"
+)
+_ACRONYM = re.compile(r"(?<![\w/.`-])[A-Z]{2,5}(?![\w/`’'-])")
+_PHRASE = re.compile(r"(?<![\w'’-])([^\W\d_]{4,30})(?= ([^\W\d_]{4,30})(?![\w'’-]))")
+_WORDS = re.compile(r"[^\W\d_]{2,30}")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n\"“(*>-])\s*$")
+_VERB = pattern("task_verb", start=True)
+_MONTH = re.compile(any_of("month"))
+_NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
+_SHORTEST = 4
+_TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "des", "les", "del"))
+_PAIR = 2
+_MOST = 30
+"""Names and phrases of one message that are counted."""
+
+
+def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
+    """Count the names and phrases of the user; those said often enough are topics and entities.
+
+    Args:
+        draft: The sections.
+        sentences: Sentences of the message.
+        source: Its number.
+    """
+    text = "\n".join(sentences)[:_READ]
+    for name in list(dict.fromkeys((*_names_in(text), *_topics_in(text))))[:_MOST]:
+        _count(draft, name, source)
+    while len(draft.names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+        draft.names.pop(min(draft.names, key=draft.names.__getitem__))
+
+
+def read_facts(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
+    """Add what the user says of themselves.
+
+    Args:
+        draft: The sections.
+        sentences: Sentences of a message of the user.
+        source: Number of the message.
+    """
+    for sentence in sentences:
+        for text in facts_in(sentence):
+            item = draft.item(text, source)
+            if key := fact_key(text):
+                item["key"] = key
+            draft.add("facts", item, draft.limits.max_facts)
+
+
+def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
+    """Count the names and phrases of the user that an assistant's message says again.
+
+    New names come from the user only: an assistant's headings are full of capitals.
+
+    Args:
+        draft: The sections.
+        text: What the assistant said.
+        source: Number of the message.
+    """
+    text = text[:_READ]
+    items = (one["text"] for section in _OFTEN for one in draft.items(section))
+    for name in [name for name in (*draft.names, *items) if name in text]:
+        _count(draft, name, source)
+
+
+def _count(draft: NotesDraft, name: str, source: int) -> None:
+    """Count a name; said often enough, it takes the place of one that is said less often."""
+    section = "entities" if name[:1].isupper() and name[1:2].islower() else "topics"
+    items = list(draft.items(section))
+    place = find(items, lambda one: one["text"] == name)
+    if place is not None:
+        items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
+        draft.set_items(section, items)
+        return
+    count = draft.names.pop(name, 0) + 1
+    limits = draft.limits
+    limit = limits.max_entities if section == "entities" else limits.max_topics
+    if count >= _OFTEN[section] and limit:
+        if len(items) >= limit:
+            rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
+            if items[rarest].get("count", 0) > count:
+                draft.names[name] = count
+                return
+            del items[rarest]
+        draft.set_items(section, [*items, {**draft.item(name, source), "count": count}])
+    else:
+        draft.names[name] = count
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield names of people, places and things: capitals inside sentences."""
+    single_names = not capitalises_nouns(text)
+    lines = (line for line in text.splitlines() if not _is_title(line))
+    for match in (match for line in lines for match in _NAME.finditer(line)):
+        words = match[0].split()
+        while words and (words[0] in NOT_NAMES or _MONTH.fullmatch(words[0])):
+            words = words[1:]
+        name = " ".join(words).removesuffix("'s").removesuffix("’s")
+        starts = len(words) == len(match[0].split()) and _SENTENCE_START.search(
+            match.string[max(0, match.start() - _SHORTEST) : match.start()]
+        )
+        if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
+            yield name.partition(" ")[2]
+        if starts and _VERB.match(words[0]):
+            words, starts = words[1:], None
+            name = name.partition(" ")[2]
+        if len(words) > 1 or (words and single_names and not starts):
+            yield name
+
+
+def _is_title(line: str) -> bool:
+    """Return whether all words of a line are capitalised: a heading, a list of names."""
+    words = _WORDS.findall(line)
+    return not line.endswith((".", "!", "?")) and all(
+        word[0].isupper() or len(word) < _SHORTEST - 1 or word in _TITLE_WORDS for word in words
+    )
+
+
+def _topics_in(text: str) -> Iterator[str]:
+    """Yield abbreviations, and pairs of neighbouring words that carry a meaning."""
+    for match in _ACRONYM.finditer(text):
+        if match[0] not in NOT_NAMES and match[0].lower() not in _NO_TOPIC:
+            yield match[0]
+    for match in _PHRASE.finditer(text):
+        first, second = match[1], match[2]
+        if first.islower() and second.islower() and not {first, second} & _NO_TOPIC:
+            yield f"{first} {second}"

@@ -1,0 +1,100 @@
+"""Sentences of a message as the rules of words see them, and checks that several rules share."""
+
+# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from langchain_tokenmem.core.facts.sentences import (
+    one_line,
+    prose,
+    prose_lines,
+    split_sentences,
+    strip_bullet,
+)
+from langchain_tokenmem.core.facts.vocabulary import any_of, words_of
+
+MAX_ITEM = 200
+"""Most characters of an item."""
+
+_HEAD, _TAIL = 6_000, 3_000
+"""Characters at either end of a message that are read; what stands between is a pasted document."""
+_CODE = re.compile(
+    r"\s{4,}|\d+[:|]|>>>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
+    r"public|private|SELECT|INSERT|self)\b(?=.*[=;:(){}]\s*)|[\w.]+\(|[<{}\[|@]|.*(?:[;{}\\]|\)\s*:)$"
+)
+_SPACED = re.compile(r"[^\W\d_]{2,}")
+_FEWEST_WORDS = 2
+
+
+WORD_END = r"(?:(?<=['’])|(?!\w))"
+"""End of a word of the vocabulary; no border stands behind an apostrophe: `qu'il`."""
+
+
+def pattern(table: str, *, start: bool = False) -> re.Pattern[str]:
+    """Return a pattern for the words of a table of the vocabulary, between borders.
+
+    Args:
+        table: Name of the table.
+        start: Whether it is matched at the beginning of a clause only.
+    """
+    border = "" if start else r"(?<![\w’'])"
+    return re.compile(rf"{border}{any_of(table)}{WORD_END}", re.IGNORECASE)
+
+
+_CHOICE_STEMS = tuple(words_of("choice_stem"))
+_NEEDS_CONTEXT = pattern("needs_context")
+_YOURS = pattern("your_words")
+
+
+def note_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a message, each on one line: prose only, no code and no logs.
+
+    Args:
+        text: What was said; of a long text both ends are read.
+    """
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]}\n\n{text[-_TAIL:]}"
+    for line in prose_lines(prose(text)):
+        if _CODE.match(line):
+            continue
+        bare, _ = strip_bullet(line)
+        for sentence in split_sentences(bare):
+            if len(_SPACED.findall(sentence)) >= _FEWEST_WORDS:
+                yield sentence
+
+
+def is_question(sentence: str) -> bool:
+    """Return whether a sentence ends as a question."""
+    return sentence.rstrip("\"')*_ ").endswith(("?", "？"))
+
+
+def needs_context(text: str) -> bool:
+    """Return whether a text points at something outside of itself."""
+    return bool(_NEEDS_CONTEXT.search(text))
+
+
+def speaks_to_you(text: str) -> bool:
+    """Return whether a text speaks to or of the other one."""
+    return bool(_YOURS.search(text))
+
+
+def as_item(text: str) -> str:
+    """Return a text as an item: one line, without marks at its ends, cut to `MAX_ITEM`."""
+    return one_line(text.strip(" \t,;:.!*–—_-"), MAX_ITEM)
+
+
+def choice_sentences(text: str) -> list[str]:
+    """Return the sentences of a message that may tell of a decision or an assumption.
+
+    An assistant says much: a text without the stem of any cue word is not split at all.
+
+    Args:
+        text: What was said.
+    """
+    lowered = text.lower()
+    if not any(stem in lowered for stem in _CHOICE_STEMS):
+        return []
+    return list(note_sentences(text))

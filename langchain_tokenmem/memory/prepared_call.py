@@ -1,0 +1,47 @@
+"""A conversation split into the parts of one request, ready for a view or a compaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from langchain_tokenmem.core.anchoring import Factors
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.memory_block import recalled_ids
+from langchain_tokenmem.core.view import View, build_view
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.tokens.base import TokenCounter
+
+
+@dataclass(frozen=True)
+class PreparedCall:
+    """A conversation split into the parts of one request, with what it takes to decide about it.
+
+    Attributes:
+        context: The parts of the request under the state.
+        budget: The budget of the call, for counts as exact as these.
+        state: What was decided so far.
+        counter: Counts tokens, corrected by what the provider has reported.
+        factors: The corrections; None where counts are exact.
+        mode: The mode that is on; None for none.
+    """
+
+    context: ContextParts
+    budget: TokenBudget
+    state: MemoryState
+    counter: TokenCounter
+    factors: Factors | None = None
+    mode: ModeProfile | None = None
+
+    def view(self) -> View:
+        """Return the request for the call."""
+        view = build_view(self.context, self.budget, exact=True)
+        # A counter of the application can fail while the view is made.
+        usage = replace(view.usage, is_estimate=self.counter.method != "exact")
+        return replace(view, usage=usage)
+
+    def shown_ids(self) -> set[str]:
+        """Return the ids of the messages that the request shows, recalled ones too."""
+        sent = {message.id or "" for message in self.view().messages}
+        return sent | recalled_ids(self.state, sent)

@@ -1,0 +1,225 @@
+"""Working notes of a call: what is new is read, and the newest question gets its notes.
+
+Between two folds a request only grows at its end: a block has its notes from the moment at which
+its message is the newest one, and keeps them. Where something is folded, or the mode changes, the
+prefix changes anyway: then the newest human message gets notes as they stand by then, and the
+others lose theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
+from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
+from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
+from langchain_tokenmem.core.working_notes.settings import NotesSettings
+from langchain_tokenmem.events import CompactEvent
+from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.state import Block, MemoryState, RunningSummary
+
+
+@dataclass(frozen=True)
+class WorkingNotes:
+    """Working notes for one call.
+
+    Attributes:
+        settings: Tools and folders by which messages are read.
+        mode: The mode that is on; None for none.
+        asked: Name of the mode that the call asks for; None where it asks for nothing.
+        budget: The budget of the call.
+        count_text: Counts the tokens of a text.
+    """
+
+    settings: NotesSettings
+    mode: ModeProfile | None
+    asked: str | None
+    budget: TokenBudget
+    count_text: Callable[[str], int]
+
+    @property
+    def name(self) -> str:
+        """Name of the mode that is on; empty for none."""
+        return self.mode.name if self.mode else ""
+
+    def added(self, context: ContextParts, state: MemoryState) -> tuple[ContextParts, MemoryState]:
+        """Return context and state with what is new read, and with notes where they are due.
+
+        Both are as they were where no mode is on, or nothing is new.
+        """
+        before = state.get("modes")
+        if before is None and self.mode is None:
+            return context, state
+        modes = self._read(before or new_modes_state(self.name), context)
+        if modes is not before:
+            state = {**state, "modes": modes}
+        key, entry = context.newest_human, _newest_entry(context.summary)
+        if key is None:
+            return context, state
+        block = state["blocks"].get(key)
+        is_switched = self._is_switch(before)
+        if is_switched or (block and "entry" in block and block["entry"] != entry):
+            context, state = self._renewed(context, state, modes, entry)
+        elif self.mode and _newest_id(context) == key and not (block and "entry" in block):
+            notes = self._notes(modes, context, _live_sections(context, state))
+            context = context.with_notes(notes.text, others=True)
+            state = _with_block_notes(state, key, notes, entry)
+        if self.mode:
+            context = replace(context, notes_after_fold=self._notes(modes, context).text)
+        return context, state
+
+    def after_fold(
+        self, context: ContextParts, before: MemoryState, state: MemoryState
+    ) -> MemoryState:
+        """Return the state after a compaction, with new notes where it has folded something.
+
+        Args:
+            context: The context before it, as `added` has returned it.
+            before: The state before it.
+            state: The state after it.
+        """
+        modes, entry = state.get("modes"), _newest_entry(state["summary"])
+        if not (self.mode and modes and context.newest_human):
+            return state
+        if entry == _newest_entry(before["summary"]):
+            return state
+        blocks = {**state["blocks"]}
+        if context.newest_human in before["blocks"]:
+            blocks[context.newest_human] = before["blocks"][context.newest_human]
+        notes = self._notes(modes, context)
+        return _with_only_notes({**state, "blocks": blocks}, context, notes, entry)
+
+    def event(self, context: ContextParts, state: MemoryState) -> CompactEvent | None:
+        """Return the event of a switch; None where the conversation goes on in its mode.
+
+        Args:
+            context: The context of the call.
+            state: The state before it.
+        """
+        before = state.get("modes")
+        if not self._is_switch(before) or (before is None and self.asked is None):
+            return None
+        said = (message for group in context.tail for message in group.messages)
+        if context.summary is None and not any(role_of(message) == "ai" for message in said):
+            return None  # the conversation begins with it
+        tokens = request_tokens(context)
+        return CompactEvent("mode", self.name, tokens, tokens, ())
+
+    def _is_switch(self, before: ModesState | None) -> bool:
+        return (before["mode"] if before else "") != self.name
+
+    def _read(self, modes: ModesState, context: ContextParts) -> ModesState:
+        """Return the sections with what is new, and the mode that is on."""
+        read = modes
+        if self.mode is not None:
+            groups = list(_unread_groups(context, modes))
+            read = read_groups(
+                modes,
+                groups,
+                tools=self.settings.tools,
+                project_root=self.settings.project_root,
+                limits=self.mode,
+            )
+            read = with_agent_notes(read, groups, self.mode)
+        if read["mode"] != self.name:
+            read = {**read, "mode": self.name}
+        if self.asked is not None and read.get("chosen") != self.asked:
+            read = {**read, "chosen": self.asked}
+        return read
+
+    def _notes(
+        self, modes: ModesState, context: ContextParts, live: dict[str, str] | None = None
+    ) -> RenderedNotes:
+        """Return the notes for the newest human message, without what stands in its own words."""
+        if self.mode is None:
+            return RenderedNotes()
+        key = context.newest_human or ""
+        if context.numbers and key not in context.cuts and (number := context.numbers.of(key)):
+            modes = _without_source(modes, number)
+        most = int(self.mode.share * self.budget.notes_tokens)
+        return render_notes(modes, self.mode, most, self.count_text, live)
+
+    def _renewed(
+        self, context: ContextParts, state: MemoryState, modes: ModesState, entry: str
+    ) -> tuple[ContextParts, MemoryState]:
+        """Return both with notes in the block of the newest human message only."""
+        notes = self._notes(modes, context)
+        renewed = context.with_notes(notes.text)
+        if notes.text and request_tokens(renewed) > self.budget.limit:
+            notes, renewed = RenderedNotes(), context.with_notes("")
+        return renewed, _with_only_notes(state, context, notes, entry)
+
+
+def _newest_entry(log: RunningSummary | None) -> str:
+    """Return the id of the log's newest entry; empty without a log."""
+    return log["entries"][-1]["id"] if log else ""
+
+
+def _newest_id(context: ContextParts) -> str | None:
+    """Return the id of the conversation's last message."""
+    return context.tail[-1].source.last_id if context.tail else None
+
+
+def _unread_groups(context: ContextParts, modes: ModesState) -> Iterator[NumberedGroup]:
+    """Yield the groups from the last message that was read on, with the messages' numbers."""
+    known, start = set(modes["read_to"]), 0
+    for place in range(len(context.tail) - 1, -1, -1):
+        if any(message.id in known for message in context.tail[place].source.messages):
+            start = place
+            break
+    numbers = context.numbers
+    for group in context.tail[start:]:
+        yield [
+            (message, (numbers.of(message.id or "") if numbers else None) or 0)
+            for message in group.source.messages
+        ]
+
+
+def _without_source(modes: ModesState, number: int) -> ModesState:
+    """Return the sections without what was read from one message."""
+    sections = {
+        name: [item for item in items if item["source"] != number]
+        for name, items in modes["sections"].items()
+    }
+    return {**modes, "sections": sections}
+
+
+def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, str]:
+    """Return the sections that the request shows, each as it was shown last."""
+    found: dict[str, str] = {}
+    for group in (*context.kept, *context.tail):
+        for message in group.source.messages:
+            block = state["blocks"].get(message.id or "")
+            found |= block.get("sections", {}) if block else {}
+    return found
+
+
+def _with_block_notes(
+    state: MemoryState, key: str, notes: RenderedNotes, entry: str
+) -> MemoryState:
+    """Return the state with notes in one block; the entry says when they were made, if any."""
+    block: Block = {**state["blocks"].get(key, {"text": "", "ids": []}), "entry": entry}
+    if notes.text:
+        block |= {"notes": notes.text, "sections": dict(notes.sections)}
+    return {**state, "blocks": {**state["blocks"], key: block}}
+
+
+def _with_only_notes(
+    state: MemoryState, context: ContextParts, notes: RenderedNotes, entry: str
+) -> MemoryState:
+    """Return the state with notes in the block of the newest human message, and in no other."""
+    bare = {key: _bare(block) for key, block in state["blocks"].items()}
+    return _with_block_notes({**state, "blocks": bare}, context.newest_human or "", notes, entry)
+
+
+def _bare(block: Block) -> Block:
+    rest = block.copy()
+    rest.pop("notes", None)
+    rest.pop("sections", None)
+    return rest

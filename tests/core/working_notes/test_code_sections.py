@@ -1,0 +1,172 @@
+"""Sections of work on files: task, progress, files, errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from langchain_tokenmem.core.working_notes.mode_profiles import CODE
+from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad port\nexit'
+
+
+def test_a_new_task_takes_the_place_of_the_old_and_clears_progress() -> None:
+    first = [user("Fix the parser."), *bash("make", "error: no rule", 2), *bash("make")]
+    state = read(first)
+    assert texts(state, "task") == ["Fix the parser."]
+    assert texts(state, "progress") == ["Fixed: make"]
+    after = read([*first, user("Now write the docs for the parser.")], state)
+    assert texts(after, "task") == ["Now write the docs for the parser."]
+    assert texts(after, "progress") == []
+
+
+@pytest.mark.parametrize("said", ["ok", "continue", "thanks!", "Why does it fail?", "mach weiter"])
+def test_assent_and_questions_leave_task_and_progress(said: str) -> None:
+    messages = [user("Fix the parser."), *bash("make", "error: no", 2), *bash("make"), user(said)]
+    state = read(messages)
+    assert texts(state, "task") == ["Fix the parser."]
+    assert texts(state, "progress") == ["Fixed: make"]
+
+
+def test_a_problem_is_the_task_where_there_is_none_and_nothing_asks_for_work() -> None:
+    messages = [user("My name is Ada."), user("The login page crashes.")]
+    state = read(messages)
+    assert texts(state, "task") == ["The login page crashes."]
+    state = read([*messages, user("The logout page crashes, too.")], state)
+    assert texts(state, "task") == ["The login page crashes."]
+
+
+def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
+    state = read(
+        [
+            user("Look at docs/plan.md and fix it."),
+            *call("read_file", {"path": "src/a.py"}),
+            *call("edit_file", {"path": "src/b.py"}),
+            *call("read_file", {"path": "src/b.py"}),
+            *bash("python tools/run.py && cat notes.txt > out.txt"),
+        ]
+    )
+    assert [(one["text"], one.get("verb")) for one in items(state, "files")] == [
+        ("docs/plan.md", None),
+        ("src/a.py", "read"),
+        ("src/b.py", "changed"),
+        ("tools/run.py", "ran"),
+        ("notes.txt", "read"),
+        ("out.txt", "changed"),
+    ]
+
+
+def test_a_file_that_is_touched_moves_to_the_end_and_a_named_one_does_not() -> None:
+    messages = [
+        *call("read_file", {"path": "a.py"}),
+        *call("read_file", {"path": "b.py"}),
+        assistant("I look at a.py again."),
+    ]
+    state = read(messages)
+    assert texts(state, "files") == ["a.py", "b.py"]
+    state = read([*messages, *call("read_file", {"path": "a.py"})], state)
+    assert texts(state, "files") == ["b.py", "a.py"]
+
+
+def test_the_oldest_file_that_was_only_read_goes_first() -> None:
+    changed = [call("write_file", {"path": f"changed{n}.py"}) for n in range(3)]
+    read_only = [call("read_file", {"path": f"read{n}.py"}) for n in range(3)]
+    messages = [one for pair in (*changed, *read_only) for one in pair]
+    limits = replace(CODE, max_files=5)
+    state = read(messages, limits=limits)
+    assert texts(state, "files") == [
+        "changed0.py", "changed1.py", "changed2.py", "read1.py", "read2.py",
+    ]  # fmt: skip
+    more = [one for n in range(3) for one in call("write_file", {"path": f"new{n}.py"})]
+    state = read([*messages, *more], state, limits=limits)
+    assert texts(state, "files") == [
+        "changed1.py", "changed2.py", "new0.py", "new1.py", "new2.py",
+    ]  # fmt: skip
+
+
+def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
+    state = read(
+        [
+            *call("edit_file", {"path": "./b.go"}),
+            *call("edit_file", {"path": "/app/b.go"}),
+            *bash("cat /app/c.go"),
+        ],
+        root="/app",
+    )
+    assert texts(state, "files") == ["b.go", "c.go"]
+
+
+def test_a_write_that_was_refused_changes_no_file() -> None:
+    state = read(call("edit_file", {"path": "a.py"}, "Error: no match found", status="error"))
+    assert texts(state, "files") == []
+    assert texts(state, "errors") == ["edit_file a.py → Error: no match found"]
+
+
+def test_an_error_shows_the_call_with_its_first_and_last_error_line() -> None:
+    output = f"running\nERROR: setup failed\n{TRACEBACK}"
+    state = read(bash("pytest tests", output, 1))
+    assert texts(state, "errors") == [
+        "pytest tests → ERROR: setup failed | ValueError: bad port",
+    ]
+    [error] = items(state, "errors")
+    assert error["by"] == "tool"
+
+
+def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
+    assert texts(read(bash("make", "3 tests, 1 wrong", 2)), "errors") == ["make → 3 tests, 1 wrong"]
+    assert texts(read(bash("false", "", 1)), "errors") == ["false → exit 1"]
+
+
+def test_a_program_without_an_exit_code_fails_where_its_output_ends_in_an_error() -> None:
+    ran = call("bash", {"command": "python a.py"}, TRACEBACK)
+    shown = call("bash", {"command": "cat log.txt"}, TRACEBACK)
+    assert texts(read(ran), "errors") == ["python a.py → ValueError: bad port"]
+    assert texts(read(shown), "errors") == []
+
+
+def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() -> None:
+    messages = [*bash("go test ./...", "FAILED: x", 1), *bash("make lint", "error: y", 1)]
+    state = read([*messages, *bash("go test ./... 2>&1 | tail", "ok")])
+    assert texts(state, "errors") == ["make lint → error: y"]
+    assert texts(state, "progress") == ["Fixed: go test ./... 2>&1 | tail"]
+
+
+def test_an_edit_is_resolved_by_another_edit_of_that_file() -> None:
+    failed = call("edit_file", {"path": "a.py", "old": "x"}, "Error: not found", status="error")
+    state = read([*failed, *call("edit_file", {"path": "a.py", "old": "y"})])
+    assert texts(state, "errors") == []
+    assert texts(state, "progress") == ["Fixed: edit_file a.py"]
+
+
+def test_the_newest_errors_stay_and_the_same_call_stands_once() -> None:
+    runs = [bash(f"make t{n}", f"error: {n}", 1) for n in (1, 2, 3, 4, 5, 6, 2)]
+    state = read([one for pair in runs for one in pair])
+    assert [text.split(" →")[0] for text in texts(state, "errors")] == [
+        "make t3", "make t4", "make t5", "make t6", "make t2",
+    ]  # fmt: skip
+
+
+def test_error_lines_that_the_user_pastes_are_errors() -> None:
+    state = read([user(f"I get this when I start it:\n{TRACEBACK}")])
+    assert texts(state, "errors") == ["ValueError: bad port"]
+    assert items(state, "errors")[0]["by"] == "rule"
+
+
+def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
+    todos = [
+        {"content": "Read the parser", "status": "completed"},
+        {"content": "Write the tests", "status": "in_progress"},
+        {"content": "Update the docs", "status": "pending"},
+    ]
+    state = read(call("write_todos", {"todos": todos}))
+    assert texts(state, "progress") == ["Read the parser"]
+    assert texts(state, "subgoals") == ["Write the tests", "Update the docs"]
+
+
+@pytest.mark.parametrize(
+    "said", ["We use Node.js and Vue.js.", "Call response.json() there.", "Set process.env first."]
+)
+def test_products_and_attributes_are_no_files(said: str) -> None:
+    assert texts(read([user(said)]), "files") == []

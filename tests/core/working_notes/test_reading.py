@@ -1,0 +1,235 @@
+"""Reading of working notes: each message once, incremental, idempotent, nothing made up."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import TypeAdapter
+
+from langchain_tokenmem.core.facts.identifiers import words_of
+from langchain_tokenmem.core.facts.literals import find_literals
+from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
+from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
+from langchain_tokenmem.notes_state import ModesState, NoteItem
+from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
+
+_SAID = (
+    "Fix the parser in src/app.py.",
+    "Our budget is $50k and the deadline is May 3, 2026.",
+    "The API must answer within 200 ms at /v1/items.",
+    "We decided to use order_events instead of poll_queue because of ticket ABC-1234.",
+    "We decided to use PostgreSQL instead of MySQL because Kafka needs rows.",
+    "I'd like to go with flight HAT052 on May 3. Never call job_17 there.",
+    "Assuming that port 8443 is open, we can start.",
+    "My name is Ada Lovelace and I live in Lyon.",
+    "I'm using Flask 2.3.1 with config.yaml today.",
+    "Sub-goals:\n- Read /etc/app.conf\n- Run job_17",
+    "ok",
+    "Why does test_login fail?",
+    "TypeError: bad operand 0x1F in run.py",
+    "Error handling of Emma Kim and the error handling of Emma Kim.",
+    "Ich wohne in Hamburg und das Budget beträgt 4.000 €.",
+)
+_COMMANDS = ("pytest tests/test_a.py::test_1", "cat src/app.py", "make build > out.log", "ls")
+_OUTPUTS = ("ok", "error: no rule for target_7", "FAILED: test_1 (0x1F)\nValueError: bad 17", "")
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[BaseMessage]:
+    messages: list[BaseMessage] = []
+    for number in range(draw(st.integers(1, 8))):
+        kind = draw(st.sampled_from(["human", "ai", "call"]))
+        if kind == "call":
+            made = [
+                {
+                    "name": "bash",
+                    "args": {"command": draw(st.sampled_from(_COMMANDS))},
+                    "id": f"c{number}{n}",
+                }
+                for n in range(draw(st.integers(1, 2)))
+            ]
+            messages.append(AIMessage("", id=f"m{number}", tool_calls=made))
+            messages += [
+                ToolMessage(
+                    draw(st.sampled_from(_OUTPUTS)),
+                    id=f"t{one['id']}",
+                    tool_call_id=str(one["id"]),
+                    artifact={"exit_code": draw(st.sampled_from([0, 1]))},
+                )
+                for one in made
+            ]
+        else:
+            said = " ".join(draw(st.lists(st.sampled_from(_SAID), min_size=1, max_size=3)))
+            made_by = HumanMessage if kind == "human" else AIMessage
+            messages.append(made_by(said, id=f"m{number}"))
+    return messages
+
+
+@given(conversations(), st.data())
+def test_reading_in_steps_gives_what_reading_at_once_gives(
+    messages: list[BaseMessage], data: st.DataObject
+) -> None:
+    state = new_modes_state("code")
+    end = 0
+    while end < len(messages):
+        end = data.draw(st.integers(end + 1, len(messages)))
+        state = read(messages[:end], state)
+    assert state == read(messages)
+
+
+@given(conversations(), st.integers(0, 8))
+def test_reading_again_or_with_the_last_messages_repeated_changes_nothing(
+    messages: list[BaseMessage], start: int
+) -> None:
+    state = read(messages)
+    assert read(messages, state) is state
+    tail = [one for one in messages[start:] if one.id]
+    if tail:
+        assert read(tail, state) is state
+
+
+@given(conversations())
+def test_no_item_holds_a_literal_that_its_source_lacks(messages: list[BaseMessage]) -> None:
+    for section, found in read(messages)["sections"].items():
+        for item in found:
+            said = _source_of(messages, item)
+            shown = [item["text"], item.get("rationale", ""), *item.get("rejected", [])]
+            for text in shown:
+                held = text.partition(": ")[2] if section == "constraints" else text
+                held = held.removeprefix("Fixed: ")
+                for literal in {one.text for one in find_literals(held)} | words_of(held):
+                    assert literal in said, (section, item)
+
+
+def _source_of(messages: list[BaseMessage], item: NoteItem) -> str:
+    """Return what the source of an item says; of a result, with the call that it answers."""
+    source = messages[item["source"] - 1]
+    said = [source]
+    if isinstance(source, ToolMessage):
+        said += [
+            one
+            for one in messages
+            if isinstance(one, AIMessage)
+            and source.tool_call_id in [made["id"] for made in one.tool_calls]
+        ]
+    calls = [str(one.tool_calls) for one in said if isinstance(one, AIMessage)]
+    return "\n".join([str(one.content) for one in said] + calls)
+
+
+@given(conversations())
+def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(
+    messages: list[BaseMessage],
+) -> None:
+    before = read(messages[:1])
+    kept = copy.deepcopy(before)
+    state = read(messages, before)
+    assert before == kept
+    assert TypeAdapter(ModesState).validate_python(json.loads(json.dumps(state))) == state
+    assert state["sections"].keys() <= set(SECTIONS)
+    assert len(state["read_to"]) <= MAX_READ_TO
+
+
+def test_the_same_state_comes_back_when_nothing_is_new() -> None:
+    state = new_modes_state("code")
+    assert read([], state) is state
+    assert (
+        read([SystemMessage("You help.", id="s")], read([SystemMessage("x", id="s")])) is not None
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_sections_of_all_modes_are_read_whichever_is_on(mode: str) -> None:
+    messages = [
+        user("Fix src/app.py. The budget is $5k. I live in Lyon."),
+        assistant("We decided to use Go for speed, assuming that all of Lyon agrees."),
+    ]
+    state = read(messages, new_modes_state(mode))
+    assert state["mode"] == mode
+    for section in (
+        "task",
+        "files",
+        "facts",
+        "objective",
+        "constraints",
+        "decisions",
+        "assumptions",
+    ):
+        assert texts(state, section), section
+
+
+def test_turns_are_the_messages_of_the_user() -> None:
+    tool_result = {"type": "tool_result", "tool_use_id": "x", "content": "ok"}
+    messages = [user("Fix it all now."), assistant("Done."), HumanMessage([tool_result], id="r")]
+    assert read(messages)["turn"] == 1
+    assert read([*messages, user("ok")])["turn"] == 2
+
+
+def test_a_section_changes_only_when_what_is_shown_of_it_changes() -> None:
+    messages: list[BaseMessage] = [user("Fix src/app.py now."), assistant("I met Emma Kim.")]
+    state = read(messages)
+    assert state["changed"] == {"task": 1, "objective": 1, "files": 1}
+    messages += [user("ok"), user("Fix src/app.py now."), user("src/app.py")]
+    state = read(messages, state)
+    assert state["turn"] == 4
+    assert state["changed"] == {"task": 1, "objective": 1, "files": 1}
+    state = read([*messages, *call("edit_file", {"path": "src/app.py"})], state)
+    assert state["changed"]["files"] == 4
+
+
+def test_a_count_alone_changes_no_section() -> None:
+    messages = [user("We saw Emma Kim."), user("I know Emma Kim."), user("Ask Emma Kim.")]
+    state = read(messages)
+    assert items(state, "entities")[0]["count"] == 3
+    assert state["changed"]["entities"] == 2
+
+
+def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_read_twice() -> None:
+    made = [
+        {"name": "bash", "args": {"command": "make a"}, "id": "c1"},
+        {"name": "bash", "args": {"command": "make b"}, "id": "c2"},
+    ]
+    asked = AIMessage("We decided to use make for all.", id="a", tool_calls=made)
+    first = ToolMessage("error: a", id="t1", tool_call_id="c1", artifact={"exit_code": 1})
+    second = ToolMessage("error: b", id="t2", tool_call_id="c2", artifact={"exit_code": 1})
+    state = read([asked])
+    assert texts(state, "errors") == []
+    state = read([asked, first], state)
+    state = read([asked, first, second], state)
+    assert texts(state, "errors") == ["make a → error: a", "make b → error: b"]
+    assert [one["number"] for one in items(state, "decisions")] == [1]
+
+
+def test_the_place_is_found_again_by_any_of_the_last_messages() -> None:
+    messages = [user(f"We decided to use tool{n} here.") for n in range(6)]
+    state = read(messages)
+    after = read([*messages[:3], user("ok")], state)  # three were removed
+    assert texts(after, "decisions") == texts(state, "decisions")
+    assert after["turn"] == 7
+
+
+def test_a_message_of_an_anthropic_style_holds_results() -> None:
+    asked = AIMessage(
+        [{"type": "tool_use", "id": "u1", "name": "bash", "input": {"command": "make"}}],
+        id="a",
+        tool_calls=[{"name": "bash", "args": {"command": "make"}, "id": "u1"}],
+    )
+    result = {"type": "tool_result", "tool_use_id": "u1", "content": "error: no", "is_error": True}
+    assert texts(read([asked, HumanMessage([result], id="r")]), "errors") == ["make → error: no"]
+
+
+def test_a_message_without_an_id_is_not_read() -> None:
+    state = new_modes_state("code")
+    made = AIMessage("We decided to use Go for it.")
+    assert read([made], state) is state
+
+
+def test_sources_are_the_numbers_of_messages() -> None:
+    messages = [user("Hello there."), *bash("python run.py", "error: x", 1)]
+    state = read(messages)
+    assert [one["source"] for one in items(state, "files")] == [2]
+    assert [one["source"] for one in items(state, "errors")] == [3]

@@ -1,0 +1,310 @@
+"""Working notes in requests: when they are made, where they stand, what they never change."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem import CompactCallbacks, ModeProfile, TokenBudget, TokenMemory
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.memory.finished_summaries import rebase_summary
+from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
+from langchain_tokenmem.state import load_state
+from tests.fakes import CharCounter, entries_of, log_text
+from tests.legality import problems
+from tests.summarize.models import Scripted
+
+BUDGET = TokenBudget(context_window=4_000)
+FENCE = "<working_notes "
+
+
+def memory_of(mode="reasoning", budget=BUDGET, **keywords):
+    return TokenMemory(budget, counter=CharCounter(), mode=mode, **keywords)
+
+
+def noted(number, *, goal="", decision="", words=20):
+    """Return one round of an agent that notes something."""
+    name, args = ("set_goal", {"goal": goal}) if goal else ("look", {"n": number})
+    if decision:
+        name, args = "record_decision", {"decision": decision, "rationale": "it is simple"}
+    call = {"name": name, "args": args, "id": f"c{number}"}
+    return [
+        AIMessage("", tool_calls=[call], id=f"a{number}"),
+        ToolMessage("Noted. " * words, tool_call_id=f"c{number}", id=f"t{number}"),
+    ]
+
+
+def texts_of(message):
+    content = message.content
+    return [content] if isinstance(content, str) else [str(part.get("text")) for part in content]
+
+
+def with_notes(view):
+    return [m.id for m in view.messages if any(FENCE in text for text in texts_of(m))]
+
+
+def calls_of(memory, said, state=None, **options):
+    """Return state and view of each model call of a conversation."""
+    found = []
+    for end in range(1, len(said) + 1):
+        if end == len(said) or said[end].type == "ai":
+            state, view = memory.compact_and_view(said[:end], state, **options)
+            found.append((state, view))
+    return found
+
+
+def test_without_a_mode_nothing_is_kept_and_no_byte_changes():
+    said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship"), HumanMessage("And?", id="h2")]
+    plain = calls_of(TokenMemory(BUDGET, counter=CharCounter()), said)
+    assert all("modes" not in state for state, _ in plain)
+    assert not any(with_notes(view) for _, view in plain)
+
+
+def test_the_newest_question_has_the_notes_and_keeps_them():
+    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
+    said += [HumanMessage("And now?", id="h2"), *noted(2), AIMessage("y", id="y")]
+    calls = calls_of(memory_of(), said)
+    assert with_notes(calls[-2][1]) == ["h2"]
+    assert with_notes(calls[-1][1]) == ["h2"]
+    (text,) = texts_of(calls[-1][1].messages[-4])
+    assert text.startswith('<working_notes mode="reasoning">\nKept from this conversation.')
+    assert "Objective: Ship it" in text
+    assert text.endswith("</working_notes>\n\nAnd now?")
+
+
+def test_what_a_live_block_shows_is_not_sent_again():
+    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
+    said += [HumanMessage("And now?", id="h2"), AIMessage("y", id="y"), HumanMessage("?", id="h3")]
+    _, view = calls_of(memory_of(), said)[-1]
+    assert with_notes(view) == ["h2"]
+
+
+def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
+    said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
+    for number in range(1, 60):
+        said += noted(number, decision=f"Take way {number}", words=40)
+    calls = calls_of(memory_of(budget=TokenBudget(context_window=2_000, notes_share=0.1)), said)
+    folds = [
+        place
+        for place in range(1, len(calls))
+        if len(entries_of(calls[place][0])) != len(entries_of(calls[place - 1][0]))
+    ]
+    assert len(folds) > 2
+    assert not with_notes(calls[folds[0] - 1][1])
+    for place in folds:
+        state, view = calls[place]
+        (message,) = [m for m in view.messages if m.id == "h"]
+        *_, log, notes = texts_of(message)
+        assert log.rstrip().endswith("</conversation_summary>")
+        assert f"Take way {place - 1}." in notes
+        assert state["blocks"]["h"]["entry"] == entries_of(state)[-1]["id"]
+    between = calls[folds[1] + 1][1]
+    assert texts_of(between.messages[0]) == texts_of(calls[folds[1]][1].messages[0])
+
+
+ROUNDS = st.lists(
+    st.tuples(st.sampled_from(["goal", "decision", "human", "look"]), st.integers(1, 120)),
+    min_size=8,
+    max_size=50,
+)
+
+
+def conversation(rounds):
+    said = [HumanMessage("Begin. The budget is 5 EUR.", id="first")]
+    for number, (kind, size) in enumerate(rounds):
+        if kind == "human":
+            said.append(AIMessage(f"Answer {number}", id=f"x{number}"))
+            said.append(HumanMessage(f"Fix file{number}.py " * (size // 10 + 1), id=f"h{number}"))
+        else:
+            keys = {kind: f"Way {number}"} if kind != "look" else {}
+            said += noted(number, words=size, **keys)
+    return said
+
+
+@given(rounds=ROUNDS, mode=st.sampled_from(["conversation", "code", "reasoning"]))
+def test_between_two_folds_a_request_only_grows_at_its_end(rounds, mode):
+    memory, before = memory_of(mode, TokenBudget(context_window=2_000)), None
+    for state, view in calls_of(memory, conversation(rounds)):
+        decided = (state["totals"], entries_of(state), state["cuts"])
+        sent = [(m.type, m.content) for m in view.messages]
+        if before is not None and before[0] == decided:
+            assert sent[: len(before[1])] == before[1]
+        assert view.usage.input_tokens <= view.usage.max_tokens
+        before = decided, sent
+
+
+@given(rounds=ROUNDS)
+def test_parts_add_up_with_notes_in_them(rounds):
+    for _, view in calls_of(memory_of(), conversation(rounds)):
+        parts = view.usage.parts
+        count = CharCounter().message
+        assert parts["notes"] + parts["recalled"] == parts["memory_block"]
+        assert view.usage.input_tokens == sum(map(count, view.messages)) + 3
+        assert bool(parts["notes"]) == bool(with_notes(view))
+
+
+def test_notes_give_way_before_a_message_does():
+    said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it " * 20), HumanMessage("?", id="q")]
+    memory = memory_of(trigger=None)
+    state, whole = memory.compact_and_view(said)
+    assert with_notes(whole) == ["q"]
+    smaller = TokenBudget(context_window=BUDGET.context_window, reserve_output=3_500)
+    overhead = smaller.limit - whole.usage.input_tokens + 10
+    tight = memory.view(said, state, budget=smaller, overhead_tokens=overhead)
+    assert not with_notes(tight)
+    assert [m.id for m in tight.messages] == [m.id for m in whole.messages]
+    assert "The working notes did not fit beside the newest messages." in tight.warnings
+
+
+class Events(CompactCallbacks):
+    def __init__(self):
+        self.seen = []
+
+    def on_compact_end(self, event):
+        self.seen.append((event.kind, event.reason))
+
+
+def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
+    events = Events()
+    research = ModeProfile(
+        "research", window=5, sections=("objective",), system_text="Cite sources."
+    )
+    memory = memory_of(research, callbacks=[events])
+    said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it"), AIMessage("Done", id="x")]
+    said += [HumanMessage("Next", id="h2")]
+    state, view = memory.compact_and_view(said, system="Be brief.")
+    assert view.messages[0].content == "Be brief.\n\nCite sources."
+    said += [*noted(2, decision="Use SQL")]
+    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="reasoning")
+    assert view.messages[0].content == "Be brief."
+    assert 'mode="reasoning"' in str(view.messages[-3].content)
+    assert "#1 Use SQL" in str(view.messages[-3].content)
+    assert events.seen == [("mode", "reasoning")]
+    again, same = memory.compact_and_view(said, state, system="Be brief.")
+    assert (again, same.messages) == (state, view.messages)
+    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="research")
+    assert view.messages[0].content == "Be brief.\n\nCite sources."
+    assert "Objective: Ship it" in str(view.messages[-3].content)
+    assert "Use SQL" not in str(view.messages[-3].content)
+    assert events.seen == [("mode", "reasoning"), ("mode", "research")]
+    state, view = memory.compact_and_view(said, state, system="Be brief.", mode="")
+    assert not with_notes(view)
+    assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]
+
+
+def test_an_unknown_mode_is_an_error_that_lists_the_modes():
+    with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
+        memory_of("coding")
+    own = ModeProfile("research", window=5, sections=("objective",))
+    with pytest.raises(ConfigurationError, match="'reasoning', 'research'"):
+        memory_of(own).view([HumanMessage("Hi")], mode="coding")
+
+
+def test_a_mode_without_summarization_folds_nothing_by_itself():
+    own = ModeProfile("raw", window=5, sections=("objective",), summarization=False)
+    said = [HumanMessage("Go", id="h")]
+    for number in range(80):
+        said += noted(number, words=60)
+    state, view = memory_of(own).compact_and_view(said)
+    assert state["summary"] is None
+    assert view.left_out
+    assert memory_of(own).compact(said, state, force=True)["summary"]
+
+
+@pytest.mark.parametrize(("window", "size"), [(0, 10), (30, 10), (30, 300)])
+def test_the_window_stays_verbatim_where_the_target_allows(window, size):
+    own = ModeProfile("raw", window=window, sections=("objective",))
+    said = [HumanMessage("Go", id="h")]
+    for number in range(60):
+        said += noted(number, words=size)
+    memory = memory_of(own, TokenBudget(context_window=8_000, recent_share=0.01))
+    state, view = memory.compact_and_view(said, force=True)
+    verbatim = len(said) - state["summary"]["covered"]
+    if size == 10:
+        assert 0 <= verbatim - window <= 4
+    else:  # the target is reached first
+        assert verbatim < window
+    assert view.usage.input_tokens <= memory.budget.target_tokens
+
+
+def test_notes_stand_in_front_of_what_is_recalled():
+    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
+    said += [HumanMessage("And now?", id="h2")]
+    _, view = memory_of().compact_and_view(
+        said, {**memory_of().compact(said[:1]), "blocks": {"h2": {"text": "RECALLED", "ids": []}}}
+    )
+    assert texts_of(view.messages[-1])[0].index(FENCE) == 0
+    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
+
+
+def test_the_system_text_of_a_mode_stands_behind_the_messages_own():
+    own = ModeProfile("raw", window=5, sections=("objective",), system_text="Think first.")
+    said = [SystemMessage("Be kind."), HumanMessage("Hi", id="h")]
+    assert memory_of(own).view(said).messages[0].content == "Be kind.\n\nThink first."
+    assert memory_of(own).view(said[1:]).messages[0].content == "Think first."
+
+
+def test_a_summary_by_a_model_has_the_sections_of_the_mode():
+    own = ModeProfile(
+        "raw", window=5, sections=("objective",), summary_sections=("Findings", "Sources")
+    )
+    model = Scripted(answer=lambda _: "## Findings\n- The user wants to go on with the work.")
+    said = [HumanMessage("Go on with the work. " * 30, id="h")]
+    for number in range(30):
+        said += [
+            AIMessage(f"Way {number}. " * 30, id=f"a{number}"),
+            HumanMessage("On.", id=f"h{number}"),
+        ]
+    memory = memory_of(own, summarizer=model, background=False)
+    state = memory.compact(said, force=True)
+    assert log_text(state).startswith("## Findings")
+    rules = str(model.requests[0][0].content)
+    assert "## Findings\n## Sources" in rules
+    assert "## Preferences" not in rules
+
+
+def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
+    memory, said = memory_of(), [HumanMessage("Go", id="h")]
+    for number in range(30):
+        said += noted(number, words=60)
+    before = memory.compact(said[:3])
+    made = memory.compact(said, before, force=True)
+    later = [*said, *noted(50, goal="Ship"), *noted(51, decision="Use SQL")]
+    now = memory.compact(later, before, steps="shorten", mode="code")
+    taken = rebase_summary(later, before, made, now)
+    assert taken["modes"] == now["modes"]
+    assert taken["modes"]["chosen"] == "code"
+    behind = memory.compact(said[:5], before)
+    assert rebase_summary(said, before, made, behind)["modes"] == made["modes"]
+
+
+def test_recall_and_notes_are_written_independently_into_one_block():
+    memory, said = memory_of(), [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it")]
+    said += [HumanMessage("And now?", id="h2")]
+    state = memory.compact(said)
+    assert question_without_block(said, state) is said[-1]
+    both = add_memory_block(state, said, said[-1], {"text": "RECALLED", "ids": ["h1"]})
+    assert question_without_block(said, both) is None
+    again, view = memory.compact_and_view(said, both)
+    assert again == both
+    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
+
+
+def test_the_state_with_notes_is_plain_json_that_loads_again():
+    said = [HumanMessage("We must stay under 5 EUR.", id="h1"), *noted(1, goal="Ship it")]
+    state = memory_of().compact([*said, HumanMessage("?", id="h2")])
+    assert load_state(json.loads(json.dumps(state))) == state
+    assert state["modes"]["sections"]["objective"][0]["source"] == 2
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "bedrock", "mistral", "strict"])
+def test_requests_with_notes_are_legal_for_every_provider(name):
+    rounds = [("goal", 20), ("human", 30), ("decision", 90), ("human", 5), ("look", 90)] * 6
+    memory = memory_of(budget=TokenBudget(context_window=2_000), legality=name)
+    calls = calls_of(memory, conversation(rounds))
+    assert any(with_notes(view) for _, view in calls)
+    assert [problems(view.messages) for _, view in calls] == [[]] * len(calls)
