@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
+    from langchain_tokenmem.notes.note import Note
+    from langchain_tokenmem.notes.notebook import Notebook
     from langchain_tokenmem.notes.stores.json_store import JsonStore
     from langchain_tokenmem.notes.stores.sql_store import SqlStore
     from langchain_tokenmem.notes_state import TurnMemory
@@ -63,6 +65,8 @@ __all__ = [
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "Note",
+    "Notebook",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -104,6 +108,8 @@ _HOMES = {
     "MemoryMessagesState": "adapters.graphs.memory_nodes",
     "MemoryNode": "adapters.graphs.nodes",
     "MemoryState": "state",
+    "Note": "notes.note",
+    "Notebook": "notes.notebook",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",

@@ -53,6 +53,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "recall": (("base",), ("lexical",), ("ranking", "vectors"), ("",)),
     "notes": (("stores",), ("",)),
     "summarize": (("base",), ("extractive",), ("",)),
+    "notes": (("stores",), ("",)),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
 

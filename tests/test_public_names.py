@@ -26,6 +26,8 @@ EXPECTED = {
     "MemoryMessagesState",
     "MemoryNode",
     "MemoryState",
+    "Note",
+    "Notebook",
     "Recall",
     "RecallNode",
     "RunningSummary",

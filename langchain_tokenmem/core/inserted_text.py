@@ -15,6 +15,7 @@ from langchain_tokenmem.state import SummaryEntry
 SYSTEM_ID = "tm-system"
 SUMMARY_FENCE = "conversation_summary"
 RECALL_FENCE = "recalled_messages"
+KEPT_FENCE = "kept_notes"
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -23,7 +24,12 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-_FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}))", re.IGNORECASE)
+_FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}|{KEPT_FENCE}))", re.IGNORECASE)
+
+
+def escaped(text: str) -> str:
+    """Return a text in which no fence of the memory begins or ends."""
+    return _FENCES.sub("&lt;", text)
 
 
 def fenced(text: str, fence: str, about: str) -> str:
