@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         RecallNode,
         SummarizeNode,
     )
+    from langchain_tokenmem.adapters.memory_tools import memory_tools
+    from langchain_tokenmem.adapters.pins import pin_update
     from langchain_tokenmem.adapters.retriever import TranscriptRetriever
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.profiles import LegalityProfile
@@ -89,6 +91,8 @@ __all__ = [
     "format_message_for_provider",
     "memory_input",
     "memory_nodes",
+    "memory_tools",
+    "pin_update",
     "read_message_tool",
     "with_token_memory",
 ]
@@ -132,6 +136,8 @@ _HOMES = {
     "format_message_for_provider": "core.turn_memory_text",
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",
+    "memory_tools": "adapters.memory_tools",
+    "pin_update": "adapters.pins",
     "read_message_tool": "adapters.agent_tools",
     "with_token_memory": "adapters.chains.runnable",
 }

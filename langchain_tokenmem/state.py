@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.notes_state import ModesState, TurnMemories
+from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
 
 STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
@@ -186,6 +186,7 @@ class MemoryState(TypedDict):
         modes: What the session is about, by the sections of all modes.
         times: First sights of messages that carry no time and are not covered, where times are
             shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
+        pins: Texts that stand in the system part, oldest first.
     """
 
     version: int
@@ -202,6 +203,7 @@ class MemoryState(TypedDict):
     turns: NotRequired[TurnMemories]
     modes: NotRequired[ModesState]
     times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
+    pins: NotRequired[list[Pin]]
 
 
 def new_state() -> MemoryState:

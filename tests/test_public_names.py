@@ -50,6 +50,8 @@ EXPECTED = {
     "format_message_for_provider",
     "memory_input",
     "memory_nodes",
+    "memory_tools",
+    "pin_update",
     "read_message_tool",
     "with_token_memory",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -14,6 +14,7 @@ from langchain_tokenmem.core.thread_names import check_characters, thread_sessio
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -142,6 +143,7 @@ def graph_thread(
     label: str,
     recalls: bool = True,
     shared_threads: bool = False,
+    pins: Mapping[str, Pin] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn.
 
@@ -154,6 +156,7 @@ def graph_thread(
         label: Name of the conversation in the log; empty where this view is not sent.
         recalls: Whether old messages are brought back.
         shared_threads: Threads belong to nobody.
+        pins: Pins in the graph's state.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
@@ -167,6 +170,7 @@ def graph_thread(
         label=label,
         user_id=user_of(config, shared_threads=shared_threads),
         subgraph=subgraph_of(config),
+        pins=pins,
     )
 
 

@@ -16,6 +16,7 @@ SYSTEM_ID = "tm-system"
 SUMMARY_FENCE = "conversation_summary"
 RECALL_FENCE = "recalled_messages"
 KEPT_FENCE = "kept_notes"
+PINS_FENCE = "pinned_context"
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -24,7 +25,8 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-_FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}|{KEPT_FENCE}))", re.IGNORECASE)
+_NAMES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
+_FENCES = re.compile(rf"<(?=/?(?:{_NAMES}))", re.IGNORECASE)
 
 
 def escaped(text: str) -> str:

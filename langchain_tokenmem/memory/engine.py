@@ -21,6 +21,7 @@ from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache
+from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
@@ -207,6 +208,7 @@ class Engine:
         context = replace(context, summary_role=role, can_read=can_read)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
+        context = with_pinned_text(context, known, budget, tokens.text)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens)
         model = self._model_counted_for(budget)

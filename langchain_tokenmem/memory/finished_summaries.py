@@ -84,7 +84,11 @@ class _FinishedSummary:
             "pruned": now["pruned"],
             "totals": {**self.state["totals"], "compactions": done},
         }
-        return {**merged, "times": now["times"]} if "times" in now else merged
+        if "times" in now:
+            merged["times"] = now["times"]
+        if "pins" in merged:  # what was pinned, or unpinned, beside the summary
+            merged["pins"] = now.get("pins", [])
+        return merged
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
         """Return the turn memories of messages that are still visible, the newest of each."""

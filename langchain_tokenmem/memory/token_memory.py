@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 
@@ -36,6 +36,9 @@ from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.guarded import guarded
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.notes.notebook import Notebook
 
 
 class TokenMemory(MemoryDecisions, Closeable):
@@ -73,6 +76,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         tool_kinds: Tools that write files, run commands or only read, beside the usual names.
         project_root: Folder that the paths of changed files are relative to.
         include_partial: Keep the turn memory of interrupted and failed turns, too.
+        notes: Notes that are kept on purpose.
+        inject_notes: Show the notes that match the newest question in its memory block.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
         now: Gives the time of a message that brings none, and of a summary, in UTC.
 
@@ -112,6 +117,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         project_root: str | None = None,
         include_partial: bool = False,
         show_times: ShownTimes | None = None,
+        notes: Notebook | None = None,
+        inject_notes: bool = True,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
@@ -138,6 +145,11 @@ class TokenMemory(MemoryDecisions, Closeable):
         if recall is not None:
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
+        if notes is not None:
+            line = "TokenMemory(notes=Notebook(store))"
+            checked_parts(notes, ("operations", "run", "project"), "notes", line)
+        self.notes = notes
+        self.inject_notes = inject_notes
         self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)

@@ -19,6 +19,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     stamp_of,
     value_of,
 )
+from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     session_and_user,
@@ -117,10 +118,10 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             label=self.get_name() if self._is_last else "",
             recalls=self._recalls,
             shared_threads=self._shared_threads,
+            pins=value_of(state, PINS_KEY),
         )
-        return thread, TurnRequest(
-            self._options, steps=self._steps, instruction=self._instruction(state)
-        )
+        instruction = self._instruction(state)
+        return thread, TurnRequest(self._options, steps=self._steps, instruction=instruction)
 
     def _instruction(self, state: Any) -> str | None:
         """Return the instruction of a compaction that the agent asked for; None for none."""

@@ -15,13 +15,16 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict, is_typeddict
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
+from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
+from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
 
 VIEW_KEY = "llm_input_messages"
@@ -74,6 +77,7 @@ class StateKeys:
                 self.messages: list[AnyMessage],
                 self.state: MemoryState,
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
             }
         )
 
@@ -100,11 +104,12 @@ class StateKeys:
         if is_typeddict(builder.state_schema):
             channels |= {
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
                 self.view: Annotated[list[AnyMessage], UntrackedValue],
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -140,6 +145,7 @@ class MemoryMessagesState(TypedDict):
             `memory_input`, which makes it anew where it is missing or stale.
         llm_input_stamp: What the view was made from.
         token_memory_orders: Compactions that an agent asked for.
+        token_memory_pins: Pins by their ids; see `pin_update`.
 
     Example:
         >>> from langgraph.graph import StateGraph
@@ -153,6 +159,7 @@ class MemoryMessagesState(TypedDict):
     # Two memories may write in one step: whose stamp it is not, makes its view anew.
     llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
+    token_memory_pins: NotRequired[Annotated[dict[str, Pin], merge_pins]]
 
 
 class MemoryAgentState(MemoryMessagesState):
