@@ -96,7 +96,7 @@ class Speaker:
     def injected(self, question: str, count: Any) -> list[Note]:
         """Return the notes that a request with this question shows."""
         found = self.notebook.search(question, user_id=self.name, limit=50)
-        shown = kept_notes(found, MOST_TOKENS, count).ids
+        shown = kept_notes(found, MOST_TOKENS, count).levels
         return [note for note in found if note.id in shown]
 
     def is_found(self, question: Question, count: Any) -> bool:

@@ -137,6 +137,9 @@ class Block(TypedDict):
         sections: Sections of these notes by name, as they are shown.
         entry: Id of the summary's newest entry when the notes were made; empty without a summary.
         question: A digest of the message that it was made for: an edited one gets another block.
+        kept: The kept notes that `text` begins with, with their fences; missing for none.
+        kept_ids: Levels of these notes by their ids.
+        void: Ids of notes that it says are void.
     """
 
     text: str
@@ -145,6 +148,9 @@ class Block(TypedDict):
     sections: NotRequired[dict[str, str]]
     entry: NotRequired[str]
     question: NotRequired[str]
+    kept: NotRequired[str]
+    kept_ids: NotRequired[dict[str, str]]
+    void: NotRequired[list[str]]
 
 
 class Anchor(TypedDict):

@@ -124,8 +124,12 @@ def recall_scope(
     memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool = False
 ) -> ConversationScope | None:
     """Return where a run's conversation is kept for recall; None where nothing is recalled."""
-    if memory.recall is None:
+    if memory.recall is None and memory.notes_in_blocks is None:
         return None
+    if memory.recall is None and not (ensure_config(config).get("configurable") or {}).get(
+        "thread_id"
+    ):
+        return ConversationScope("", user_of(config, shared_threads=shared_threads))
     try:
         return ConversationScope(*session_and_user(config, shared_threads=shared_threads))
     except ScopeError as error:

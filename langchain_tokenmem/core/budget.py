@@ -248,6 +248,11 @@ class TokenBudget:
         """`recall_share` in tokens."""
         return int(self.recall_share * self.limit)
 
+    @property
+    def notes_tokens(self) -> int:
+        """`notes_share` in tokens."""
+        return int(self.notes_share * self.limit)
+
 
 def _window_of_name(name: str) -> int:
     window = window_of_name(name)

@@ -58,6 +58,7 @@ class ContextParts:
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
         pins: The pins as they stand behind the system text; empty for none.
+        kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
     """
 
     counter: RequestCounter
@@ -79,6 +80,7 @@ class ContextParts:
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
+    kept_notes: Mapping[str, str] = field(default_factory=dict)
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.
@@ -151,6 +153,10 @@ class ContextParts:
         return sum(self.turns.text_tokens(message, count) for message in shown)
 
     def _block_tokens(self, group: RepairedGroup) -> int:
+        added = (self.block_tokens(group) for group in groups)
+        return [size + more for size, more in zip(sizes, added, strict=True)]
+
+    def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
         if not any(message.id in self.blocks for message in group.messages):
             return 0
@@ -158,6 +164,16 @@ class ContextParts:
         return sum(
             self.counter.message(self._with_inserted(m)) - self.counter.message(m) for m in shown
         )
+
+    def kept_note_tokens(self) -> int:
+        """Return the tokens that kept notes have in the memory blocks."""
+        held = {key: text for key, text in self.kept_notes.items() if key in self.blocks}
+        if not held:
+            return 0
+        bare = {key: text.replace(held.get(key, ""), "", 1) for key, text in self.blocks.items()}
+        without = replace(self, blocks=bare, kept_notes={})
+        groups = (*self.kept, *self.tail)
+        return sum(map(self.block_tokens, groups)) - sum(map(without.block_tokens, groups))
 
     def _with_inserted(self, message: BaseMessage, texts: Sequence[str] = ()) -> BaseMessage:
         """Return a message with the running summary, if it has it, then its memory block.
@@ -185,6 +201,7 @@ class ContextParts:
             pinned += sum(map(self._turn_tokens, self.kept))
             tail += sum(map(self._turn_tokens, self.tail))
         blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
+        blocks = sum(map(self.block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
             added -= summary if self.summary_role == "human" else 0

@@ -85,6 +85,7 @@ def split_context(
         notes=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
+        kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: block["text"] for key, block in state["blocks"].items() if block["text"]},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
         seen=seen,

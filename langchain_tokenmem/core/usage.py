@@ -33,8 +33,17 @@ class TokenUsage:
     parts: Mapping[str, int]
 
 
-def usage_of(parts: Mapping[str, int], budget: TokenBudget, *, exact: bool) -> TokenUsage:
-    """Return the usage of a request from the tokens of its parts."""
+def usage_of(
+    parts: Mapping[str, int], budget: TokenBudget, *, exact: bool, notes: int = 0
+) -> TokenUsage:
+    """Return the usage of a request from the tokens of its parts.
+
+    Args:
+        parts: Tokens of each part.
+        budget: The budget of the request.
+        exact: Whether the counts are exact.
+        notes: Tokens of the memory block that are those of notes.
+    """
     total = sum(parts.values())
     names = ("system", "tools", "pinned", "summary", "memory_block", "tail", "notes", "recalled")
     return TokenUsage(
@@ -47,7 +56,8 @@ def usage_of(parts: Mapping[str, int], budget: TokenBudget, *, exact: bool) -> T
         parts={
             **dict.fromkeys(names, 0),
             **parts,
-            "recalled": parts.get("memory_block", 0),
+            "recalled": parts.get("memory_block", 0) - notes,
+            "notes": notes,
             "reserved_output": budget.reserve_output,
         },
     )

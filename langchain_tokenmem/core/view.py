@@ -76,7 +76,8 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         omitted = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
-    usage = usage_of(context.part_tokens(), budget, exact=exact)
+    notes = context.kept_note_tokens()
+    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=notes)
     return View(
         messages=context.request_messages(),
         usage=usage,

@@ -21,7 +21,7 @@ from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.memory_block import recalled_ids
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache
-from langchain_tokenmem.core.pins import with_pinned_text
+from langchain_tokenmem.core.pins import prefix_of, with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
@@ -42,6 +42,7 @@ from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, wit
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.anchored import kind_counter
@@ -283,6 +284,8 @@ class Engine:
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = yield from work
+        if prefix_of(new) != prefix_of(call.state):
+            new = without_void_notes(new)
         model, factors = self._model_counted_for(call.budget), call.factors
         new = with_anchor(call.state, new, call.context, model=model, factors=factors)
         return call, new, options

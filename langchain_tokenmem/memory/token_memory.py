@@ -163,6 +163,11 @@ class TokenMemory(MemoryDecisions, Closeable):
         self.reply_times = ReplyTimes()
 
     @property
+    def notes_in_blocks(self) -> Notebook | None:
+        """Notes that match a question are shown from these; None where none are."""
+        return self.notes if self.inject_notes else None
+
+    @property
     def policy(self) -> SummaryPolicy:
         """Conditions under which a summary is due."""
         return self.engine.policy

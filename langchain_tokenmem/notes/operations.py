@@ -178,6 +178,20 @@ class NoteOperations:
         wanted = {tag.casefold() for tag in checked_tags(tags)}
         levels = self._levels(level)
         here = yield from self._known_notes(levels)
+        found = yield from self._ranked(here, questions, levels)
+        return [n for n in found if wanted <= {t.casefold() for t in n.tags}][: max(0, limit)]
+
+    def relevant(self, questions: Sequence[str]) -> StoreWork[tuple[list[Note], set[str]]]:
+        """Return the notes that match the questions, the first one counts most; and all ids."""
+        levels = self._levels(None)
+        here = yield from self._known_notes(levels)
+        found = yield from self._ranked(here, questions, levels)
+        return found, {known.note.id for known in here}
+
+    def _ranked(
+        self, here: Sequence[KnownNote], questions: Sequence[str], levels: Sequence[NoteLevel]
+    ) -> StoreWork[list[Note]]:
+        """Return the notes that match, of the first question first; the same content once."""
         cosines: dict[str, float] = {}
         if self.has_vectors and here and questions and questions[0].strip():
             asked = questions[0]
@@ -189,7 +203,7 @@ class NoteOperations:
         for number, question in enumerate(questions):
             for each in self.ranker.ranked(here, question, cosines if number == 0 else None):
                 found.setdefault(each.note.content, each.note)
-        return [n for n in found.values() if wanted <= {t.casefold() for t in n.tags}][:limit]
+        return list(found.values())
 
     def _levels(self, level: NoteLevel | None) -> tuple[NoteLevel, ...]:
         return self.scope.levels(None if level is None else checked_level(level))

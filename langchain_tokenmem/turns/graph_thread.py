@@ -82,10 +82,12 @@ class GraphThread:
             state = self._found_again(request, state) or state
         state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
-        if self.scope is None or self.memory.recall is None or not self.messages:
+        if self.scope is None or not self.messages:
             return snapshot
+        recall = self.memory.recall
         try:
-            state = self._kept_for_recall(self.memory.recall.store, self.scope, state)
+            if recall is not None:
+                state = self._kept_for_recall(recall.store, self.scope, state)
         except ScopeError:
             raise
         except TokenMemoryError as error:

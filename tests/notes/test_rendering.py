@@ -26,7 +26,7 @@ def test_a_note_stands_on_one_line_with_date_kind_level_and_id():
         "- 2026-11-22 preference (global): Use tabs. Always. [mem_1a2b3c4d]\n"
         "</kept_notes>"
     )
-    assert shown.ids == ("mem_1a2b3c4d",)
+    assert shown.levels == {"mem_1a2b3c4d": "global"}
 
 
 def test_no_note_is_no_text():
@@ -36,7 +36,7 @@ def test_no_note_is_no_text():
 
 def test_what_does_not_fit_is_left_out_and_the_next_one_tried():
     shown = kept_notes([note("a" * 300, 1), note("b", 2)], 200, len)
-    assert shown.ids == ("mem_00000002",)
+    assert list(shown.levels) == ["mem_00000002"]
 
 
 def test_notes_that_are_void_are_named():
