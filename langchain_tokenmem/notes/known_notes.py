@@ -52,8 +52,8 @@ class _Place:
 class KnownNotes:
     """Reads the items of a store as notes; the same version of a note is read and analysed once.
 
-    A question over 1,000 notes may take 10 ms. To read and analyse them takes 280 ms on a busy
-    machine, to find them again by id and time of change 1 ms (benchmarks/notes_recall.py --time).
+    A question over 1,000 notes may take 10 ms. On a busy machine the first one, which reads and
+    analyses them all, took 279 ms, the others 8.7 (benchmarks/notes_recall.py --time).
 
     Args:
         analyser: Makes the terms of notes.
