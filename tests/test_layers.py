@@ -53,7 +53,6 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "recall": (("base",), ("lexical",), ("ranking", "vectors"), ("",)),
     "notes": (("stores",), ("",)),
     "summarize": (("base",), ("extractive",), ("",)),
-    "notes": (("stores",), ("",)),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
 

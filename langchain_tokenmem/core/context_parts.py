@@ -142,7 +142,7 @@ class ContextParts:
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not (self.blocks or self.turns.texts):
             return sizes
-        added = (self._block_tokens(group) + self._turn_tokens(group) for group in groups)
+        added = (self.block_tokens(group) + self._turn_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
     def _turn_tokens(self, group: RepairedGroup) -> int:
@@ -151,10 +151,6 @@ class ContextParts:
             return 0
         shown, count = self.shown_messages(group), self.counter.message
         return sum(self.turns.text_tokens(message, count) for message in shown)
-
-    def _block_tokens(self, group: RepairedGroup) -> int:
-        added = (self.block_tokens(group) for group in groups)
-        return [size + more for size, more in zip(sizes, added, strict=True)]
 
     def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
@@ -200,7 +196,6 @@ class ContextParts:
         if self.turns.texts:
             pinned += sum(map(self._turn_tokens, self.kept))
             tail += sum(map(self._turn_tokens, self.tail))
-        blocks = sum(map(self._block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         blocks = sum(map(self.block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
         if self.profile.shapes:
             added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any, TypeVar, Unpack
 
 from langgraph.config import get_store
@@ -29,6 +28,7 @@ from langchain_tokenmem.notes.operations import (
 from langchain_tokenmem.notes.options import NewNote, NoteChoice, NoteOwner, NotesChoice
 from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
+from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -288,6 +288,4 @@ def _store_of_graph() -> BaseStore | None:
 
 def _default_store() -> BaseStore:
     """Return the store of notes in the database that a `TranscriptStore` has by default."""
-    module = import_module("langchain_tokenmem.notes.stores.sql_store")
-    store: BaseStore = module.SqlStore(TranscriptStore())
-    return store
+    return SqlStore(TranscriptStore())

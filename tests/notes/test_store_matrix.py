@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -12,12 +11,17 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from langchain_tokenmem import HashingEmbeddings, TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem import (
+    HashingEmbeddings,
+    JsonStore,
+    SqlStore,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+)
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of
 from tests.notes.conftest import notebook_on
 
 ANN = {"user_id": "ann", "session_id": "s1"}
-OWN = "langchain_tokenmem.notes.stores"
 
 
 @pytest.fixture(params=["memory", "memory with vectors", "sqlite", "sql", "json"])
@@ -27,12 +31,10 @@ def store(request, tmp_path) -> Iterator[BaseStore]:
             store.setup()
             yield store
     elif request.param == "sql":
-        module: Any = pytest.importorskip(f"{OWN}.sql_store")
         with TranscriptStore("sqlite://") as transcripts:
-            yield module.SqlStore(transcripts)
+            yield SqlStore(transcripts)
     elif request.param == "json":
-        module = pytest.importorskip(f"{OWN}.json_store")
-        with module.JsonStore(tmp_path / "notes") as store:
+        with JsonStore(tmp_path / "notes") as store:
             yield store
     elif request.param == "memory":
         yield InMemoryStore()
