@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         RecallNode,
         SummarizeNode,
     )
+    from langchain_tokenmem.adapters.memory_tools import memory_tools
+    from langchain_tokenmem.adapters.pins import pin_update
     from langchain_tokenmem.adapters.retriever import TranscriptRetriever
     from langchain_tokenmem.core.budget import TokenBudget
     from langchain_tokenmem.core.profiles import LegalityProfile
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from langchain_tokenmem.errors import ThreadConflictError
     from langchain_tokenmem.events import CompactCallbacks, CompactEvent
     from langchain_tokenmem.memory.token_memory import TokenMemory
+    from langchain_tokenmem.notes.note import Note
+    from langchain_tokenmem.notes.notebook import Notebook
     from langchain_tokenmem.notes.stores.json_store import JsonStore
     from langchain_tokenmem.notes.stores.sql_store import SqlStore
     from langchain_tokenmem.notes_state import TurnMemory
@@ -70,6 +74,8 @@ __all__ = [
     "MemoryNode",
     "MemoryState",
     "ModeProfile",
+    "Note",
+    "Notebook",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -92,6 +98,8 @@ __all__ = [
     "format_message_for_provider",
     "memory_input",
     "memory_nodes",
+    "memory_tools",
+    "pin_update",
     "read_message_tool",
     "record_decision_tool",
     "set_goal_tool",
@@ -114,6 +122,8 @@ _HOMES = {
     "MemoryNode": "adapters.graphs.nodes",
     "MemoryState": "state",
     "ModeProfile": "core.working_notes.mode_profiles",
+    "Note": "notes.note",
+    "Notebook": "notes.notebook",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
@@ -136,6 +146,8 @@ _HOMES = {
     "format_message_for_provider": "core.turn_memory_text",
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",
+    "memory_tools": "adapters.memory_tools",
+    "pin_update": "adapters.pins",
     "read_message_tool": "adapters.agent_tools",
     "record_decision_tool": "adapters.agent_tools",
     "set_goal_tool": "adapters.agent_tools",

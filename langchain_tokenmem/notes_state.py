@@ -13,6 +13,29 @@ NoteSource = Literal["tool", "rule", "model", "application"]
 """What an item of working notes was read from, or by whom it was written."""
 
 
+PinnedBy = Literal["application", "tool"]
+
+
+class Pin(TypedDict):
+    """A text that stands in the system part until it is unpinned.
+
+    Attributes:
+        id: `pin_` and 8 hex digits of the text's SHA-256.
+        text: What is pinned.
+        by: Who pinned it.
+        since: The prefix under which a tool pinned it: it is shown when there is another one.
+        source: Number of the message that it was taken from; 0 for none.
+        until: The prefix under which it was unpinned, empty for at once; missing while it is not.
+    """
+
+    id: str
+    text: str
+    by: PinnedBy
+    since: str
+    source: _Number
+    until: NotRequired[str]
+
+
 class FailedCommand(TypedDict):
     """A command that failed.
 

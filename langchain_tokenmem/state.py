@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.notes_state import ModesState, TurnMemories
+from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
 
 STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
@@ -137,6 +137,9 @@ class Block(TypedDict):
         sections: Sections of these notes by name, as they are shown.
         entry: Id of the summary's newest entry when the notes were made; empty without a summary.
         question: A digest of the message that it was made for: an edited one gets another block.
+        kept: The kept notes that `text` begins with, with their fences; missing for none.
+        kept_ids: Levels of these notes by their ids.
+        void: Ids of notes that it says are void.
     """
 
     text: str
@@ -145,6 +148,9 @@ class Block(TypedDict):
     sections: NotRequired[dict[str, str]]
     entry: NotRequired[str]
     question: NotRequired[str]
+    kept: NotRequired[str]
+    kept_ids: NotRequired[dict[str, str]]
+    void: NotRequired[list[str]]
 
 
 class Anchor(TypedDict):
@@ -186,6 +192,7 @@ class MemoryState(TypedDict):
         modes: What the session is about, by the sections of all modes.
         times: First sights of messages that carry no time and are not covered, where times are
             shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
+        pins: Texts that stand in the system part, oldest first.
     """
 
     version: int
@@ -202,6 +209,7 @@ class MemoryState(TypedDict):
     turns: NotRequired[TurnMemories]
     modes: NotRequired[ModesState]
     times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
+    pins: NotRequired[list[Pin]]
 
 
 def new_state() -> MemoryState:

@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
     [
         ("agent", ["All days are well.", "50 messages in the state"]),
         ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
+        ("remember", ["Saved mem_", "The second session knows: True; asked of tea: False"]),
         ("chain", ["60 messages in the transcript", "largest request"]),
     ],
 )

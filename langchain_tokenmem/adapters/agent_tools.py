@@ -164,7 +164,7 @@ def read_message_tool(
             limit: How many characters to read, at most 20,000.
         """
         held = state if isinstance(state, dict) else vars(state)
-        memory = _memory_state(held, name)
+        memory = memory_state_in(held, name)
         messages = spoken_messages(held[messages_key])
         if archive is not None and memory is not None and memory["pruned"]:
             session, user_id = session_and_user(None)
@@ -175,7 +175,7 @@ def read_message_tool(
     return read
 
 
-def _memory_state(held: dict[str, Any], name: str) -> MemoryState | None:
+def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:
     """Return the state of a memory in a graph's state; an agent's only one whatever its name."""
     by_name = held.get("token_memory") or {}
     found = by_name.get(name) or held.get(name) or state_in_run(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -15,6 +15,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -141,8 +142,12 @@ def recall_scope(
     memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool = False
 ) -> ConversationScope | None:
     """Return where a run's conversation is kept for recall; None where nothing is recalled."""
-    if memory.recall is None:
+    if memory.recall is None and memory.notes_in_blocks is None:
         return None
+    if memory.recall is None and not (ensure_config(config).get("configurable") or {}).get(
+        "thread_id"
+    ):
+        return ConversationScope("", user_of(config, shared_threads=shared_threads))
     try:
         return ConversationScope(*session_and_user(config, shared_threads=shared_threads))
     except ScopeError as error:
@@ -160,6 +165,7 @@ def graph_thread(
     label: str,
     recalls: bool = True,
     shared_threads: bool = False,
+    pins: Mapping[str, Pin] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn.
 
@@ -172,6 +178,7 @@ def graph_thread(
         label: Name of the conversation in the log; empty where this view is not sent.
         recalls: Whether old messages are brought back.
         shared_threads: Threads belong to nobody.
+        pins: Pins in the graph's state.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
@@ -185,6 +192,7 @@ def graph_thread(
         label=label,
         user_id=user_of(config, shared_threads=shared_threads),
         subgraph=subgraph_of(config),
+        pins=pins,
     )
 
 

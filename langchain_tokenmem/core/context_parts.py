@@ -61,6 +61,8 @@ class ContextParts:
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
+        pins: The pins as they stand behind the system text; empty for none.
+        kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
     """
 
     counter: RequestCounter
@@ -83,6 +85,8 @@ class ContextParts:
     numbers: MessageNumbers | None = None
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
+    pins: str = ""
+    kept_notes: Mapping[str, str] = field(default_factory=dict)
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.
@@ -107,7 +111,18 @@ class ContextParts:
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
         text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
-        return with_text(self.system, text) if text else self.system
+        own = self._pinned_system()
+        return with_text(own, text) if text else own
+
+    def _pinned_system(self) -> BaseMessage | None:
+        """Return the application's own system text with the pins behind it."""
+        return with_text(self.system, self.pins) if self.pins else self.system
+
+    def _pin_tokens(self) -> int:
+        """Return the tokens that the pins add to the request."""
+        own = self.counter.message(self.system) if self.system is not None else 0
+        pinned = self._pinned_system() if self.pins else None
+        return self.counter.message(pinned) - own if pinned is not None else 0
 
     def request_messages(self) -> list[BaseMessage]:
         """Return the whole request: the system message, then the conversation."""
@@ -186,7 +201,7 @@ class ContextParts:
         return {
             "system": own + self.counter.overhead + REPLY_TOKENS,
             "tools": self.counter.tools,
-            "pinned": pinned,
+            "pinned": pinned + self._pin_tokens(),
             "summary": summary,
             "memory_block": blocks,
             "tail": tail + added,
@@ -200,8 +215,9 @@ class ContextParts:
     def added_tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens that texts of the running summary add to the request."""
         if self.summary_role == "system":
-            own = self.counter.message(self.system) if self.system is not None else 0
-            return self.counter.message(with_text(self.system, "\n\n".join(texts))) - own
+            pinned = self._pinned_system()
+            own = self.counter.message(pinned) if pinned is not None else 0
+            return self.counter.message(with_text(pinned, "\n\n".join(texts))) - own
         shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
         if first is None or role_of(first) != "human":
@@ -273,27 +289,8 @@ class ContextParts:
             blocks[key] = "\n\n".join(filter(None, (text, blocks.get(key))))
         return replace(self, blocks=blocks, working_notes=notes)
 
-    def notes_tokens(self) -> int:
-        """Return the tokens that working notes have in the memory blocks."""
-        if not self.working_notes:
-            return 0
-        bare, groups = self.with_notes(""), (*self.kept, *self.tail)
-        return sum(map(self.block_tokens, groups)) - sum(map(bare.block_tokens, groups))
-
-    def tokens_of_new_notes(self) -> int:
-        """Return the tokens by which the newest human message may grow when something is folded."""
-        if self.notes_after_fold is None:
-            return 0
-        new = self.with_notes(self.notes_after_fold)
-        groups = [g for g in (*self.kept, *self.tail) if self.newest_human in _ids_of(g)]
-        return max(0, sum(new.block_tokens(g) - self.block_tokens(g) for g in groups))
-
     def with_newest_block(self) -> ContextParts:
         """Return the context with the memory block of the newest question only."""
         newest = self.newest_human or ""
         found = {newest: self.blocks[newest]} if newest in self.blocks else {}
         return replace(self, blocks=found)
-
-
-def _ids_of(group: RepairedGroup) -> set[str | None]:
-    return {message.id for message in group.messages}

@@ -86,6 +86,7 @@ def split_context(
         notes=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
+        kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),

@@ -9,6 +9,7 @@ from itertools import accumulate
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.note_tokens import tokens_of_new_notes
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.turn_memory_text import with_turn_text
@@ -184,7 +185,7 @@ class FoldForecast:
             fixed_tokens=request_tokens(rest)
             + opening
             + context.max_added_tokens()
-            + context.tokens_of_new_notes(),
+            + tokens_of_new_notes(context),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],

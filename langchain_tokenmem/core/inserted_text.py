@@ -16,6 +16,8 @@ SYSTEM_ID = "tm-system"
 SUMMARY_FENCE = "conversation_summary"
 RECALL_FENCE = "recalled_messages"
 NOTES_FENCE = "working_notes"
+KEPT_FENCE = "kept_notes"
+PINS_FENCE = "pinned_context"
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -24,7 +26,8 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-_FENCES = re.compile(rf"<(?=/?(?:{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}))", re.IGNORECASE)
+_NAMES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
+_FENCES = re.compile(rf"<(?=/?(?:{_NAMES}))", re.IGNORECASE)
 
 
 def fenced(text: str, fence: str, about: str, attributes: str = "") -> str:

@@ -42,7 +42,7 @@ def usage_of(
         parts: Tokens of each part.
         budget: The budget of the request.
         exact: Whether the counts are exact.
-        notes: Tokens of the memory block that are those of working notes.
+        notes: Tokens of the memory block that are those of working notes and kept notes.
     """
     total = sum(parts.values())
     names = ("system", "tools", "pinned", "summary", "memory_block", "tail", "notes", "recalled")

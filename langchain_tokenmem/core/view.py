@@ -10,6 +10,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.fitting import fit_to_limit
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.note_tokens import notes_tokens
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap
@@ -79,7 +80,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         omitted = f"{context.left_out:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
-    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=context.notes_tokens())
+    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=notes_tokens(context))
     return View(
         messages=context.request_messages(),
         usage=usage,

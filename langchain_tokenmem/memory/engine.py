@@ -19,6 +19,7 @@ from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache
+from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
@@ -41,6 +42,7 @@ from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.working_notes import WorkingNotes
+from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.anchored import kind_counter
@@ -180,6 +182,7 @@ class Engine:
         context = replace(context, summary_role=role, can_read=can_read)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
+        context = with_pinned_text(context, known, budget, tokens.text)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
@@ -236,8 +239,7 @@ class Engine:
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         call, new, around = yield from self._compacted(messages, state, **options)
-        seen = call if new is call.state else self.prepare(messages, new, **around)
-        return new, seen.view()
+        return new, (call if new is call.state else self.prepare(messages, new, **around)).view()
 
     def _compacted(
         self,
@@ -255,6 +257,7 @@ class Engine:
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = notes.after_fold(call.context, call.state, (yield from work))
+        new = without_void_notes(new, call.state)
         model, factors = self._model_counted_for(call.budget), call.factors
         new = with_anchor(prepared.state, new, call.context, model=model, factors=factors)
         return call, new, options

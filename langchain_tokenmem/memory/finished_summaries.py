@@ -86,6 +86,8 @@ class _FinishedSummary:
         }
         if "times" in now:
             merged["times"] = now["times"]
+        if "pins" in merged:  # what was pinned, or unpinned, beside the summary
+            merged["pins"] = now.get("pins", [])
         modes = _later_modes(now, self.state, messages)
         return {**merged, "modes": modes} if modes else merged
 

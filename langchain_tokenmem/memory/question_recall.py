@@ -10,6 +10,8 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.memory_block import block_of
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.memory.kept_notes import notes_for_question, with_notes_in_front
+from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import (
     ConversationScope,
     add_memory_block,
@@ -17,7 +19,7 @@ from langchain_tokenmem.memory.recalled_blocks import (
     search_for_question,
 )
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import Block, MemoryState, load_state
 
 
 def with_recalled(
@@ -29,12 +31,13 @@ def with_recalled(
 ) -> MemoryState | None:
     """Return the state with a memory block for the newest question; `state` if none is due.
 
-    The block holds what the memory's recall finds, verbatim, up to `recall_share` of the limit and
-    as many messages as the mode has, and nothing that the request shows already. Where the index
-    fails the call goes on without.
+    The block holds the kept notes that match, up to `notes_share` of the limit, then what the
+    memory's recall finds, verbatim, up to `recall_share` and as many messages as the mode has;
+    nothing that the request shows already. Where a store or the index fails the call goes on
+    without.
 
     Args:
-        memory: The memory, with its recall.
+        memory: The memory, with its recall and its notes.
         messages: The conversation, oldest first; a human message stands last.
         state: What was decided so far; None for nothing.
         conversation: Where recall looks, and which messages are the conversation's own.
@@ -47,9 +50,32 @@ def with_recalled(
     messages = as_messages(messages)
     known = load_state(state)
     question = question_without_block(messages, known)
-    if memory.recall is None or question is None:
+    notebook = memory.notes_in_blocks
+    if question is None or (memory.recall is None and notebook is None):
         return state
     call = memory.engine.prepare(messages, known, **options)
+    block = _recalled(memory, question, conversation, call)
+    notes = None
+    if notebook is not None:
+        most, count_text = call.budget.notes_tokens, call.counter.text
+        notes = notes_for_question(
+            notebook, messages, known, conversation, most, count_text, memory.warn_once
+        )
+    if block is None and not (notes and notes.text):
+        return state
+    block = with_notes_in_front(block or {"text": "", "ids": []}, notes)
+    return add_memory_block(known, messages, question, block)
+
+
+def _recalled(
+    memory: TokenMemory,
+    question: BaseMessage,
+    conversation: ConversationScope,
+    call: PreparedCall,
+) -> Block | None:
+    """Return the block of what recall finds; None without a recall, or where it failed."""
+    if memory.recall is None:
+        return None
     found = search_for_question(
         memory.recall,
         question,
@@ -60,7 +86,6 @@ def with_recalled(
         memory.stored_form,
     )
     if found is None:
-        return state
+        return None
     most = call.mode.recall_k if call.mode else None
-    block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
-    return add_memory_block(known, messages, question, block)
+    return block_of(found[:most], call.budget.recall_tokens, call.counter.text)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 
@@ -37,6 +37,9 @@ from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.guarded import guarded
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.notes.notebook import Notebook
 
 
 class TokenMemory(MemoryDecisions, Closeable):
@@ -77,6 +80,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
+        notes: Notes that are kept on purpose.
+        inject_notes: Show the notes that match the newest question in its memory block.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
         now: Gives the time of a message that brings none, and of a summary, in UTC.
 
@@ -117,6 +122,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         include_partial: bool = False,
         mode: ModeProfile | str | None = None,
         show_times: ShownTimes | None = None,
+        notes: Notebook | None = None,
+        inject_notes: bool = True,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
@@ -144,6 +151,11 @@ class TokenMemory(MemoryDecisions, Closeable):
         if recall is not None:
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
+        if notes is not None:
+            line = "TokenMemory(notes=Notebook(store))"
+            checked_parts(notes, ("operations", "run", "project"), "notes", line)
+        self.notes = notes
+        self.inject_notes = inject_notes
         self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
@@ -155,6 +167,11 @@ class TokenMemory(MemoryDecisions, Closeable):
         )
         self.finished_summaries = FinishedSummaries()
         self.reply_times = ReplyTimes()
+
+    @property
+    def notes_in_blocks(self) -> Notebook | None:
+        """Notes that match a question are shown from these; None where none are."""
+        return self.notes if self.inject_notes else None
 
     @property
     def policy(self) -> SummaryPolicy:

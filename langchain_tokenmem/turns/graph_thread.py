@@ -7,7 +7,7 @@ with the update of the node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -17,9 +17,11 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
@@ -51,6 +53,7 @@ class GraphThread:
         label: Name of the conversation in the log; empty where this view is not sent.
         user_id: Who owns the thread; None where the run names nobody, or the thread is shared.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
+        pins: Pins in the graph's state, by their ids; None where it has no channel of them.
     """
 
     memory: TokenMemory
@@ -61,6 +64,7 @@ class GraphThread:
     label: str = ""
     user_id: str | None = None
     subgraph: str = ""
+    pins: Mapping[str, Pin] | None = None
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Take the summary that was finished for this thread, and keep new messages for recall.
@@ -70,6 +74,7 @@ class GraphThread:
         """
         stored = load_state(self.state)
         state = previous.state if previous is not None else self._owned(stored)
+        state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
             taken = self.memory.finished_summaries.take(self.key, self.messages, state)
             state = taken or state
@@ -77,10 +82,12 @@ class GraphThread:
             state = self._found_again(request, state) or state
         state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
-        if self.scope is None or self.memory.recall is None or not self.messages:
+        if self.scope is None or not self.messages:
             return snapshot
+        recall = self.memory.recall
         try:
-            state = self._kept_for_recall(self.memory.recall.store, self.scope, state)
+            if recall is not None:
+                state = self._kept_for_recall(recall.store, self.scope, state)
         except ScopeError:
             raise
         except TokenMemoryError as error:

@@ -17,16 +17,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langgraph.types import Command
 
-from langchain_tokenmem.adapters.agent_tools import (
-    REQUEST_DONE,
-    compact_conversation_tool,
-    read_message_tool,
-    record_decision_tool,
-    set_goal_tool,
-)
+from langchain_tokenmem.adapters.agent_tools import REQUEST_DONE
 from langchain_tokenmem.adapters.agents.model_call import ModelCall, with_tools_of_mode
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
+from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
 from langchain_tokenmem.adapters.output_limit import output_setting
+from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
@@ -34,10 +30,12 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import unwrap_model
+from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 
@@ -52,12 +50,14 @@ class TokenMemoryAgentState(AgentState[Any]):
         token_memory: The state of each memory, by the middleware's name.
         token_memory_orders: Compactions that the agent asked for, by the middleware's name.
         memory_mode: Name of the mode that a tool or a node has switched the agent to.
+        token_memory_pins: Pins by their ids; see `pin_update`.
     """
 
     # The reducer has to stand last: LangGraph looks at the last annotation only.
     token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
     memory_mode: NotRequired[Annotated[str, PrivateStateAttr]]
+    token_memory_pins: NotRequired[Annotated[dict[str, Pin], PrivateStateAttr, merge_pins]]
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
@@ -76,8 +76,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         name: Tells several of these middlewares in one agent apart.
         automatic: Compact where it is due. Without, only `compact_conversation` does, and what
             does not fit is left out with a marker.
-        agent_tools: Give the agent `compact_conversation` and `read_message`; of a memory with a
-            mode `record_decision` and `set_goal`, too.
+        agent_tools: Give the agent `compact_conversation` and `read_message`, and of a memory with
+            a mode `record_decision` and `set_goal`; names for others: those of `memory_tools`, too,
+            on the memory's own notes.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a text names it.
         shared_threads: Several users share their threads: a thread has no owner, and what it
@@ -106,7 +107,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         *,
         name: str = "TokenMemoryMiddleware",
         automatic: bool = True,
-        agent_tools: bool = False,
+        agent_tools: AgentTools = False,
         limit_output: str | Literal[True] | None = None,
         shared_threads: bool = False,
     ) -> None:
@@ -122,10 +123,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._shared_threads = shared_threads
         self._own: TokenMemory | None = None
         self._by_model: dict[int, tuple[BaseChatModel, TokenMemory]] = {}
-        given = [compact_conversation_tool(name), read_message_tool(name=name)]
-        if memory is not None and memory.engine.notes.mode is not None:
-            given += [record_decision_tool(), set_goal_tool()]
-        self.tools = [*given] if agent_tools else []
+        self.tools = [*chosen_tools(agent_tools, name, memory)]
 
     @property
     def name(self) -> str:
@@ -207,6 +205,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             shared_threads=self._shared_threads,
+            pins=state.get(PINS_KEY),
         )
         asked = mode_asked(None, state.get(MODE_KEY))
         request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))

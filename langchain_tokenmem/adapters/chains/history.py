@@ -20,10 +20,12 @@ from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.usage import TokenUsage
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.sessions import checked_id
 from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.session_pins import SessionPins
 from langchain_tokenmem.turns.stored_session import StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
     aafter_reply,
@@ -218,6 +220,52 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Do the same as `set_mode` without blocking the event loop."""
         await in_own_thread(self._session.set_mode, mode or "")
         self._frozen = None
+
+    def pin(self, what: str | int) -> Pin:
+        """Pin a text, or the message of a number: it stands in the system part from now on.
+
+        It survives every summary, a switch of model or mode, and a restart; it is counted under
+        `pinned`, and all pins together have at most `pinned_share` of the limit.
+
+        Args:
+            what: The text, or the message's number, counted from 1.
+
+        Returns:
+            The pin, with its `id`.
+
+        Raises:
+            ConfigurationError: When there is no such message, or the text cannot be pinned.
+        """
+        self._frozen = None
+        return self._pins.pin(what)
+
+    async def apin(self, what: str | int) -> Pin:
+        """Do the same as `pin` without blocking the event loop."""
+        self._frozen = None
+        return await in_own_thread(self._pins.pin, what)
+
+    def unpin(self, name: str | int) -> bool:
+        """Unpin by id, text or number of the message; return whether there was such a pin."""
+        self._frozen = None
+        return self._pins.unpin(name)
+
+    async def aunpin(self, name: str | int) -> bool:
+        """Do the same as `unpin` without blocking the event loop."""
+        self._frozen = None
+        return await in_own_thread(self._pins.unpin, name)
+
+    def pins(self) -> list[Pin]:
+        """Return the pins of this session, oldest first."""
+        return self._pins.pins()
+
+    async def apins(self) -> list[Pin]:
+        """Do the same as `pins` without blocking the event loop."""
+        return await in_own_thread(self._pins.pins)
+
+    @property
+    def _pins(self) -> SessionPins:
+        session = self._session
+        return SessionPins(session.store, session.session_id, session.user_id)
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""

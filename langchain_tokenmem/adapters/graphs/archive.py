@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
+from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.turns.conversation import TurnResult
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,11 @@ def archive_covered(
         tuple(RemoveMessage(id=row.message.id or "") for row in kept),
         tuple(row.seq for row in kept),
     )
+
+
+def with_removals(result: TurnResult, removals: Removals) -> TurnResult:
+    """Return the outcome of a turn whose state knows what has left the graph's messages."""
+    if not removals.numbers:
+        return result
+    pruned = add_to_ranges(result.state["pruned"], removals.numbers)
+    return replace(result, state={**result.state, "pruned": pruned}, changed=True)

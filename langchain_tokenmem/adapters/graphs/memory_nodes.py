@@ -88,7 +88,7 @@ def memory_nodes(
     summarizing: MemoryNode | SummarizeNode
     nodes: dict[str, Runnable[Any, Any]] = {}
     if split:
-        if memory.recall is not None:
+        if memory.recall is not None or memory.notes_in_blocks is not None:
             nodes[f"{name}_recall"] = RecallNode(memory, **keywords)
         nodes[f"{name}_compact"] = CompactNode(
             memory, folding_follows=True, archive=archive, prune=prune, **keywords

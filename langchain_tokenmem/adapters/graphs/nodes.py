@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import MethodType
 from typing import Any
 
@@ -11,7 +10,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
-from langchain_tokenmem.adapters.graphs.archive import Archive, Removals, archive_covered
+from langchain_tokenmem.adapters.graphs.archive import (
+    Archive,
+    Removals,
+    archive_covered,
+    with_removals,
+)
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     StateKeys,
@@ -19,6 +23,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     stamp_of,
     value_of,
 )
+from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
@@ -31,7 +36,6 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -118,6 +122,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             label=self.get_name() if self._is_last else "",
             recalls=self._recalls,
             shared_threads=self._shared_threads,
+            pins=value_of(state, PINS_KEY),
         )
         mode, instruction = value_of(state, self.keys.mode), self._instruction(state)
         options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
@@ -139,7 +144,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     def _update(
         self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
-        result = _with_removals(result, removals)
+        result = with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self.keys.state)
         update = StateUpdate(self.keys.view)
         if self._is_last:
@@ -156,14 +161,6 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if request.instruction:
             update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
         return update
-
-
-def _with_removals(result: TurnResult, removals: Removals) -> TurnResult:
-    """Return the outcome of a turn whose state knows what has left the graph's messages."""
-    if not removals.numbers:
-        return result
-    pruned = add_to_ranges(result.state["pruned"], removals.numbers)
-    return replace(result, state={**result.state, "pruned": pruned}, changed=True)
 
 
 class SummarizeNode(TurnNode):

@@ -15,13 +15,16 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict, is_typeddict
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
+from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
+from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
 
 VIEW_KEY = "llm_input_messages"
@@ -83,6 +86,7 @@ class StateKeys:
                 self.state: MemoryState,
                 self.mode: str,
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
             }
         )
 
@@ -110,11 +114,12 @@ class StateKeys:
             channels |= {
                 COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
                 self.mode: str,
+                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
                 self.view: Annotated[list[AnyMessage], UntrackedValue],
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -152,6 +157,7 @@ class MemoryMessagesState(TypedDict):
         token_memory_orders: Compactions that an agent asked for.
         memory_mode: Name of the mode that the session is switched to, empty for none; an update of
             any node switches it.
+        token_memory_pins: Pins by their ids; see `pin_update`.
 
     Example:
         >>> from langgraph.graph import StateGraph
@@ -166,6 +172,7 @@ class MemoryMessagesState(TypedDict):
     llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
     memory_mode: NotRequired[str]
+    token_memory_pins: NotRequired[Annotated[dict[str, Pin], merge_pins]]
 
 
 class MemoryAgentState(MemoryMessagesState):

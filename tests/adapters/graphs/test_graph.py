@@ -30,7 +30,7 @@ from tests.providers import StrictModel
 def test_the_view_is_in_no_output_and_in_no_checkpoint():
     _, graph = graph_of(memory_of())
     result = graph.invoke({"messages": conversation(12)}, config())
-    assert set(result) == {"messages", "memory", "token_memory_orders"}
+    assert set(result) == {"messages", "memory", "token_memory_orders", "token_memory_pins"}
     assert "llm_input_messages" not in graph.get_output_jsonschema()["properties"]
     saver = graph.checkpointer
     for saved in saver.list(config()):

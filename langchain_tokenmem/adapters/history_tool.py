@@ -1,0 +1,177 @@
+"""Tool `history_search`: this session's whole transcript, by regular expression or by words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import regex
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolRuntime
+
+from langchain_tokenmem.adapters.note_tools import as_tool
+from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
+from langchain_tokenmem.background import in_own_thread, in_time
+from langchain_tokenmem.core.messages import marks_of, role_of, spoken_messages, text_of
+from langchain_tokenmem.core.search_units import Hit
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
+from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.recall import Recall
+
+_NAME = "history_search"
+"""Speaker of earlier answers of this tool, which repeat what others said."""
+
+_MOST = 100
+_SECONDS = 2.0
+_EXCERPT = 240
+"""Characters of a message that an answer shows."""
+
+_SPEAKERS = {"human": "user", "ai": "assistant"}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A message as an answer shows it."""
+
+    number: int
+    time: datetime | None
+    speaker: str
+    text: str
+    start: int = 0
+
+    def __str__(self) -> str:
+        time_of = f"{self.time:%Y-%m-%d %H:%M} " if self.time else ""
+        first = max(0, self.start - _EXCERPT // 3)
+        shown = " ".join(self.text[first : first + _EXCERPT].split())
+        before, behind = "... " * (first > 0), " ..." * (first + _EXCERPT < len(self.text))
+        return f"#{self.number} {time_of}{self.speaker}: {before}{shown}{behind}"
+
+
+def history_search_tool(
+    bound: BoundScope, recall: Recall | None, messages_key: str = "messages"
+) -> BaseTool:
+    """Return the tool `history_search`.
+
+    Args:
+        bound: Scope that the application has bound.
+        recall: Searches the transcript of a store; without it the messages of the graph's state
+            are searched.
+        messages_key: State key of the messages.
+    """
+    analyser = TextAnalyser()
+
+    def history_search(  # noqa: D417  # what is injected is not the model's to know
+        pattern: str,
+        by: Literal["regex", "words"] = "regex",
+        limit: int = 20,
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> str:
+        """Search everything that was said in this conversation, also what is no longer shown.
+
+        Args:
+            pattern: A regular expression, capitals aside; or words, with by="words".
+            by: regex for the newest messages that match, words for the best ones.
+            limit: Most messages.
+        """
+        scope, most = bound.of(runtime), max(1, min(limit, _MOST))
+        if not pattern.strip():
+            return "Say what to look for: pattern is empty."
+        if recall is not None and scope.session_id is not None:
+            lines = _in_store(recall, scope, pattern, by, most)
+        else:
+            lines = _in_messages(scope.state.get(messages_key), pattern, by, most, analyser)
+        return "\n".join(map(str, lines)) or "No message matches."
+
+    async def ahistory_search(
+        pattern: str,
+        by: Literal["regex", "words"] = "regex",
+        limit: int = 20,
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> str:
+        return await in_own_thread(history_search, pattern, by, limit, runtime)
+
+    return as_tool(history_search, ahistory_search)
+
+
+def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[_Line]:
+    """Return what the transcript of a store has, the newest or the best first."""
+    session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
+    hits: Sequence[Hit]
+    if by == "words":
+        hits = recall.search(pattern, k=most, **session)
+    else:
+        found = recall.history_search(pattern, limit=most, timeout_s=_SECONDS, **session)
+        hits = found[::-1]
+    lines = []
+    for hit in hits:
+        if hit.name == _NAME:
+            continue
+        speaker = hit.name or _SPEAKERS.get(hit.role, hit.role)
+        start = _place(pattern, hit.text) if by == "regex" else 0
+        lines.append(_Line(hit.seq, hit.created_at, speaker, hit.text, start))
+    return lines
+
+
+def _place(pattern: str, text: str) -> int:
+    """Return where a pattern matches in a text that is known to match; 0 where it takes long."""
+    try:
+        match = regex.search(pattern, text, regex.IGNORECASE, timeout=_SECONDS / 10)
+    except TimeoutError:
+        return 0
+    return match.start() if match is not None else 0
+
+
+def _in_messages(
+    held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int, analyser: TextAnalyser
+) -> list[_Line]:
+    """Return what the messages of a graph's state have, the newest or the best first.
+
+    Raises:
+        ScopeError: When there is no conversation to search.
+        ConfigurationError: When the pattern is no regular expression.
+        RecallError: When it took too long.
+    """
+    if held is None:
+        raise ScopeError("There is no conversation here.")
+    spoken = enumerate(spoken_messages(held), 1)
+    numbered = [(number, message) for number, message in spoken if message.name != _NAME][::-1]
+    if by == "words":
+        asked = set(analyser.query_terms(pattern))
+        shares = [(len(asked & {*analyser.terms(text_of(m))}), n, m) for n, m in numbered]
+        best = sorted(shares, key=lambda one: (-one[0], -one[1]))
+        return [_line(n, m) for share, n, m in best if 2 * share >= len(asked) > 0][:most]
+    try:
+        compiled = regex.compile(pattern, regex.IGNORECASE)
+    except regex.error as error:
+        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+    until = time.monotonic() + _SECONDS
+
+    def search() -> list[_Line]:
+        found: list[_Line] = []
+        for number, message in numbered:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            match = compiled.search(text_of(message), timeout=left, concurrent=True)
+            if match is not None:
+                found.append(_line(number, message, match.start()))
+            if len(found) == most:
+                break
+        return found
+
+    try:
+        return in_time(search, _SECONDS, "tokenmem-regex")
+    except TimeoutError:
+        raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
+
+
+def _line(number: int, message: BaseMessage, start: int = 0) -> _Line:
+    said_at = marks_of(message).get("created_at")
+    moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
+    role = role_of(message)
+    speaker = message.name or _SPEAKERS.get(role, role)
+    return _Line(number, moment, speaker, text_of(message), start)

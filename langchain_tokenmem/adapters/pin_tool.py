@@ -1,0 +1,115 @@
+"""Tool `pin_context`: an agent pins a text to its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolRuntime
+from langgraph.types import Command
+
+from langchain_tokenmem.adapters.agent_tools import memory_state_in
+from langchain_tokenmem.adapters.note_tools import as_tool
+from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
+from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
+from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.pins import live_pins, new_pin, pin_named, prefix_of, unpinned
+from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.notes_state import Pin
+from langchain_tokenmem.state import new_state
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.turns.session_pins import SessionPins
+
+Action = Literal["pin", "unpin", "list"]
+Update = Command[Any] | str
+
+
+def pin_context_tool(bound: BoundScope, store: TranscriptStore | None, name: str) -> BaseTool:
+    """Return the tool `pin_context`.
+
+    Args:
+        bound: Scope that the application has bound.
+        store: Store of the session's pins in a chain; in a graph they stand in its state.
+        name: Name of the memory: the middleware's name, or the state key of nodes.
+    """
+
+    def pin_context(  # noqa: D417  # what is injected is not the model's to know
+        text: str = "",
+        action: Action = "pin",
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> Any:
+        """Keep a text in view for the rest of this conversation, whatever is summarized.
+
+        Args:
+            text: The text to pin; to unpin its id, or the same text.
+            action: pin, unpin or list.
+        """
+        scope = bound.of(runtime)
+        if action != "list" and not text.strip():
+            return "Say what to pin or unpin: text is empty."
+        if scope.call_id is not None and scope.state:
+            return _in_state(scope, text, action, name)
+        if store is None or scope.session_id is None:
+            raise ScopeError("There is no session here to pin to.")
+        return _in_session(
+            SessionPins(store, scope.session_id, scope.user_id, by="tool"), text, action
+        )
+
+    async def apin_context(
+        text: str = "",
+        action: Action = "pin",
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> Any:
+        return await in_own_thread(pin_context, text, action, runtime)
+
+    return as_tool(pin_context, apin_context)
+
+
+def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:
+    """Pin in the state of the running graph, which forks with it."""
+    memory = memory_state_in(dict(scope.state), name) or new_state()
+    channel: Mapping[str, Pin] = scope.state.get(PINS_KEY) or {}
+    held = {**{pin["id"]: pin for pin in memory.get("pins", ())}, **channel}
+    if action == "list":
+        return _listed(live_pins(held.values()))
+    if action == "unpin":
+        found = pin_named(held.values(), text)
+        if found is None:
+            return _no_pin(text)
+        return _updated(scope, unpinned(found, prefix_of(memory)), _unpinned(found))
+    pin = new_pin(text, by="tool", prefix=prefix_of(memory))
+    known = pin_named(held.values(), pin["id"])
+    return _pinned(known) if known else _updated(scope, pin, _pinned(pin))
+
+
+def _in_session(pins: SessionPins, text: str, action: Action) -> str:
+    """Pin in the state of a session in a store."""
+    if action == "list":
+        return _listed(pins.pins())
+    if action == "pin":
+        return _pinned(pins.pin(text))
+    found = pin_named(pins.pins(), text)
+    return _unpinned(found) if found and pins.unpin(found["id"]) else _no_pin(text)
+
+
+def _updated(scope: ToolScope, pin: Pin, answer: str) -> Command[Any]:
+    message = ToolMessage(answer, tool_call_id=scope.call_id or "")
+    return Command(update={**update_of(pin), "messages": [message]})
+
+
+def _pinned(pin: Pin) -> str:
+    return f"Pinned {pin['id']}: {pin['text']}"
+
+
+def _unpinned(pin: Pin) -> str:
+    return f"Unpinned {pin['id']}."
+
+
+def _no_pin(text: str) -> str:
+    return f'There is no pin "{text.strip()[:80]}".'
+
+
+def _listed(pins: Sequence[Pin]) -> str:
+    return "\n".join(f"- {pin['text']} [{pin['id']}]" for pin in pins) or "Nothing is pinned."

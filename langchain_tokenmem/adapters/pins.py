@@ -1,0 +1,40 @@
+"""Pins in the state of a graph or an agent: their channel, and updates of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_tokenmem.core.pins import new_pin, unpinned
+from langchain_tokenmem.notes_state import Pin
+
+PINS_KEY = "token_memory_pins"
+"""State key of the pins of a graph or an agent, by their ids."""
+
+
+def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
+    """Return an update of a graph's state that pins a text, for a node or a `Command`.
+
+    What it pins stands in the system part from the next view on; several of one step add up.
+
+    Args:
+        text: What is pinned; to unpin the same text, or its id.
+        unpin: Take the pin back.
+
+    Raises:
+        ConfigurationError: When the text is blank, or longer than 4,000 characters.
+
+    Example:
+        >>> from langgraph.types import Command
+        >>> command = Command(update=pin_update("Answer in French."))
+        >>> [pin["text"] for pin in command.update["token_memory_pins"].values()]
+        ['Answer in French.']
+    """
+    pin = new_pin(text)
+    if text.strip().startswith("pin_"):
+        pin = {**pin, "id": text.strip()}
+    return update_of(unpinned(pin) if unpin else pin)
+
+
+def update_of(*pins: Pin) -> dict[str, Any]:
+    """Return the update of a graph's state that has some pins."""
+    return {PINS_KEY: {pin["id"]: pin for pin in pins}}

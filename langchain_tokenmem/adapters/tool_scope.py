@@ -1,0 +1,115 @@
+"""User, session and state of a tool call: those that a chain has bound, or those of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from langchain_core.runnables.config import ensure_config
+from langgraph.prebuilt import ToolRuntime
+from langgraph.store.base import BaseStore
+from pydantic import ValidationError
+
+from langchain_tokenmem.adapters.run_context import session_and_user, user_of
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    RecallError,
+    ScopeError,
+    TokenMemoryError,
+)
+
+
+@dataclass(frozen=True)
+class ToolScope:
+    """The scope of one tool call; a model's arguments never change it.
+
+    Attributes:
+        user_id: The user; None where none is named.
+        session_id: The session, or the thread with the names of its sub-graph; None without one.
+        state: State of the running graph; empty outside of one.
+        store: Store of the running graph; None without one.
+        call_id: Id of the tool call.
+    """
+
+    user_id: str | None
+    session_id: str | None
+    state: Mapping[str, Any]
+    store: BaseStore | None = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True)
+class BoundScope:
+    """The user and session that an application has bound to its tools.
+
+    Attributes:
+        user_id: The user.
+        session_id: The session.
+    """
+
+    user_id: str | None = None
+    session_id: str | None = None
+
+    def of(self, runtime: ToolRuntime[Any, Any] | None) -> ToolScope:
+        """Return the scope of a call: what is bound, else what the run names.
+
+        Raises:
+            ScopeError: When an id of the run cannot be used.
+        """
+        user, session = self.user_id, self.session_id
+        if user is None and session is None:
+            # Of the run itself: a chain may hand a model's arguments over, a made-up runtime too.
+            user = user_of(None)
+            if (ensure_config().get("configurable") or {}).get("thread_id"):
+                session, user = session_and_user(None)
+        if runtime is None:
+            return ToolScope(user, session, {})
+        held = runtime.state
+        state = held if isinstance(held, Mapping) else dict(vars(held)) if held else {}
+        return ToolScope(user, session, state, runtime.store, runtime.tool_call_id)
+
+
+def said(error: Exception) -> str:
+    """Return an error as a sentence that a model can act on."""
+    if isinstance(error, ScopeError):
+        return "This cannot be done here: the conversation names no user or session for it."
+    if isinstance(error, ConfigurationError | RecallError):
+        return f"That did not work: {error}"
+    if isinstance(error, TokenMemoryError):
+        return "The store did not answer; nothing was changed. Try again later."
+    return f"That did not work: {type(error).__name__}. Check the arguments."
+
+
+def said_of_arguments(error: ValidationError | Any) -> str:
+    """Return what is wrong with a tool's arguments, as a sentence."""
+    found = error.errors(include_url=False, include_input=False)
+    parts = (f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in found)
+    return f"The arguments cannot be used: {'; '.join(parts)}."
+
+
+def sentences(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a tool's function whose errors are answers: none goes into the graph."""
+
+    @wraps(call)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  the one place where tools' errors are caught
+            return said(error)
+
+    return answered
+
+
+def asentences(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for an async function."""
+
+    @wraps(call)
+    async def answered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await call(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  the one place where tools' errors are caught
+            return said(error)
+
+    return answered

@@ -1,0 +1,82 @@
+"""Erasing of notes in a `BaseStore`, checked by reading back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
+
+from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.notes.operations import StoreWork
+from langchain_tokenmem.notes.scope import Namespace
+
+_PAGE = 100
+_ANY = "*"
+
+
+def erase_notes(user_id: str | None, session_id: str | None) -> StoreWork[int]:
+    """Delete every note of a user, or of a session, and return how many there were.
+
+    Raises:
+        ScopeError: When neither is given.
+        StoreError: When the store still brings one of them afterwards.
+    """
+    for name, what in ((user_id, "user_id"), (session_id, "session_id")):
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
+    if user_id is None and session_id is None:
+        raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
+    count = 0
+    namespaces = yield from _namespaces(_path(user_id, session_id))
+    for namespace in namespaces:
+        keys = yield from _keys(namespace)
+        for start in range(0, len(keys), _PAGE):
+            deletions: list[Op] = [PutOp(namespace, key, None) for key in keys[start:][:_PAGE]]
+            yield deletions
+        count += len(keys)
+        left = yield from _keys(namespace)
+        if left:
+            raise StoreError(
+                f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
+                f"delete them. Erase again, or look at the store itself: namespace {namespace}."
+            )
+    return count
+
+
+def _path(user_id: str | None, session_id: str | None) -> Namespace:
+    """Return the path of the namespaces; a session is the same one whoever its user is."""
+    if session_id is None:
+        return notes_of_user(user_id)
+    path = notes_of_session(user_id, session_id)
+    own = len(notes_of_user(None)) - 1
+    return path if user_id is not None else (*path[:own], _ANY, *path[own + 1 :])
+
+
+def _namespaces(path: Namespace) -> StoreWork[list[Namespace]]:
+    """Return the namespaces that begin with a path; all of them are named before one is emptied."""
+    found: list[Namespace] = []
+    condition = MatchCondition(match_type="prefix", path=path)
+    while True:
+        (page,) = yield [ListNamespacesOp((condition,), limit=_PAGE, offset=len(found))]
+        if not page:
+            return list(dict.fromkeys(each for each in found if _begins(each, path)))
+        found += map(tuple, page)
+
+
+def _begins(namespace: Namespace, path: Namespace) -> bool:
+    """Return whether a namespace begins with a path; some stores compare the texts only."""
+    pairs: Iterator[tuple[str, str]] = zip(namespace, path, strict=False)
+    return len(namespace) >= len(path) and all(wanted in {_ANY, label} for label, wanted in pairs)
+
+
+def _keys(namespace: Namespace) -> StoreWork[list[str]]:
+    """Return the keys of all items of a namespace."""
+    keys: dict[str, None] = {}
+    offset = 0
+    while True:
+        (page,) = yield [SearchOp(namespace, limit=_PAGE * 10, offset=offset)]
+        if not page:
+            return list(keys)
+        offset += len(page)
+        keys |= {item.key: None for item in page if tuple(item.namespace) == namespace}

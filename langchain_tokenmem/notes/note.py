@@ -1,0 +1,248 @@
+"""`Note`: a short text that is kept on purpose, and its form in a store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from langchain_tokenmem.errors import ConfigurationError
+
+NoteLevel = Literal["session", "project", "global"]
+NoteKind = Literal["fact", "preference", "convention", "pattern"]
+
+LEVELS: tuple[NoteLevel, ...] = get_args(NoteLevel)
+"""From the nearest one to the widest."""
+
+MAX_CONTENT = 10_000
+"""Characters of a note; what is longer is a document, and belongs to a retriever."""
+
+_ID_DIGITS = 8
+_ID = re.compile(r"mem_[0-9a-f]{8,64}")
+_MAX_KEY = 200
+_MAX_TAGS = 40
+_MAX_TAG = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project of a user.
+
+    Attributes:
+        id: Digest of its name or path, 16 hex digits.
+        label: Its name or path, as it was given.
+
+    Example:
+        >>> Project.named("shop").id
+        '8d9001d32c6a703d'
+    """
+
+    id: str
+    label: str
+
+    @classmethod
+    def named(cls, name: str | os.PathLike[str]) -> Project:
+        """Return the project of a name or path; a slash at the end makes no other one.
+
+        Raises:
+            ConfigurationError: When the name is blank or no text.
+        """
+        label = os.fspath(name) if isinstance(name, os.PathLike) else name
+        if not isinstance(label, str) or not label.strip():
+            raise ConfigurationError(f"project is {label!r}; it is a name or a path.")
+        same = label.strip().rstrip("/\\") or label
+        digest = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()
+        return cls(digest[:16], clean(label))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A short text that is kept on purpose.
+
+    Attributes:
+        id: `mem_` and the first 8 hex digits of the content's SHA-256; more where another note of
+            the same scope has these.
+        content: What it says.
+        type: Its level: `session`, `project` or `global`.
+        created_at: When it was first kept, in UTC; a new content under the same key keeps it.
+        updated_at: When its content was last written, in UTC.
+        key: Its name; one note of a level and scope has it.
+        kind: `fact`, `preference`, `convention` or `pattern`; None where it is not said.
+        tags: Words to find it by: those given, then paths, functions and packages in the content.
+        project: The project of a note of that level.
+        source: Number of the message that it was taken from.
+    """
+
+    id: str
+    content: str
+    type: NoteLevel
+    created_at: datetime
+    updated_at: datetime
+    key: str | None = None
+    kind: NoteKind | None = None
+    tags: tuple[str, ...] = ()
+    project: Project | None = None
+    source: int | None = None
+
+    @property
+    def item_key(self) -> str:
+        """The key of its item in the store: by its own key, so that a new content takes its place.
+
+        Two writers of the same key, or of the same content without one, so write the same item.
+        """
+        return self.id if self.key is None else item_key_of(self.key)
+
+
+def item_key_of(key: str) -> str:
+    """Return the key of the item of a note that has a key of its own."""
+    return f"key_{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def note_id(content: str, taken: Collection[str] = ()) -> str:
+    """Return the id of a content: 8 hex digits of its SHA-256, more where these are taken.
+
+    Example:
+        >>> note_id("Use tabs.")
+        'mem_3daa6bb3'
+        >>> note_id("Use tabs.", {"mem_3daa6bb3"})
+        'mem_3daa6bb31'
+    """
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    ids = (f"mem_{digest[:length]}" for length in range(_ID_DIGITS, len(digest) + 1))
+    return next((each for each in ids if each not in taken), f"mem_{digest}")
+
+
+def is_note_id(name: str) -> bool:
+    """Return whether a name has the form of a note's id."""
+    return _ID.fullmatch(name) is not None
+
+
+def clean(text: str) -> str:
+    """Return a text without what databases and JSON refuse: NUL and halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def checked_content(content: Any) -> str:
+    """Return the content of a note.
+
+    Raises:
+        ConfigurationError: When it is blank, no text, or too long.
+    """
+    text = clean(content) if isinstance(content, str) else ""
+    if not text:
+        raise ConfigurationError("The content of a note is a text, and not blank.")
+    if len(text) > MAX_CONTENT:
+        raise ConfigurationError(
+            f"The content has {len(text):,} characters; a note has at most {MAX_CONTENT:,}. "
+            "Keep the point of it."
+        )
+    return text
+
+
+def checked_key(key: Any) -> str | None:
+    """Return the key of a note; None where it has none.
+
+    Raises:
+        ConfigurationError: When it is blank, no text, too long, or has the form of an id.
+    """
+    if key is None:
+        return None
+    text = clean(key) if isinstance(key, str) else ""
+    if not text or len(text) > _MAX_KEY or "\n" in text or is_note_id(text):
+        raise ConfigurationError(
+            f"A key is a name of at most {_MAX_KEY} characters on one line, such as "
+            '"build command", and not like an id.'
+        )
+    return text
+
+
+def checked_level(level: Any) -> NoteLevel:
+    """Return a level.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    if level not in LEVELS:
+        raise ConfigurationError(f'level is {level!r}; it is "session", "project" or "global".')
+    found: NoteLevel = level
+    return found
+
+
+def checked_kind(kind: Any) -> NoteKind | None:
+    """Return a kind.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    if kind is not None and kind not in get_args(NoteKind):
+        names = ", ".join(f'"{name}"' for name in get_args(NoteKind))
+        raise ConfigurationError(f"kind is {kind!r}; it is one of {names}.")
+    found: NoteKind | None = kind
+    return found
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return tags, each once.
+
+    Raises:
+        ConfigurationError: When they are no list of texts.
+    """
+    given = [tags] if isinstance(tags, str) else list(tags)
+    if not all(isinstance(tag, str) for tag in given):
+        raise ConfigurationError("tags is a list of texts.")
+    found = dict.fromkeys(" ".join(clean(tag).split())[:_MAX_TAG] for tag in given)
+    return tuple(tag for tag in found if tag)[:_MAX_TAGS]
+
+
+def value_of(note: Note, user_id: str | None) -> dict[str, Any]:
+    """Return a note as the value of an item: plain JSON, with the user whose it is."""
+    project = note.project
+    return {
+        "id": note.id,
+        "content": note.content,
+        "type": note.type,
+        "created_at": note.created_at.isoformat(),
+        "updated_at": note.updated_at.isoformat(),
+        "key": note.key,
+        "kind": note.kind,
+        "tags": list(note.tags),
+        "project": None if project is None else {"id": project.id, "label": project.label},
+        "source": note.source,
+        "user_id": user_id,
+    }
+
+
+def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
+    """Return the note that a value holds; None where it holds none, or one of another owner."""
+    try:
+        if value["user_id"] != user_id or value["type"] != level:
+            return None
+        project = value["project"]
+        return Note(
+            id=_text(value["id"]),
+            content=_text(value["content"]),
+            type=level,
+            created_at=_moment(value["created_at"]),
+            updated_at=_moment(value["updated_at"]),
+            key=None if value["key"] is None else _text(value["key"]),
+            kind=checked_kind(value["kind"]),
+            tags=tuple(map(_text, value["tags"])),
+            project=project and Project(_text(project["id"]), _text(project["label"])),
+            source=value["source"],
+        )
+    except (KeyError, TypeError, ValueError):  # an application may have put anything there
+        return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _moment(value: str) -> datetime:
+    return datetime.fromisoformat(value).astimezone(UTC)

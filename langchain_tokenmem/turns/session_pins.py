@@ -1,0 +1,112 @@
+"""Pins of a session in a transcript store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from langchain_tokenmem.core.messages import role_of, spoken_messages, text_of
+from langchain_tokenmem.core.pins import live_pins, new_pin, pin_named, prefix_of, unpinned
+from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.notes_state import Pin, PinnedBy
+from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.conversation import ATTEMPTS
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+T = TypeVar("T")
+
+_SPEAKERS = {"human": "user", "ai": "assistant"}
+
+
+@dataclass(frozen=True)
+class SessionPins:
+    """The pins of a session: what the application pins is shown from the next view on.
+
+    Attributes:
+        store: Keeps the transcript and the state.
+        session_id: Names the conversation.
+        user_id: Owner of the session; checked by the store when it is given.
+        by: Who pins: what a tool pins is shown with the next change of the prefix.
+    """
+
+    store: TranscriptStore
+    session_id: str
+    user_id: str | None = None
+    by: PinnedBy = "application"
+
+    def pin(self, what: str | int) -> Pin:
+        """Pin a text, or the message of a number, and return the pin; twice is once.
+
+        Raises:
+            ConfigurationError: When there is no such message, or the text cannot be pinned.
+        """
+        text, source = (what, 0) if isinstance(what, str) else (self._message(what), what)
+
+        def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:
+            prefix = prefix_of(state) if self.by == "tool" else ""
+            pin = new_pin(text, by=self.by, prefix=prefix, source=source)
+            known = pin_named(state.get("pins", ()), pin["id"])
+            if known is not None and known["by"] == "application":
+                return state, known
+            if known is not None and self.by == "tool":
+                return state, known
+            others = [each for each in state.get("pins", ()) if each["id"] != pin["id"]]
+            return {**state, "pins": [*others, pin]}, pin
+
+        return self._change(pinned)
+
+    def unpin(self, name: str | int) -> bool:
+        """Unpin by id, text or number of the message; return whether there was such a pin."""
+
+        def without(state: MemoryState) -> tuple[MemoryState, bool]:
+            held = state.get("pins", [])
+            found = (
+                pin_named(held, name)
+                if isinstance(name, str)
+                else next((pin for pin in live_pins(held) if pin["source"] == name), None)
+            )
+            if found is None:
+                return state, False
+            if self.by == "application":
+                return {**state, "pins": [pin for pin in held if pin is not found]}, True
+            later = unpinned(found, prefix_of(state))
+            return {**state, "pins": [later if pin is found else pin for pin in held]}, True
+
+        return self._change(without)
+
+    def pins(self) -> list[Pin]:
+        """Return the pins, oldest first."""
+        return live_pins((self._held() or new_state()).get("pins", ()))
+
+    def _held(self) -> MemoryState | None:
+        return self.store.conversation(self.session_id, user_id=self.user_id)[0].state
+
+    def _change(self, change: Callable[[MemoryState], tuple[MemoryState, T]]) -> T:
+        """Store a changed state, on what others have committed meanwhile."""
+        for _ in range(ATTEMPTS):
+            held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
+            before = held.state or new_state()
+            state, outcome = change(before)
+            if state is before:
+                return outcome
+            if self.store.save_state(self.session_id, state, expected=held.version):
+                return outcome
+        raise StoreError(
+            f"Session {self.session_id!r} was changed by others {ATTEMPTS} times; its pins are as "
+            f"they were. Try again when fewer writers are at work."
+        )
+
+    def _message(self, number: int) -> str:
+        """Return the text of a message with its speaker."""
+        rows = self.store.rows(self.session_id, user_id=self.user_id)
+        spoken = spoken_messages([row.message for row in rows])
+        if not 1 <= number <= len(spoken):
+            raise ConfigurationError(
+                f"There is no message {number}: session {self.session_id!r} has {len(spoken)}."
+            )
+        message = spoken[number - 1]
+        role = role_of(message)
+        return f"{message.name or _SPEAKERS.get(role, role)}: {text_of(message)}"

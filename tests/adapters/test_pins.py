@@ -1,0 +1,212 @@
+"""Pins of histories, graphs and agents: with views, summaries, restarts, forks, parallel tools."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+
+from langchain_tokenmem import (
+    MemoryMessagesState,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+    memory_input,
+    memory_nodes,
+    memory_tools,
+    pin_update,
+)
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
+
+
+@pytest.fixture
+def store():
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
+def history_on(store, **options):
+    given = {"user_id": "ann", "memory": memory_of(4_000), **options}
+    return TokenMemoryChatHistory("s1", store=store, **given)
+
+
+def test_a_pinned_text_stands_in_the_system_part_from_the_next_view_on(store):
+    history = history_on(store)
+    history.add_user_message("hi")
+    assert [message.type for message in history.messages] == ["human"]
+    pin = history.pin("Answer in French.")
+    first = history.messages[0]
+    assert (first.type, "Answer in French." in first.content) == ("system", True)
+    assert history.pins() == [pin]
+    assert history.usage().parts["pinned"] > 10
+
+
+def test_any_stored_message_can_be_pinned_and_unpinned_by_its_number(store):
+    history = history_on(store)
+    history.add_messages([HumanMessage("My order is 4711."), AIMessage("Noted.")])
+    pin = history.pin(1)
+    assert (pin["source"], pin["text"]) == (1, "user: My order is 4711.")
+    assert "(message 1) user: My order is 4711." in history.messages[0].content
+    assert history.unpin(1)
+    assert not history.unpin(1)
+    assert history.messages[0].type == "human"
+    with pytest.raises(ConfigurationError, match="no message 3"):
+        history.pin(3)
+
+
+def test_pinning_twice_is_pinning_once_and_unpinning_goes_by_id_or_text(store):
+    history = history_on(store)
+    assert history.pin("a") == history.pin("a")
+    other = history.pin("b")
+    assert len(history.pins()) == 2
+    assert history.unpin("a")
+    assert history.unpin(other["id"])
+    assert history.pins() == []
+    assert not history.unpin("a")
+
+
+def test_pins_survive_summaries_and_a_restart(store):
+    history = history_on(store, memory=memory_of(2_000))
+    history.pin("Answer in French.")
+    for number in range(30):
+        history.add_messages([HumanMessage(f"q{number} " * 60), AIMessage(f"a{number} " * 60)])
+        assert "Answer in French." in str(history.messages[0].content)
+    assert store.state("s1").state["totals"]["summaries"] > 0
+    again = history_on(store, memory=memory_of(3_000))
+    assert "Answer in French." in str(again.messages[0].content)
+    assert [pin["text"] for pin in again.pins()] == ["Answer in French."]
+
+
+def test_pins_of_another_user_cannot_be_had(store):
+    history_on(store).add_user_message("hi")
+    other = history_on(store, user_id="bob")
+    for use in (other.pins, lambda: other.pin("x"), lambda: other.unpin("x")):
+        with pytest.raises(ScopeError):
+            use()
+
+
+def test_async_pins_are_the_same(store):
+    history = history_on(store)
+
+    async def use():
+        pin = await history.apin("a")
+        assert await history.apins() == [pin]
+        assert await history.aunpin("a")
+        assert await history.apins() == []
+
+    asyncio.run(use())
+
+
+def test_erasing_a_session_reaches_its_pins(store):
+    history = history_on(store)
+    history.add_user_message("hi")
+    history.pin("secret")
+    store.erase("s1")
+    assert history_on(store).pins() == []
+
+
+def test_the_tool_of_a_chain_pins_with_the_next_change_of_the_prefix(store):
+    history = history_on(store)
+    history.add_user_message("hi")
+    (tool,) = memory_tools(include={"pin_context"}, session_id="s1", user_id="ann", store=store)
+    assert tool.invoke({"text": "rule"}).startswith("Pinned pin_")
+    assert tool.invoke({"action": "list"}).startswith("- rule [pin_")
+    assert history.messages[0].type == "human"
+    history.compact()
+    for number in range(4):
+        history.add_messages([HumanMessage(f"q{number} " * 300), AIMessage(f"a{number} " * 300)])
+    history.compact()
+    assert "rule" in str(history.messages[0].content)
+    assert tool.invoke({"text": "rule", "action": "unpin"}).startswith("Unpinned pin_")
+    assert tool.invoke({"text": "rule", "action": "unpin"}) == 'There is no pin "rule".'
+
+
+def pin_calls(*texts):
+    calls = [
+        {"name": "pin_context", "args": {"text": text}, "id": f"p{n}"}
+        for n, text in enumerate(texts)
+    ]
+    return AIMessage("I pin.", tool_calls=calls)
+
+
+def test_parallel_tool_calls_of_one_step_may_both_pin():
+    middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
+    _, agent = agent_of([pin_calls("one", "two"), AIMessage("Done.")], middleware)
+    agent.invoke({"messages": "Go."}, thread())
+    pins = agent.get_state(thread()).values["token_memory_pins"]
+    assert sorted(pin["text"] for pin in pins.values()) == ["one", "two"]
+
+
+def test_what_an_agent_pins_breaks_no_cache_and_moves_with_the_next_change():
+    memory = memory_of(4_000)
+    middleware = TokenMemoryMiddleware(memory, agent_tools={"pin_context"})
+    script = [pin_calls("Never delete rows."), *rounds(14)]
+    model, agent = agent_of(script, middleware, system_prompt="Be brief.")
+    agent.invoke({"messages": "Go."}, thread())
+    shown = ["Never delete rows." in request[0].content for request in model.seen]
+    assert not shown[1]
+    assert model.seen[1][: len(model.seen[0])] == model.seen[0]
+    assert "Never delete rows." in str(model.seen[1][-1].content)
+    at = shown.index(True)
+    assert all(shown[at:])
+    assert model.seen[at][: len(model.seen[at - 1])] != model.seen[at - 1]
+    assert any("conversation_summary" in str(m.content) for m in model.seen[-1]) or at > 1
+
+
+def graph_with(memory, pinning):
+    builder = StateGraph(MemoryMessagesState)
+    seen = []
+
+    def model(state: MemoryMessagesState) -> dict:
+        seen.append(memory_input(state, memory))
+        return {"messages": [AIMessage("Done.")]}
+
+    builder.add_node("rules", pinning)
+    builder.add_node("model", model)
+    builder.add_edge(START, "rules")
+    builder.add_edge("rules", memory_nodes(builder, memory))
+    return seen, builder.compile(checkpointer=InMemorySaver())
+
+
+def test_a_command_pins_from_the_next_view_on_and_unpins():
+    updates = [pin_update("Answer in French."), {}, pin_update("Answer in French.", unpin=True)]
+    seen, graph = graph_with(memory_of(), lambda _: Command(update=updates.pop(0)))
+    for _ in range(3):
+        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
+    texts = ["Answer in French." in str(request[0].content) for request in seen]
+    assert texts == [True, True, False]
+
+
+def test_pins_follow_forks():
+    texts = iter(["one", "two", "three"])
+    seen, graph = graph_with(memory_of(), lambda _: pin_update(next(texts)))
+    graph.invoke({"messages": [HumanMessage("a")]}, thread())
+    fork = graph.get_state(thread()).config
+    graph.invoke({"messages": [HumanMessage("b")]}, thread())
+    graph.invoke({"messages": [HumanMessage("c")]}, fork)
+    shown = [[t for t in ("one", "two", "three") if f"- {t}" in r[0].content] for r in seen]
+    assert shown == [["one"], ["one", "two"], ["one", "three"]]
+
+
+def test_the_pin_tool_lists_and_unpins_in_an_agent():
+    middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
+    script = [
+        pin_calls("rule"),
+        call(1, "pin_context", action="list"),
+        call(2, "pin_context", action="unpin", text="rule"),
+        call(3, "pin_context", action="list"),
+        call(4, "pin_context", action="unpin", text="rule"),
+        AIMessage("Done."),
+    ]
+    _, agent = agent_of(script, middleware)
+    result = agent.invoke({"messages": "Go."}, thread())
+    given = [message.content for message in result["messages"] if message.type == "tool"]
+    assert given[0].startswith("Pinned pin_")
+    assert given[1].startswith("- rule [pin_")
+    assert given[2].startswith("Unpinned pin_")
+    assert given[3:] == ["Nothing is pinned.", 'There is no pin "rule".']

@@ -1,0 +1,71 @@
+"""Erasing of notes in any store, checked by reading back."""
+
+from __future__ import annotations
+
+import pytest
+from langgraph.store.base import PutOp
+from langgraph.store.memory import InMemoryStore
+
+from langchain_tokenmem.errors import ScopeError, StoreError
+from tests.notes.conftest import notebook_on
+
+
+def fill(notebook):
+    for user in ("ann", "a.nn", "bob"):
+        for level in ("session", "project", "global"):
+            notebook.add(f"{user} {level}", level=level, user_id=user, session_id=f"{user}-1")
+    notebook.add("second", level="session", user_id="ann", session_id="ann-2")
+    notebook.add("nobody", level="session", session_id="lonely")
+
+
+def texts(store):
+    return sorted(item.value["content"] for item in store.search(("tokenmem",), limit=100))
+
+
+def test_erasing_a_user_reaches_all_levels_projects_and_sessions(notebook, store):
+    fill(notebook)
+    notebook_on(store, project="bakery").add("bread", user_id="ann")
+    assert notebook.erase(user_id="ann") == 5
+    assert not [text for text in texts(store) if text.startswith(("ann", "bread", "second"))]
+    assert len(texts(store)) == 7
+    assert notebook.erase(user_id="ann") == 0
+
+
+def test_erasing_a_session_leaves_what_lives_longer(notebook, store):
+    fill(notebook)
+    assert notebook.erase(session_id="ann-1") == 1
+    assert "ann session" not in texts(store)
+    assert {"ann project", "ann global", "second"} <= set(texts(store))
+
+
+def test_a_session_is_erased_whoever_its_user_is(notebook, store):
+    fill(notebook)
+    assert notebook.erase(session_id="lonely") == 1
+    assert notebook.erase(session_id="bob-1", user_id="ann") == 0
+    assert "bob session" in texts(store)
+
+
+def test_erasing_needs_a_user_or_a_session(notebook):
+    with pytest.raises(ScopeError, match="erased"):
+        notebook.erase()
+    with pytest.raises(ScopeError, match="blank"):
+        notebook.erase(user_id=" ")
+
+
+def test_a_store_that_keeps_what_it_was_told_to_delete_is_found_out():
+    class Keeper(InMemoryStore):
+        def batch(self, ops):
+            kept = [op for op in ops if not (isinstance(op, PutOp) and op.value is None)]
+            return super().batch(kept)
+
+    notebook = notebook_on(Keeper())
+    notebook.add("x", user_id="ann")
+    with pytest.raises(StoreError, match="still holds 1 of 1"):
+        notebook.erase(user_id="ann")
+
+
+def test_other_items_of_the_application_stay(notebook, store):
+    store.put(("memories", "ann"), "1", {"text": "mine"})
+    notebook.add("x", user_id="ann")
+    notebook.erase(user_id="ann")
+    assert store.get(("memories", "ann"), "1").value == {"text": "mine"}

@@ -1,0 +1,252 @@
+"""The rules of a notebook: levels, keys, limits, owners."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from langgraph.store.base import SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from langchain_tokenmem import Notebook
+from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from tests.notes.conftest import NOON, notebook_on
+
+ANN = {"user_id": "ann", "session_id": "s1"}
+
+
+def test_a_note_has_the_fields_that_were_given(notebook):
+    note = notebook.add("Use make.", key="build", kind="fact", tags=["ci"], source=7, **ANN)
+    assert (note.type, note.key, note.kind, note.source) == ("project", "build", "fact", 7)
+    assert (note.tags, note.project.label) == (("ci",), "shop")
+    assert note.created_at == note.updated_at == NOON
+    assert notebook.get("build", **ANN) == note
+    assert notebook.get(note.id, **ANN) == note
+
+
+def test_tags_in_the_content_stand_behind_the_given_ones(notebook):
+    note = notebook.add("Edit src/app.py", tags=["ui", "src/app.py"], **ANN)
+    assert note.tags == ("ui", "src/app.py")
+
+
+def test_the_same_key_at_the_same_level_and_scope_overwrites(notebook):
+    first = notebook.add("Use make.", key="build", **ANN)
+    second = notebook.add("Use just.", key="build", **ANN)
+    assert notebook.list(**ANN) == [second]
+    assert second.id != first.id
+    assert (second.created_at, second.updated_at > first.updated_at) == (first.created_at, True)
+
+
+def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
+    other = notebook_on(store, project="bakery")
+    for book, level, owner in (
+        (notebook, "project", ANN),
+        (notebook, "global", ANN),
+        (notebook, "session", ANN),
+        (notebook, "session", {**ANN, "session_id": "s2"}),
+        (notebook, "project", {"user_id": "bob"}),
+        (other, "project", ANN),
+    ):
+        book.add(f"{book.project.label} {level} {owner}", key="build", level=level, **owner)
+    assert len(notebook.list(**ANN)) == 3
+    assert len(other.list(**ANN, level="project")) == 1
+    assert len(notebook.list(user_id="bob")) == 1
+
+
+def test_identical_content_without_a_key_is_stored_once(notebook):
+    first = notebook.add("Use tabs.", kind="preference", **ANN)
+    assert notebook.add("Use tabs.", **ANN) == first
+    assert notebook.list(**ANN) == [first]
+
+
+def test_identical_content_that_gets_a_key_stays_one_note(notebook):
+    notebook.add("Use tabs.", **ANN)
+    keyed = notebook.add("Use tabs.", key="indent", **ANN)
+    assert notebook.add("Use tabs.", **ANN) == keyed
+    assert notebook.list(**ANN) == [keyed]
+
+
+def test_identical_content_under_two_keys_has_two_ids(notebook):
+    one = notebook.add("Use tabs.", key="python", **ANN)
+    two = notebook.add("Use tabs.", key="go", **ANN)
+    assert two.id.startswith(one.id)
+    assert two.id != one.id
+    assert notebook.get(two.id, **ANN) == two
+
+
+def test_an_id_that_another_content_has_gets_longer(notebook, monkeypatch):
+    def same_digits(content, taken=()):
+        ids = ["mem_00000000", "mem_000000000", "mem_0000000000"]
+        return next(each for each in ids if each not in taken)
+
+    monkeypatch.setattr("langchain_tokenmem.notes.operations.note_id", same_digits)
+    ids = [notebook.add(text, **ANN).id for text in ("one", "two", "three")]
+    assert ids == ["mem_00000000", "mem_000000000", "mem_0000000000"]
+    assert len(notebook.list(**ANN)) == 3
+
+
+def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
+    notebook = notebook_on(store, limit=3)
+    first = notebook.add("0", key="old", **ANN)
+    for text in ("1", "2"):
+        notebook.add(text, **ANN)
+    notebook.add("00", key="old", **ANN)  # overwritten: not the oldest any more
+    with caplog.at_level(logging.WARNING):
+        notebook.add("3", **ANN)
+    assert [note.content for note in notebook.list(**ANN)] == ["3", "00", "2"]
+    assert "more than 3 notes" in caplog.text
+    assert first.id not in {note.id for note in notebook.list(**ANN)}
+
+
+def test_the_limit_is_of_each_level_and_scope(store):
+    notebook = notebook_on(store, limit=1)
+    for level in ("session", "project", "global"):
+        notebook.add(level, level=level, **ANN)
+    notebook.add("bob", level="global", user_id="bob")
+    assert len(notebook.list(**ANN)) == 3
+
+
+def test_remove_is_idempotent(notebook):
+    note = notebook.add("Use tabs.", key="indent", **ANN)
+    assert notebook.remove("indent", **ANN) == note
+    assert notebook.remove("indent", **ANN) is None
+    assert notebook.remove(note.id, **ANN) is None
+    assert notebook.list(**ANN) == []
+
+
+def test_the_nearest_level_answers_to_a_name(notebook):
+    for level in ("global", "project", "session"):
+        notebook.add(level, key="build", level=level, **ANN)
+    assert notebook.get("build", **ANN).content == "session"
+    assert notebook.get("build", level="global", **ANN).content == "global"
+    assert notebook.remove("build", **ANN).content == "session"
+    assert notebook.get("build", **ANN).content == "project"
+
+
+def test_list_gives_the_newest_first_by_tags_and_limit(notebook):
+    for text, tags in (("a", ["x"]), ("b", ["x", "y"]), ("c", ["Y"])):
+        notebook.add(text, tags=tags, **ANN)
+    assert [note.content for note in notebook.list(**ANN)] == ["c", "b", "a"]
+    assert [note.content for note in notebook.list(tags=["y"], **ANN)] == ["c", "b"]
+    assert [note.content for note in notebook.list(limit=1, **ANN)] == ["c"]
+
+
+@pytest.mark.parametrize("level", ["project", "global"])
+@pytest.mark.parametrize("call", ["add", "get", "search", "list", "remove"])
+def test_without_a_user_only_notes_of_the_session_can_be_had(notebook, level, call):
+    given = () if call == "list" else ("x",)
+    with pytest.raises(ScopeError, match="local_user"):
+        getattr(notebook, call)(*given, level=level, session_id="s1")
+
+
+def test_without_a_session_there_are_no_session_notes(notebook):
+    with pytest.raises(ScopeError, match="session_id"):
+        notebook.add("x", level="session", user_id="ann")
+
+
+def test_without_user_and_session_nothing_is_listed(notebook):
+    with pytest.raises(ScopeError, match="user_id"):
+        notebook.list()
+
+
+def test_a_session_without_a_user_has_notes_of_its_own(notebook):
+    note = notebook.add("x", level="session", session_id="s1")
+    assert notebook.list(session_id="s1") == [note]
+    assert notebook.list(session_id="s2") == []
+    assert notebook.list(level="session", **ANN) == []
+
+
+def test_a_declared_local_user_stands_for_calls_that_name_none(store):
+    notebook = notebook_on(store, local_user="me")
+    note = notebook.add("Use tabs.", level="global")
+    assert notebook.list() == [note]
+    assert notebook_on(store).list(user_id="me") == [note]
+
+
+@pytest.mark.parametrize("user", ["", " ", 3, "a\nb"])
+def test_a_user_id_that_cannot_be_used_is_refused(notebook, user):
+    with pytest.raises(ScopeError, match="user_id"):
+        notebook.list(user_id=user)
+
+
+@pytest.mark.parametrize("name", ["a.b", "*", "ann", "-", "=ann", "#", "a%", "langgraph"])
+def test_ids_that_stores_refuse_are_no_trouble(notebook, name):
+    note = notebook.add("x", level="session", user_id=name, session_id=name)
+    assert notebook.list(user_id=name, session_id=name) == [note]
+    assert notebook.list(user_id="somebody", session_id=name) == []
+
+
+def test_the_owner_is_checked_on_what_comes_back(store):
+    """A store that answers with everybody's notes shows nobody else's."""
+
+    class Leaky(InMemoryStore):
+        def batch(self, ops):
+            wide = [
+                op._replace(namespace_prefix=("tokenmem",)) if isinstance(op, SearchOp) else op
+                for op in ops
+            ]
+            return super().batch(wide)
+
+    leaky = Leaky()
+    notebook = notebook_on(leaky)
+    for user in ("ann", "bob"):
+        notebook.add(f"{user} uses tabs", level="global", user_id=user)
+    notebook.add("session tabs", level="session", user_id="ann", session_id="s1")
+    assert [note.content for note in notebook.list(user_id="ann")] == ["ann uses tabs"]
+    assert [note.content for note in notebook.search("tabs", user_id="bob")] == ["bob uses tabs"]
+
+
+def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
+    notebook.add("secret", level="global", user_id="ann")
+    (item,) = store.search((*notes_of_user("ann"), "global"))
+    store.put((*notes_of_user("bob"), "global"), item.key, item.value)
+    assert notebook.list(user_id="bob") == []
+
+
+def test_a_store_that_pages_by_three_hides_nothing():
+    class Small(InMemoryStore):
+        def batch(self, ops):
+            small = [op._replace(limit=3) if isinstance(op, SearchOp) else op for op in ops]
+            return super().batch(small)
+
+    notebook = notebook_on(Small())
+    for number in range(25):
+        notebook.add(f"note {number}", **ANN)
+    assert len(notebook.list(**ANN)) == 25
+    assert notebook.search("note 0", **ANN)[0].content == "note 0"
+
+
+def test_async_methods_do_the_same(notebook):
+    async def use():
+        note = await notebook.aadd("Use tabs.", key="indent", **ANN)
+        assert await notebook.aadd("Use tabs.", **ANN) == note
+        assert await notebook.aget("indent", **ANN) == note
+        assert await notebook.asearch("tabs", **ANN) == [note]
+        assert await notebook.alist(**ANN) == [note]
+        assert await notebook.aremove(note.id, **ANN) == note
+        assert await notebook.aremove(note.id, **ANN) is None
+        await notebook.aadd("x", **ANN)
+        assert await notebook.aerase(user_id="ann") == 1
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("arguments", [{"store": 3}, {"limit": 0}, {"project": ""}])
+def test_a_setting_that_cannot_work_is_refused(arguments):
+    with pytest.raises(ConfigurationError):
+        Notebook(**{"store": InMemoryStore(), **arguments})
+
+
+@pytest.mark.parametrize("options", [{"level": "team"}, {"kind": "rumour"}, {"key": " "}])
+def test_an_argument_that_is_none_is_refused(notebook, options):
+    with pytest.raises(ConfigurationError):
+        notebook.add("x", **options, **ANN)
+
+
+def test_a_store_of_its_own_goes_before_a_given_one(notebook, store):
+    note = notebook.with_store(InMemoryStore()).add("x", **ANN)
+    assert notebook_on(store).list(**ANN) == [note]
+    bare = notebook_on(None).with_store(store)
+    assert bare.list(**ANN) == [note]

@@ -1,0 +1,135 @@
+"""Search in notes: words, floor, dates, vectors."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from langchain_tokenmem import HashingEmbeddings
+from tests.notes.conftest import notebook_on
+
+ANN = {"user_id": "ann"}
+NOTES = (
+    "The build runs with make and needs Python 3.12.",
+    "Ann prefers tabs to spaces.",
+    "Deployments go to the staging cluster on Fridays.",
+    "The customer database is PostgreSQL 16.",
+    *(f"Item {number} stands on shelf {number}." for number in range(20)),
+)
+
+
+def filled(store):
+    notebook = notebook_on(store)
+    for text in NOTES:
+        notebook.add(text, level="global", **ANN)
+    return notebook
+
+
+def contents(notes):
+    return [note.content for note in notes]
+
+
+def test_the_best_note_comes_first(store):
+    assert contents(filled(store).search("Which database do customers use?", **ANN))[0] == NOTES[3]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Who won the world cup in 1998?", "What is a monad transformer?", "the of and", "", "?!"],
+)
+def test_an_unrelated_question_brings_none(store, question):
+    assert filled(store).search(question, **ANN) == []
+
+
+def test_a_store_without_an_index_does_not_answer_by_itself(store):
+    """InMemoryStore.search(query=) without an index gives everything, unranked, ten at a time."""
+    notebook = filled(store)
+    assert len(store.search(("tokenmem",), query="database")) == 10
+    assert contents(notebook.search("customer database", **ANN)) == [NOTES[3]]
+    assert len(notebook.search("Which item stands on a shelf?", **ANN, limit=50)) == 20
+
+
+def test_the_limit_is_kept(store):
+    assert len(filled(store).search("item shelf", limit=7, **ANN)) == 7
+
+
+def test_key_and_tags_are_found_too(notebook):
+    notebook.add("make all", key="build command", tags=["compiler"], **ANN)
+    assert contents(notebook.search("What is the build command?", **ANN)) == ["make all"]
+    assert contents(notebook.search("compiler", **ANN)) == ["make all"]
+
+
+def test_of_two_equal_notes_the_newer_one_comes_first(notebook):
+    notebook.add("The price is 40 euros.", level="global", **ANN)
+    notebook.add("The price is 45 euros.", level="global", **ANN)
+    found = contents(notebook.search("What is the price in euros?", **ANN))
+    assert found == ["The price is 45 euros.", "The price is 40 euros."]
+
+
+def test_a_named_date_moves_its_notes_up(store):
+    notebook = notebook_on(store)
+    notebook.add("Ann went swimming.", level="global", **ANN)
+    others = notebook_on(store, now=lambda: notebook_on(store)._now().replace(month=3))
+    others.add("Ann went swimming again.", level="global", **ANN)
+    found = contents(notebook.search("When in March did Ann go swimming?", **ANN))
+    assert found[0] == "Ann went swimming again."
+
+
+def test_the_same_content_at_two_levels_comes_once(notebook):
+    for level in ("global", "project"):
+        notebook.add("Use tabs.", level=level, **ANN)
+    assert [note.type for note in notebook.search("tabs", **ANN)] == ["project"]
+
+
+def test_earlier_questions_come_behind_the_newest_one(store):
+    found = filled(store).search(["Which database?", "tabs or spaces"], **ANN)
+    assert contents(found) == [NOTES[3], NOTES[1]]
+
+
+class CountedEmbeddings(HashingEmbeddings):
+    """Cars and automobiles are one thing; remembers what was asked."""
+
+    def __init__(self):
+        super().__init__(dim=256)
+        self.asked = []
+
+    def embed_documents(self, texts):
+        return super().embed_documents([text.replace("automobile", "car") for text in texts])
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return super().embed_query(text)
+
+
+def test_the_vectors_of_a_store_are_asked_where_it_has_an_index():
+    meaning = CountedEmbeddings()
+    notebook = filled(InMemoryStore(index={"dims": 256, "embed": meaning}))
+    found = contents(notebook.search("Which database do customers use?", **ANN))
+    assert found[0] == NOTES[3]
+    assert meaning.asked[-1] == "Which database do customers use?"
+    assert len(meaning.asked) == len(NOTES) + 1
+
+
+def test_meaning_alone_brings_a_note_that_shares_no_word():
+    notebook = notebook_on(InMemoryStore(index={"dims": 256, "embed": CountedEmbeddings()}))
+    for text in ("automobile automobile", "The kettle is blue."):
+        notebook.add(text, level="global", **ANN)
+    assert contents(notebook.search("car", **ANN))[:1] == ["automobile automobile"]
+
+
+@pytest.mark.slow
+def test_a_question_over_a_thousand_notes_takes_at_most_ten_milliseconds(store):
+    notebook = notebook_on(store)
+    words = [f"word{number}" for number in range(400)]
+    for number in range(1_000):
+        said = " ".join(words[(number * step) % 400] for step in range(1, 21))
+        notebook.add(f"{number}: {said}", level="global", **ANN)
+    notebook.search("word1 word2", level="global", **ANN)
+    took = []
+    for number in range(30):
+        started = time.process_time()
+        notebook.search(f"word{number} word{number * 3} and word7", level="global", **ANN)
+        took.append(time.process_time() - started)
+    assert min(took) < 0.010
