@@ -30,7 +30,7 @@ from langchain_tokenmem.core.working_notes.talk_sections import (
 )
 from langchain_tokenmem.core.working_notes.tool_effects import effects_of
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
-from langchain_tokenmem.core.working_notes.word_rules import choice_sentences, note_sentences
+from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
 from langchain_tokenmem.notes_state import ModesState
 
 NumberedGroup = Sequence[tuple[BaseMessage, int]]
@@ -105,7 +105,8 @@ def _read_message(draft: NotesDraft, message: BaseMessage, number: int, root: st
         _read_user(draft, text, number)
     elif role == "ai":
         text = message_text(message)
-        read_choices(draft, choice_sentences(text), number, by_user=False)
+        if may_choose(text):
+            read_choices(draft, [*note_sentences(text)], number, by_user=False)
         read_names_again(draft, text, number)
     else:
         return

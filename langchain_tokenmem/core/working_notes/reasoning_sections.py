@@ -11,7 +11,7 @@ from langchain_tokenmem.core.working_notes.constraints import constraints_in
 from langchain_tokenmem.core.working_notes.decisions import assumption_in, decision_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
 from langchain_tokenmem.core.working_notes.requests import objective_in
-from langchain_tokenmem.core.working_notes.word_rules import as_item
+from langchain_tokenmem.core.working_notes.word_rules import as_item, may_choose
 from langchain_tokenmem.notes_state import NoteItem
 
 _SUBGOALS = re.compile(
@@ -64,13 +64,14 @@ def read_choices(
     """
     told: NoteItem | None = None
     for sentence in sentences:
-        if text := assumption_in(sentence):
+        may_tell = may_choose(sentence)
+        if may_tell and (text := assumption_in(sentence)):
             draft.add("assumptions", draft.item(text, source), draft.limits.max_assumptions)
         if told and (more := _addition(told, sentence, draft.limits.max_alternatives)):
             told = more
             draft.add_decision({**told})
             continue
-        decision = decision_in(sentence, by_user=by_user)
+        decision = decision_in(sentence, by_user=by_user) if may_tell or by_user else None
         if decision is None:
             continue
         told = draft.item(decision.text, source)

@@ -86,15 +86,10 @@ def as_item(text: str) -> str:
     return one_line(text.strip(" \t,;:.!*–—_-"), MAX_ITEM)
 
 
-def choice_sentences(text: str) -> list[str]:
-    """Return the sentences of a message that may tell of a decision or an assumption.
+def may_choose(text: str) -> bool:
+    """Return whether a text has the stem of any word of a decision or an assumption.
 
-    An assistant says much: a text without the stem of any cue word is not split at all.
-
-    Args:
-        text: What was said.
+    A look for stems is some twenty times faster than one by the patterns of these words.
     """
     lowered = text.lower()
-    if not any(stem in lowered for stem in _CHOICE_STEMS):
-        return []
-    return list(note_sentences(text))
+    return any(stem in lowered for stem in _CHOICE_STEMS)
