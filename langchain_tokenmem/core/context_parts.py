@@ -63,6 +63,7 @@ class ContextParts:
         turns: Turn memories of the messages.
         pins: The pins as they stand behind the system text; empty for none.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
+        max_messages: Most messages of the request; None for any number.
     """
 
     counter: RequestCounter
@@ -87,6 +88,7 @@ class ContextParts:
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
     kept_notes: Mapping[str, str] = field(default_factory=dict)
+    max_messages: int | None = None
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -66,5 +67,45 @@ def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
         # Messages that a provider's rules join may be counted higher than each alone.
         fold = newest
         rest = fit_required(marked.with_folded(fold), budget)
+    return replace(rest, left_out=context.left_out + _message_count(context, fold))
+
+
+def fit_to_count(context: ContextParts) -> ContextParts:
+    """Return the context within `max_messages`: the oldest groups left out, with one marker.
+
+    Newest group and required messages stay, even where they alone are more.
+    """
+    most = context.max_messages
+    if most is None or len(context.request_messages()) <= most:
+        return context
+    marked = replace(context, left_out=1)
+    newest = max(len(marked.tail) - 1, 0)
+
+    def fits(fold: int) -> bool:
+        return len(marked.with_folded(fold).request_messages()) <= most
+
+    fold = min(bisect_left(range(newest + 1), True, key=fits), newest)
+    while fold < newest and not fits(fold):  # messages that a provider's rules add come and go
+        fold += 1
+    left_out = context.left_out + _message_count(context, fold)
+    return replace(marked.with_folded(fold), left_out=left_out)
+
+
+def _message_count(context: ContextParts, fold: int) -> int:
+    """Return how many messages leave the request with the oldest `fold` groups of the tail."""
     gone = [group for group in context.tail[:fold] if not context.is_required(group)]
-    return replace(rest, left_out=sum(len(group.source.messages) for group in gone))
+    return sum(len(group.source.messages) for group in gone)
+
+
+def fit_request(context: ContextParts, budget: TokenBudget) -> ContextParts:
+    """Return the context within `max_messages` and the limit.
+
+    Raises:
+        BudgetExceededError: When not even the capped newest messages fit.
+    """
+    fitted = fit_to_limit(fit_to_count(context), budget)
+    most = context.max_messages
+    # Where a group went, a provider's rules may ask for a message between its neighbours.
+    while most is not None and len(fitted.tail) > 1 and len(fitted.request_messages()) > most:
+        fitted = fit_to_limit(fit_to_count(fitted), budget)
+    return fitted

@@ -128,6 +128,9 @@ def plan(
         return idle
     forecast = _forecast(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
+    if policy.max_messages is not None:
+        # What no view shows any more is not recent: the summary has it as soon as one is made.
+        recent = max(recent, _window_start(context, policy.max_messages))
     return _plan_change(shorter, budget, idle, forecast, recent=recent, due=due)
 
 

@@ -12,6 +12,10 @@ TAIL_BATCH = 10
 """Number of messages that a full tail drops at once: one by one would change every request."""
 
 
+LEAST_MESSAGES = 2
+"""Least number that the messages of a view can be held to."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
     """Conditions under which a summary is due; without any, the budget's `summarize_at`.
@@ -74,17 +78,21 @@ class Trigger:
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryPolicy:
-    """Policy of automatic summaries.
+    """Policy of automatic summaries, and of how many messages there are in a view.
 
     Attributes:
         trigger: When a summary is due; None for never.
-        max_tail_messages: Most messages of the tail; None for any number.
+        max_tail_messages: Most messages of the tail: more are folded into the summary; None for any
+            number.
+        max_messages: Most messages of a view, the system message counted: the oldest groups are
+            left out of it; None for any number.
         window: Messages that a summary by hand, or by an own trigger, leaves verbatim where
             `target` allows.
     """
 
     trigger: Trigger | None = Trigger()
     max_tail_messages: int | None = None
+    max_messages: int | None = None
     window: int = 0
 
     def __post_init__(self) -> None:
@@ -101,7 +109,14 @@ class SummaryPolicy:
         if self.max_tail_messages is not None and self.max_tail_messages <= TAIL_BATCH:
             raise ConfigurationError(
                 f"max_tail_messages is {self.max_tail_messages}; the tail moves by {TAIL_BATCH} "
-                f"messages at a time, so it has to be more."
+                f"messages at a time, so it has to be more. For a few messages in a request there "
+                f"is max_messages."
+            )
+        most = self.max_messages
+        if most is not None and (type(most) is not int or most < LEAST_MESSAGES):
+            raise ConfigurationError(
+                f"max_messages is {most!r}; it is a whole number, and {LEAST_MESSAGES} is the "
+                f"least: a question with its system message."
             )
 
     def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:

@@ -8,13 +8,18 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.fitting import fit_to_limit
+from langchain_tokenmem.core.fitting import fit_request, fit_to_count
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.note_tokens import notes_tokens
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap
 from langchain_tokenmem.core.usage import TokenUsage, usage_of
+
+_MORE_THAN_MOST = (
+    "The request has more messages than max_messages, {most}: the newest group, the newest human "
+    "message, pinned ones, and the first request unless pin_first=False, have to be there."
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class View:
         messages: The request, in order; legal for strict providers and within the limit.
         usage: Tokens in all and for each part.
         warnings: Repairs and omissions; empty when there are none.
-        left_out: How many messages a marker stands for, because they did not fit.
+        left_out: How many messages a marker stands for, because they did not fit, or were more than
+            `max_messages`.
         output_left: Tokens that the answer may have: what the request leaves of the limit, and
             `reserve_output`; at least 1.
     """
@@ -61,7 +67,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     """
     # What is cut or left out only here is not kept.
     context = replace(context, numbers=None, notes_after_fold=None)
-    whole, context = context, fit_to_limit(context, budget)
+    whole, context = context, fit_request(context, budget)
     warnings = context.notes
     newest = context.summary["entries"][-1] if context.summary is not None else None
     if newest is not None and newest["failures"]:
@@ -76,13 +82,17 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings += ("The working notes did not fit beside the newest messages.",)
     if whole.with_notes("").with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
-    if context.left_out:
-        omitted = f"{context.left_out:,} messages did not fit and are left out"
+    without_room = context.left_out - fit_to_count(whole).left_out
+    if without_room:
+        omitted = f"{without_room:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
+    messages = context.request_messages()
+    if context.max_messages is not None and len(messages) > context.max_messages:
+        warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
     usage = usage_of(context.part_tokens(), budget, exact=exact, notes=notes_tokens(context))
     return View(
-        messages=context.request_messages(),
+        messages=messages,
         usage=usage,
         warnings=warnings,
         left_out=context.left_out,

@@ -70,7 +70,7 @@ class Engine:
     Attributes:
         budget: Holds for every call that names no other.
         summarizer: Writes running summaries.
-        policy: When a summary is due.
+        policy: When a summary is due, and how many messages a view has.
         callbacks: Are told of every compaction and summary.
         warn: Takes what the log should say once.
         now: Gives the time of a summary, in UTC.
@@ -150,8 +150,7 @@ class Engine:
         mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        messages = as_messages(messages)
-        budget = self.budget_for(budget)
+        messages, budget = as_messages(messages), self.budget_for(budget)
         tokens = self.counter_of(budget)
         profile = self._profile(budget)
         known = load_state(state)
@@ -179,7 +178,8 @@ class Engine:
         on = self.notes.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:
             context = replace(context, system=with_text(context.system, on.system_text))
-        context = replace(context, summary_role=role, can_read=can_read)
+        most = self.policy.max_messages
+        context = replace(context, summary_role=role, can_read=can_read, max_messages=most)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         context = with_pinned_text(context, known, budget, tokens.text)

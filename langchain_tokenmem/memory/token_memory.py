@@ -57,6 +57,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         counter: Counts tokens; default: by the called model, else `budget.model`.
         trigger: When a summary is due; None turns automatic summaries off.
         max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
+        max_messages: Most messages of a request, the system message counted (2 or more): the oldest
+            are left out of it, with or without summaries. Messages that have to be there stay.
         pin_first: Keep the first human message in every view.
         dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
         recall: Brings old messages back that match the newest question; None for none.
@@ -104,6 +106,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         counter: TokenCounter | None = None,
         trigger: Trigger | None = Trigger(),  # noqa: B008  # it is frozen
         max_tail_messages: int | None = None,
+        max_messages: int | None = None,
         pin_first: bool = True,
         dangling: Dangling = "answer",
         recall: Recaller | None = None,
@@ -130,7 +133,9 @@ class TokenMemory(MemoryDecisions, Closeable):
         self.engine = Engine(
             budget=budget or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
-            policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
+            policy=SummaryPolicy(
+                trigger=trigger, max_tail_messages=max_tail_messages, max_messages=max_messages
+            ),
             callbacks=tuple(callbacks),
             warn=self.warn_once,
             now=now,

@@ -1,0 +1,178 @@
+"""`max_messages`: how many messages a request has, the system message and the log counted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
+from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.trigger import Trigger
+from langchain_tokenmem.errors import ConfigurationError
+from tests.fakes import CharCounter, ListSummarizer
+from tests.legality import problems
+from tests.strategies import conversations
+
+
+def memory_of(most, *, window=50_000, **options) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(window),
+        counter=CharCounter(),
+        summarizer=ListSummarizer(),
+        max_messages=most,
+        **options,
+    )
+
+
+def talk(turns: int) -> list:
+    return [
+        message
+        for n in range(turns)
+        for message in (HumanMessage(f"question {n}", id=f"h{n}"), AIMessage(f"no {n}", id=f"a{n}"))
+    ]
+
+
+def ids(view) -> list:
+    return [message.id for message in view.messages if message.type != "system"]
+
+
+def allowed(messages, *, pin_first: bool) -> set:
+    """Return the ids of the messages that stay whatever the number is."""
+    named = with_ids(messages)
+    body = [message for message in named if message.type != "system"]
+    humans = [message.id for message in body if message.type == "human"]
+    newest = list(groups(body))[-1].messages if body else ()
+    first = humans[:1] if pin_first else []
+    pinned = [message.id for message in body if is_pinned(message)]
+    return {*first, *humans[-1:], *pinned, *(message.id for message in newest)}
+
+
+@given(
+    conversations(),
+    st.integers(2, 8),
+    st.sampled_from([600, 4_000, 50_000]),
+    st.sampled_from(sorted(PROFILES)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["Be brief.", None]),
+    st.sampled_from([None, Trigger(), Trigger(messages=4)]),
+)
+def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
+    messages, most, window, legality, pin_first, compact, system, trigger
+):
+    memory = memory_of(most, window=window, legality=legality, pin_first=pin_first, trigger=trigger)
+    state = memory.compact(messages) if compact else None
+    view = memory.view(messages, state, system=system)
+    assert view.usage.input_tokens <= memory.budget.limit
+    if any(message.type != "system" for message in view.messages):
+        assert problems(view.messages) == []
+    is_more = len(view.messages) > most
+    assert any("more messages than max_messages" in w for w in view.warnings) == is_more
+    if is_more:
+        known = {message.id for message in with_ids(messages)}
+        assert {one for one in ids(view) if one in known} <= allowed(messages, pin_first=pin_first)
+
+
+@given(conversations(), st.sampled_from(sorted(PROFILES)))
+def test_without_it_and_with_more_than_there_are_a_view_is_the_same(messages, legality):
+    plain = memory_of(None, legality=legality).view(messages)
+    assert memory_of(1_000, legality=legality).view(messages) == plain
+
+
+@pytest.mark.parametrize("trigger", [None, Trigger()])
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (2, ["h9"]),
+        (3, ["a8", "h9"]),
+        (4, ["h8", "a8", "h9"]),
+    ],
+)
+def test_the_oldest_groups_leave_and_the_system_message_counts(trigger, most, expected):
+    memory = memory_of(most, trigger=trigger, pin_first=False, legality="common")
+    messages = talk(10)[:-1]
+    view = memory.view(messages, system="Be brief.")
+    opening = [] if expected[0].startswith("h") else ["opening"]
+    assert len(view.messages) <= most
+    assert [one for one in ids(view) if one in {m.id for m in messages}] == (
+        expected if not opening else expected[1:]
+    )
+
+
+def test_the_first_request_is_one_of_them():
+    view = memory_of(4).view(talk(10)[:-1], system="Be brief.")
+    assert [message.type for message in view.messages] == ["system", "human", "ai", "human"]
+    assert ids(view) == ["h0", "a8", "h9"]
+    assert view.left_out == 16
+    assert view.warnings == ()  # as it was asked for
+
+
+def test_a_group_goes_whole():
+    calls = [{"name": "f", "args": {}, "id": f"c{n}"} for n in range(2)]
+    messages = [
+        HumanMessage("go", id="h"),
+        AIMessage("", tool_calls=calls, id="a"),
+        *(ToolMessage("done", tool_call_id=f"c{n}", id=f"t{n}") for n in range(2)),
+        AIMessage("It is done.", id="b"),
+        HumanMessage("Thanks.", id="k"),
+    ]
+    shown = {most: ids(memory_of(most).view(messages)) for most in range(2, 7)}
+    assert shown[6] == ["h", "a", "t0", "t1", "b", "k"]
+    assert shown[5] == shown[4] == shown[3] == ["h", "b", "k"]
+    assert shown[2] == ["h", "k"]
+
+
+def test_what_has_to_be_there_stays_and_the_view_says_so():
+    view = memory_of(2).view([*talk(3), HumanMessage("and now?", id="n")], system="Be brief.")
+    assert ids(view) == ["h0", "n"]
+    assert "more messages than max_messages, 2" in view.warnings[-1]
+    assert "pin_first=False" in view.warnings[-1]
+    free = memory_of(2, pin_first=False)
+    view = free.view([*talk(3), HumanMessage("and now?", id="n")], system="Be brief.")
+    assert ids(view) == ["n"]
+    assert view.warnings == ()
+
+
+def test_a_system_message_of_the_conversation_counts_once():
+    messages = [SystemMessage("Be brief."), *talk(5)]
+    view = memory_of(3, pin_first=False).view(messages, system="Be kind.")
+    assert len(view.messages) <= 3
+    assert [message.type for message in view.messages].count("system") == 1
+
+
+def test_nothing_is_lost_from_the_transcript_and_a_later_view_may_show_it():
+    with TranscriptStore("sqlite://") as store:
+        few = memory_of(2, trigger=None, pin_first=False)
+        history = TokenMemoryChatHistory("s", memory=few, store=store)
+        history.add_messages(talk(6))
+        assert len(history.messages) == 2
+        assert len(history.full_history()) == 12
+        wider = TokenMemoryChatHistory("s", memory=memory_of(20, trigger=None), store=store)
+        assert len(wider.messages) == 12
+
+
+def test_a_summary_takes_what_is_left_out_when_it_is_due():
+    memory = memory_of(4, trigger=Trigger(messages=20), window=1_000)
+    messages = talk(15)
+    state = memory.compact(messages)
+    assert state["summary"]["covered"] > 0
+    view = memory.view(messages, state)
+    assert len(view.messages) <= 4
+    assert view.usage.parts["summary"] > 0
+
+
+def test_it_works_beside_a_tail_that_is_folded():
+    memory = memory_of(6, max_tail_messages=20)
+    messages = talk(30)
+    state = memory.compact(messages)
+    assert state["summary"]["covered"] >= 40
+    assert len(memory.view(messages, state).messages) <= 6
+
+
+@pytest.mark.parametrize("wrong", [1, 0, -2, True, 2.5, "3"])
+def test_a_number_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ConfigurationError, match="max_messages is"):
+        memory_of(wrong)
