@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_tokenmem.core.pins import new_pin, unpinned
+from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, unpinned
 from langchain_tokenmem.notes_state import Pin
 
-PINS_KEY = "token_memory_pins"
+PINS_KEY = PINS_CHANNEL
 """State key of the pins of a graph or an agent, by their ids."""
 
 

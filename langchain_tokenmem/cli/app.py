@@ -15,6 +15,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.console import exit_on_error
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.doctor import doctor
+from langchain_tokenmem.cli.expire import expire
 from langchain_tokenmem.cli.export_sessions import export_sessions
 from langchain_tokenmem.cli.import_sessions import import_sessions
 from langchain_tokenmem.cli.migrate import migrate
@@ -37,6 +38,7 @@ app.command("migrate-checkpoints")(migrate)
 app.command("doctor")(doctor)
 app.command("import")(import_sessions)
 app.command("export")(export_sessions)
+app.command("expire")(expire)
 
 
 @app.command()

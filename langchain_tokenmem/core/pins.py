@@ -18,6 +18,9 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import Pin, PinnedBy
 from langchain_tokenmem.state import MemoryState
 
+PINS_CHANNEL = "token_memory_pins"
+"""State key of the pins of a graph or an agent, by their ids."""
+
 MAX_PIN = 4_000
 """Characters of a pin: it stands in every request."""
 

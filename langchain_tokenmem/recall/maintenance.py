@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from langchain_core.documents import Document
 
@@ -13,7 +15,10 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.expiry_policy import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+Erased = TypeVar("Erased")
 
 
 class IndexMaintenance:
@@ -113,6 +118,39 @@ class IndexMaintenance:
             ScopeError: When neither id is given, or the session belongs to another user.
             RecallError: When Chroma could not delete; the store's part is done.
         """
+        counts, gone = self._erasing(lambda: self._store.erase(session_id, user_id))
+        return counts if gone is None else {**counts, "chroma": gone}
+
+    aerase = in_thread(erase)
+
+    def expire(
+        self,
+        inactive_for: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExpiryReport:
+        """Do the same as `TranscriptStore.expire`, and delete the entries in Chroma with it.
+
+        Raises:
+            ConfigurationError: When no time is given, or it is none.
+            RecallError: When Chroma could not delete; the store's part is done.
+        """
+        report, gone = self._erasing(
+            lambda: self._store.expire(inactive_for, dry_run=dry_run, now=now, progress=progress)
+        )
+        if gone is None or dry_run:
+            return report
+        return replace(report, counts={**report.counts, "chroma": gone})
+
+    aexpire = in_thread(expire)
+
+    def _erasing(self, work: Callable[[], Erased]) -> tuple[Erased, int | None]:
+        """Return what some work on the store gives, and how many entries of Chroma went with it.
+
+        None stands for no index of meaning.
+        """
         erased: list[int] = []
 
         def note(change: Change) -> None:
@@ -121,14 +159,10 @@ class IndexMaintenance:
 
         stop = self._store.index.listen(note)
         try:
-            counts = self._store.erase(session_id, user_id)
+            done = work()
         finally:
             stop()
-        if self._dense is not None:
-            counts["chroma"] = self._dense.forget(erased)
-        return counts
-
-    aerase = in_thread(erase)
+        return done, None if self._dense is None else self._dense.forget(erased)
 
 
 def _as_source(document: Document, session_id: str | None, user_id: str | None) -> IndexSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from langchain_tokenmem.storage.checkpoints.thread_rows import (
     threads_of_sessions,
 )
 from langchain_tokenmem.storage.database.json_values import to_json
+from langchain_tokenmem.storage.items.kept_sessions import drop_marks
 from langchain_tokenmem.storage.items.rows import delete_of_owner, delete_of_sessions
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.partitions import partition_keys
@@ -73,6 +74,30 @@ def erase(
     return counts, gone
 
 
+def erase_threads(
+    connection: Connection, threads: Sequence[str], keys: Sequence[str], ids: Collection[str]
+) -> tuple[dict[str, int], list[int]]:
+    """Delete everything of whole sessions and threads, as `erase` does for one session.
+
+    Args:
+        connection: In a transaction that writes.
+        threads: Keys of the threads; that of a session without checkpoints is its own.
+        keys: Keys of all of their sessions.
+        ids: Ids of these sessions.
+
+    Returns:
+        How many rows there were of each kind, and the numbers of the partitions that are gone.
+    """
+    notes = delete_of_sessions(connection, map(namespace_label, ids), None)
+    drop_marks(connection, ids)
+    partitions = partition_keys(keys, None, None)
+    _forget_quotes(connection, keys, _keys_of_texts(connection, keys, partitions))
+    counts, gone = erase_sessions(connection, keys, partitions)
+    counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
+    counts["items"] = notes
+    return counts, gone
+
+
 def _erase_notes(
     connection: Connection, keys: Sequence[str], session_id: str | None, user_id: str | None
 ) -> int:
@@ -81,6 +106,7 @@ def _erase_notes(
     for key in keys:
         query = select(sessions.c.session_id).where(sessions.c.session_key == key)
         ids |= {unescaped(name) for name in connection.execute(query).scalars()}
+    drop_marks(connection, ids)
     owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
     count = delete_of_sessions(connection, map(namespace_label, ids), owners)
     if session_id is None and user_id is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import PathLike
 
 from langchain_core.messages import BaseMessage
@@ -17,7 +17,8 @@ from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpoint
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.erasing import erase
-from langchain_tokenmem.storage.imports.store import ImportingStore
+from langchain_tokenmem.storage.expiring_store import ExpiringStore
+from langchain_tokenmem.storage.expiry_policy import ExpiryPolicy
 from langchain_tokenmem.storage.schema_versions import SCHEMA
 from langchain_tokenmem.storage.search_index.deletion import clear_messages
 from langchain_tokenmem.storage.search_index.store import IndexStore
@@ -35,7 +36,7 @@ from langchain_tokenmem.storage.transcripts.sessions import (
 from langchain_tokenmem.storage.transcripts.tables import messages
 
 
-class TranscriptStore(ImportingStore, Closeable):
+class TranscriptStore(ExpiringStore, Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
@@ -47,12 +48,16 @@ class TranscriptStore(ImportingStore, Closeable):
         url: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql+psycopg://...`, or the path
             of a SQLite file. Default: the file `tokenmem.db` in the working directory.
         pool_size: Most connections at a time; a SQLite file has one more, for all writers.
+        inactive_for: Time after which a session that nobody uses is deleted by `expire`; None for
+            never.
+        expire_every: With `inactive_for`: let `expire` run by itself, in the background of a
+            commit, at most every so often; None for by hand only.
 
     Attributes:
         index: What recall reads and writes beside the transcripts.
 
     Raises:
-        ConfigurationError: When the URL is not supported.
+        ConfigurationError: When the URL is not supported, or a time cannot be.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -63,10 +68,16 @@ class TranscriptStore(ImportingStore, Closeable):
     """
 
     def __init__(
-        self, url: str | PathLike[str] = "sqlite:///tokenmem.db", *, pool_size: int = 8
+        self,
+        url: str | PathLike[str] = "sqlite:///tokenmem.db",
+        *,
+        pool_size: int = 8,
+        inactive_for: timedelta | None = None,
+        expire_every: timedelta | None = None,
     ) -> None:
-        super().__init__(Database(url, SCHEMA, pool_size=pool_size))
-        self.index = IndexStore(self._database)
+        policy = ExpiryPolicy(inactive_for=inactive_for, expire_every=expire_every)
+        database = Database(url, SCHEMA, pool_size=pool_size)
+        super().__init__(database, IndexStore(database), policy)
 
     @property
     def database(self) -> Database:
@@ -75,6 +86,7 @@ class TranscriptStore(ImportingStore, Closeable):
 
     def close(self) -> None:
         """Close every connection."""
+        self.stop_expiry()
         self._database.close()
 
     aclose = in_thread(close)

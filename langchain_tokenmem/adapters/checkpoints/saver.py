@@ -132,7 +132,7 @@ class TokenMemorySaver(ThreadSaver):
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
-        codec = Codec(self.serde, self._key)
+        codec = store.checkpoint_codec = Codec(self.serde, self._key)
         messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
         self._checkpoints = CheckpointStore(
             store.database,
@@ -149,7 +149,8 @@ class TokenMemorySaver(ThreadSaver):
         """Return a saver on the same store that may load more types."""
         clone = super().with_allowlist(extra_allowlist)
         if isinstance(clone, TokenMemorySaver) and clone is not self:
-            clone._checkpoints = self._checkpoints.with_codec(Codec(clone.serde, self._key))  # noqa: SLF001
+            codec = self.store.checkpoint_codec = Codec(clone.serde, self._key)
+            clone._checkpoints = self._checkpoints.with_codec(codec)  # noqa: SLF001
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002

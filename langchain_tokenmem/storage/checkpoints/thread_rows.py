@@ -49,9 +49,9 @@ def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
         )
 
 
-def threads_of_sessions(connection: Connection, session_keys: Sequence[str]) -> list[str]:
-    """Return the keys of the threads that sessions belong to, each its own where there is none."""
-    found = {
+def threads_by_session(connection: Connection, session_keys: Sequence[str]) -> dict[str, str]:
+    """Return the keys of the threads to whose checkpoints sessions belong, by session."""
+    return {
         row.session_key: row.thread_key
         for some in chunks(session_keys)
         for row in connection.execute(
@@ -60,6 +60,11 @@ def threads_of_sessions(connection: Connection, session_keys: Sequence[str]) -> 
             )
         )
     }
+
+
+def threads_of_sessions(connection: Connection, session_keys: Sequence[str]) -> list[str]:
+    """Return the keys of the threads that sessions belong to, each its own where there is none."""
+    found = threads_by_session(connection, session_keys)
     return sorted({found.get(key, key) for key in session_keys})
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, true
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -226,6 +226,25 @@ def delete_of_owner(connection: Connection, owner: str) -> int:
     return connection.execute(
         delete(items).where(items.c.owner_label == _label_key(owner))
     ).rowcount
+
+
+def delete_items(connection: Connection, ids: Iterable[ItemId]) -> int:
+    """Delete items; return how many there were."""
+    return sum(connection.execute(delete(items).where(_is_item(one))).rowcount for one in ids)
+
+
+def changes_of_sessions(connection: Connection, sessions: Iterable[str]) -> dict[str, str]:
+    """Return the time of the newest note of sessions, in ISO 8601, by the session's label.
+
+    Args:
+        connection: In a transaction.
+        sessions: Labels of the sessions.
+    """
+    labels = {_label_key(label): label for label in sessions}
+    newest = func.max(items.c.updated_at)
+    query = select(items.c.session_label, newest).where(items.c.session_label.in_(labels))
+    rows = connection.execute(query.group_by(items.c.session_label))
+    return {labels[label]: moment for label, moment in rows}
 
 
 def delete_of_sessions(

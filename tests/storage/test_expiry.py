@@ -1,0 +1,354 @@
+"""Sessions that nobody uses expire: whole, in batches, never one that is active, pinned, marked."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langchain_tokenmem import (
+    MemoryMessagesState,
+    Notebook,
+    Recall,
+    SqlStore,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+    pin_update,
+)
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem.storage import expiring
+from langchain_tokenmem.storage.checkpoints.head_pins import _time_of
+from langchain_tokenmem.storage.expiry_policy import ExpiryPolicy
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+from tests.storage.samples import state
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+LATER = datetime.now(UTC) + timedelta(days=100)
+"""Checkpoints, documents and notes have the time of the clock."""
+MONTH = timedelta(days=30)
+
+
+def said(store, session_id, days, *, user_id=None, text="hi"):
+    """Let a session have had its last message so many days before `NOW`."""
+    at = NOW - timedelta(days=days)
+    store.add(session_id, [HumanMessage(text), AIMessage("yes")], user_id=user_id, now=at)
+
+
+def graph_of(store, schema=MessagesState, **options):
+    builder = StateGraph(schema).add_node("answer", lambda _: {"messages": [AIMessage("42")]})
+    return builder.add_edge(START, "answer").compile(
+        checkpointer=TokenMemorySaver(store, **options)
+    )
+
+
+def thread(name):
+    return {"configurable": {"thread_id": name}}
+
+
+def rows(store):
+    """Return how many rows of every table there are, but for the facts of the database."""
+    found = {}
+    with store.database.reading("Test") as connection:
+        for table in SCHEMA.metadata.tables.values():
+            count = len(connection.execute(table.select()).all())
+            if count and table.name not in {"tokenmem_facts", "tokenmem_index_properties"}:
+                found[table.name] = count
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.sampled_from("-pk")), max_size=5))
+@settings(max_examples=10)
+def test_only_what_is_inactive_and_neither_pinned_nor_marked_expires(sessions):
+    with TranscriptStore("sqlite://") as store:
+        for number, (days, staying) in enumerate(sessions):
+            said(store, f"s{number}", days)
+            if staying == "p":
+                TokenMemoryChatHistory(f"s{number}", store=store).pin("Answer in French.")
+            if staying == "k":
+                store.keep_session(f"s{number}")
+        going = {f"s{n}" for n, (days, why) in enumerate(sessions) if days > 30 and why == "-"}
+        dry = store.expire(MONTH, dry_run=True, now=NOW)
+        assert len(store.sessions()) == len(sessions)
+        report = store.expire(MONTH, now=NOW)
+        assert set(report.expired) == set(dry.expired) == going
+        assert report.pinned == sum(days > 30 and why == "p" for days, why in sessions)
+        assert report.kept == sum(days > 30 and why == "k" for days, why in sessions)
+        assert set(store.sessions()) == {f"s{n}" for n in range(len(sessions))} - going
+        assert report.counts.get("messages", 0) == 2 * len(going) == dry.counts.get("messages", 0)
+
+
+def test_a_session_expires_whole_and_nothing_of_it_is_left(store):
+    recall, notes = Recall(store), Notebook(SqlStore(store))
+    graph = graph_of(store)
+    graph.invoke({"messages": [HumanMessage("hi", id="h")]}, thread("t"))
+    before = rows(store).keys()
+    store.add("s", [HumanMessage("Where is the lamp?")], user_id="ann")
+    recall.add_documents([Document("The lamp is on the desk.")], session_id="s")
+    notes.add("The lamp is green.", session_id="s", level="session")
+    store.save_state("s", state("x"), expected=0)
+    store.lease("s", "me", 60)
+    assert rows(store).keys() > before
+    report = store.expire(MONTH, now=LATER)
+    assert set(report.expired) == {"s", "t"}
+    assert rows(store) == {}
+    assert report.counts["checkpoints"] == 3
+    assert report.counts["documents"] == report.counts["items"] == report.counts["leases"] == 1
+
+
+def test_what_is_not_inactive_stays_as_it_is(store):
+    said(store, "old", 40, user_id="ann", text="copper")
+    said(store, "new", 2, user_id="ann", text="silver")
+    recall = Recall(store)
+    recall.index()
+    before = store.rows("new")
+    store.expire(MONTH, now=NOW)
+    assert store.rows("new") == before
+    found = recall.search("copper silver", session_id="new", user_id="ann", scope="user")
+    assert [hit.text for hit in found if hit.role == "human"] == ["silver"]
+
+
+@pytest.mark.parametrize("what", ["message", "edit", "document", "note", "checkpoint"])
+def test_every_kind_of_use_counts_as_activity(store, what):
+    long_ago = datetime(2020, 1, 31, tzinfo=UTC)
+    store.add("s", [HumanMessage("hi", id="h")], now=long_ago)
+    if what == "message":
+        store.add("s", [AIMessage("yes")])
+    elif what == "edit":
+        store.add("s", [HumanMessage("hello", id="h")])
+    elif what == "document":
+        Recall(store).add_documents([Document("text")], session_id="s")
+    elif what == "note":
+        Notebook(SqlStore(store)).add("A note.", session_id="s", level="session")
+    else:
+        graph_of(store, dict).invoke({}, thread("s"))
+    assert store.expire(MONTH).expired == ()
+    assert store.expire(MONTH, now=LATER).expired == ("s",)
+
+
+def test_the_time_of_a_checkpoint_is_read_from_its_id():
+    found = _time_of(str(uuid6()))
+    assert abs(datetime.now(UTC) - found) < timedelta(seconds=5)
+    assert _time_of("made by hand") is None
+    assert _time_of(None) is None
+
+
+def test_a_pin_in_the_state_of_a_graph_keeps_its_thread_and_one_that_is_gone_does_not(store):
+    graph = graph_of(store, MemoryMessagesState)
+    graph.invoke({"messages": ["hi"], **pin_update("Answer in French.")}, thread("short"))
+    graph.invoke({"messages": ["hi"], **pin_update("Answer in French. " * 40)}, thread("long"))
+    graph.invoke({"messages": ["hi"]}, thread("none"))
+    report = store.expire(MONTH, now=LATER)
+    assert (report.expired, report.pinned) == (("none",), 2)
+    graph.invoke(
+        {"messages": ["hi"], **pin_update("Answer in French.", unpin=True)}, thread("short")
+    )
+    assert store.expire(MONTH, now=LATER).expired == ("short",)
+
+
+def test_a_thread_that_cannot_be_read_stays_and_is_named(store):
+    graph_of(store, key="secret of the rows").invoke({"messages": ["hi"]}, thread("t"))
+    TokenMemorySaver(store)  # without the key
+    report = store.expire(MONTH, now=LATER)
+    assert (report.expired, report.unreadable) == ((), ("t",))
+    TokenMemorySaver(store, key="secret of the rows")
+    assert store.expire(MONTH, now=LATER).expired == ("t",)
+
+
+def test_a_damaged_session_stays_and_the_others_go(store):
+    for name in "abc":
+        said(store, name, 40)
+    with store.database.writing("Damage") as connection:
+        connection.exec_driver_sql(
+            "UPDATE tokenmem_sessions SET checksum = 'x' WHERE session_id = 'b'"
+        )
+    report = store.expire(MONTH, now=NOW)
+    assert (set(report.expired), report.unreadable) == ({"a", "c"}, ("b",))
+
+
+def test_a_session_that_becomes_active_while_it_is_expiring_is_not_lost(store, monkeypatch):
+    for number in range(6):
+        said(store, f"s{number}", 40)
+    monkeypatch.setattr(expiring, "_MOST_SESSIONS", 2)
+
+    def somebody_comes_back(done):
+        if done == 2:
+            store.add("s3", [HumanMessage("I am back.")], now=NOW)
+            TokenMemoryChatHistory("s4", store=store).pin("Stay.")
+
+    report = store.expire(MONTH, now=NOW, progress=somebody_comes_back)
+    assert report.expired == ("s0", "s1", "s2", "s5")
+    assert store.count("s3") == 3
+    assert report.pinned == 1
+
+
+def test_a_run_that_stopped_half_way_goes_on(store, monkeypatch):
+    for number in range(7):
+        said(store, f"s{number}", 40)
+    monkeypatch.setattr(expiring, "_MOST_SESSIONS", 2)
+
+    def stop(done):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.expire(MONTH, now=NOW, progress=stop)
+    assert len(store.sessions()) == 3
+    assert len(store.expire(MONTH, now=NOW).expired) == 3
+
+
+def test_a_batch_has_a_bound_on_messages(store, monkeypatch):
+    monkeypatch.setattr(expiring, "_MOST_MESSAGES", 5)
+    for number in range(6):
+        said(store, f"s{number}", 40)
+    steps = []
+    store.expire(MONTH, now=NOW, progress=steps.append)
+    assert steps == [2, 4, 6]
+
+
+def test_more_sessions_than_a_page_are_all_looked_at(store, monkeypatch):
+    monkeypatch.setattr(expiring, "_PAGE", 3)
+    for number in range(10):
+        said(store, f"s{number}", 40 if number % 2 else 1)
+        graph_of(store, dict).invoke({}, thread(f"t{number}"))
+    assert len(store.expire(MONTH, now=NOW).expired) == 5
+    assert len(store.expire(MONTH, now=LATER, dry_run=True).expired) == 15
+
+
+def test_a_session_without_any_time_stays(store):
+    said(store, "s", 40)
+    store.clear("s")
+    assert store.expire(MONTH, now=NOW).expired == ()
+
+
+def test_a_mark_is_of_its_owner_is_listed_taken_back_and_erased(store):
+    said(store, "s", 40, user_id="ann")
+    with pytest.raises(ScopeError):
+        store.keep_session("s", user_id="bob")
+    store.keep_session("s", user_id="ann")
+    store.keep_session("later")
+    assert store.kept_sessions() == ["later", "s"]
+    assert store.expire(MONTH, now=NOW).kept == 1
+    store.keep_session("s", keep=False)
+    assert store.expire(MONTH, now=NOW).expired == ("s",)
+    store.erase("later")
+    assert store.kept_sessions() == []
+
+
+def test_an_expired_session_may_begin_again(store):
+    said(store, "s", 40, user_id="ann")
+    store.expire(MONTH, now=NOW)
+    said(store, "s", 0, user_id="bob")
+    assert store.count("s") == 2
+
+
+@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=-1), 30, timedelta.max])
+def test_a_time_that_cannot_be_is_refused(store, wrong):
+    with pytest.raises(ConfigurationError, match="inactive_for is"):
+        store.expire(wrong)
+    with pytest.raises(ConfigurationError, match="expire_every is"):
+        TranscriptStore("sqlite://", inactive_for=MONTH, expire_every=wrong)
+
+
+def test_without_any_time_nothing_is_deleted(store):
+    said(store, "s", 4_000)
+    with pytest.raises(ConfigurationError, match="expire\\(inactive_for="):
+        store.expire()
+    assert store.sessions() == ["s"]
+
+
+def test_the_async_twin_does_the_same(store):
+    said(store, "s", 40)
+    assert asyncio.run(store.aexpire(MONTH, now=NOW)).expired == ("s",)
+    asyncio.run(store.akeep_session("s"))
+    assert asyncio.run(store.akept_sessions()) == ["s"]
+
+
+def waited(store):
+    """Wait for the automatic run."""
+    job = store._expiry_runner.job("expiry")
+    if job is not None:
+        job.future.result(10)
+
+
+def old_and_new(path):
+    with TranscriptStore(path) as store:
+        said(store, "old", 400)
+
+
+def test_use_of_a_store_lets_sessions_expire_at_most_every_so_often(path):
+    old_and_new(path)
+    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
+    with TranscriptStore(path, **policy) as store:
+        assert store.sessions() == ["old"]
+        store.add("new", [HumanMessage("hi")])
+        waited(store)
+        assert store.sessions() == ["new"]
+    old_and_new(path)
+    for _ in range(2):  # another process, within the hour
+        with TranscriptStore(path, **policy) as store:
+            store.add("new", [HumanMessage("hi")])
+            waited(store)
+            assert store.sessions() == ["new", "old"]
+    with store.database.writing("Test") as connection:
+        connection.exec_driver_sql(
+            "UPDATE tokenmem_facts SET number = number - 4000 WHERE name = 'expired_at'"
+        )
+    with TranscriptStore(path, **policy) as store:
+        graph_of(store).invoke({"messages": ["hi"]}, thread("t"))
+        waited(store)
+        assert store.sessions() == ["new", "t"]
+
+
+def test_without_expire_every_nothing_expires_by_itself(path):
+    old_and_new(path)
+    with TranscriptStore(path, inactive_for=MONTH) as store:
+        store.add("new", [HumanMessage("hi")])
+        waited(store)
+        assert store.sessions() == ["new", "old"]
+        assert store.expire().expired == ("old",)
+
+
+def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypatch, caplog):
+    def fail(*_args, **_kwargs):
+        raise StoreError("the database is away")
+
+    monkeypatch.setattr(expiring.Expiry, "run", fail)
+    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
+    with TranscriptStore(path, **policy) as store:
+        assert store.add("s", [HumanMessage("hi", id="h")]) == ["h"]
+        waited(store)
+    assert "the database is away" in caplog.text
+
+
+def test_a_policy_can_be_held_by_settings():
+    policy = ExpiryPolicy(inactive_for=MONTH, expire_every=timedelta(days=1))
+    assert policy.is_on
+    assert policy.since(NOW) == NOW - MONTH
+    assert not ExpiryPolicy(inactive_for=MONTH).is_on
+
+
+def test_recall_expires_with_what_it_has(store):
+    recall = Recall(store)
+    said(store, "s", 40, text="copper")
+    report = recall.expire(MONTH, now=NOW)
+    assert report.expired == ("s",)
+    assert report.counts["terms"] > 0
+    assert recall.search("copper", session_id="s") == []
+
+
+def test_memory_and_history_go_on_after_their_session_expired(store):
+    history = TokenMemoryChatHistory("s", memory=TokenMemory(), store=store)
+    history.add_messages([HumanMessage("hi", id="h")])
+    assert len(history.messages) == 1
+    store.expire(MONTH, now=LATER)
+    history.add_messages([HumanMessage("back", id="b")])
+    assert [message.content for message in history.messages] == ["back"]
