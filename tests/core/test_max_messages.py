@@ -40,14 +40,16 @@ def ids(view) -> list:
 
 
 def allowed(messages, *, pin_first: bool) -> set:
-    """Return the ids of the messages that stay whatever the number is."""
+    """Return the ids of the messages whose groups stay whatever the number is."""
     named = with_ids(messages)
     body = [message for message in named if message.type != "system"]
     humans = [message.id for message in body if message.type == "human"]
-    newest = list(groups(body))[-1].messages if body else ()
+    whole = [[message.id for message in group.messages] for group in groups(body)]
     first = humans[:1] if pin_first else []
     pinned = [message.id for message in body if is_pinned(message)]
-    return {*first, *humans[-1:], *pinned, *(message.id for message in newest)}
+    required = {*first, *humans[-1:], *pinned}
+    staying = [group for group in whole if not required.isdisjoint(group)]
+    return {one for group in [*staying, *whole[-1:]] for one in group}
 
 
 @given(

@@ -1,0 +1,192 @@
+"""Expiry of sessions with kills, concurrent writers, several processes, PostgreSQL and Chroma."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from expiry_worker import start
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langchain_tokenmem import (
+    ChromaIndex,
+    HashingEmbeddings,
+    Notebook,
+    Recall,
+    SqlStore,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+)
+from langchain_tokenmem.storage.schema_versions import SCHEMA
+
+MONTH = timedelta(days=30)
+LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(url):
+    with TranscriptStore(url) as store:
+        yield store
+
+
+def old(store, count, *, messages=4):
+    for number in range(count):
+        said = [HumanMessage(f"copper {number} {n}", id=f"m{n}") for n in range(messages)]
+        store.add(f"s{number:04}", said, user_id=f"u{number % 3}", now=LONG_AGO)
+
+
+def left(store):
+    """Return the rows of every table but for the facts."""
+    with store.database.reading("Test") as connection:
+        return {
+            table.name: count
+            for table in SCHEMA.metadata.tables.values()
+            if table.name not in {"tokenmem_facts", "tokenmem_index_properties"}
+            and (count := len(connection.execute(table.select()).all()))
+        }
+
+
+def test_sessions_and_threads_expire_whole_on_either_database(store):
+    recall = Recall(store)
+    old(store, 7)
+    recall.add_documents([Document("The lamp.")], session_id="doc")
+    Notebook(SqlStore(store)).add("A note.", session_id="doc", level="session")
+    builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": ["42"]})
+    graph = builder.add_edge(START, "answer").compile(checkpointer=TokenMemorySaver(store))
+    graph.invoke({"messages": ["hi"]}, {"configurable": {"thread_id": "t"}})
+    TokenMemoryChatHistory("s0001", store=store).pin("Stay.")
+    store.keep_session("s0002")
+    report = store.expire(MONTH)
+    assert len(report.expired) == 5
+    assert (report.pinned, report.kept) == (1, 1)
+    assert store.sessions() == ["doc", "s0001", "s0002", "t"]
+    later = datetime.now(UTC) + timedelta(days=60)
+    assert set(store.expire(MONTH, now=later).expired) == {"doc", "t"}
+    store.keep_session("s0002", keep=False)
+    TokenMemoryChatHistory("s0001", store=store).unpin("Stay.")
+    assert len(store.expire(MONTH).expired) == 2
+    assert left(store) == {}
+
+
+def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
+    chosen = random.Random(7)
+    with TranscriptStore(url) as store:
+        Recall(store)
+        old(store, 120)
+    kills = 0
+    for _ in range(6):
+        worker = start(url)
+        assert worker.stdout is not None
+        if not worker.stdout.readline():
+            worker.wait(30)
+            worker.stdout.close()
+            break
+        time.sleep(chosen.uniform(0, 0.02))
+        worker.kill()
+        kills += 1
+        with worker:
+            worker.stdout.read()
+        with TranscriptStore(url) as store:
+            names = store.sessions()
+            assert all(store.count(name) == len(store.messages(name)) == 4 for name in names)
+    with TranscriptStore(url) as store:
+        assert kills >= 3
+        store.expire(MONTH)
+        assert left(store) == {}
+
+
+def test_what_is_said_while_sessions_expire_is_never_lost(store):
+    old(store, 150)
+    told: list[str] = []
+    ended = threading.Event()
+
+    def come_back(seed):
+        chosen = random.Random(seed)
+        while not ended.is_set():
+            name = f"s{chosen.randrange(150):04}"
+            key = f"back-{seed}-{len(told)}-{chosen.random()}"
+            store.add(name, [AIMessage("I am back.", id=key)])
+            told.append(f"{name} {key}")
+
+    with ThreadPoolExecutor(3) as pool:
+        writers = [pool.submit(come_back, seed) for seed in range(3)]
+        while len(told) < 5:
+            time.sleep(0.001)
+        report = store.expire(MONTH)
+        ended.set()
+        for writer in writers:
+            writer.result()
+    assert told
+    stored = {f"{name} {row.message.id}" for name in store.sessions() for row in store.rows(name)}
+    assert set(told) <= stored
+    # Whoever came back in time found the session as it was.
+    whole = [name for name in store.sessions() if name not in report.expired]
+    assert whole
+    assert all(store.count(name) > 4 for name in whole)
+
+
+def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
+    old(store, 120)
+    with TranscriptStore(url) as other, ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(one.expire, MONTH) for one in (store, other)]
+        gone = [name for run in runs for name in run.result().expired]
+    assert sorted(gone) == [f"s{n:04}" for n in range(120)]
+    assert store.sessions() == []
+
+
+def test_one_process_of_many_does_the_automatic_run(url):
+    with TranscriptStore(url) as store:
+        old(store, 10)
+    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
+    stores = [TranscriptStore(url, **policy) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda one: one.add("new", [HumanMessage("hi", id="h")]), stores))
+    for one in stores:
+        job = one._expiry_runner.job("expiry")
+        if job is not None:
+            job.future.result(30)
+    assert stores[0].sessions() == ["new"]
+    for one in stores:
+        one.close()
+
+
+def chroma_of(path):
+    return ChromaIndex(str(path / "chroma"), embeddings=HashingEmbeddings())
+
+
+def test_recall_empties_chroma_of_what_expires(tmp_path):
+    with (
+        TranscriptStore(tmp_path / "memory.db") as store,
+        Recall(store, chroma=chroma_of(tmp_path)) as recall,
+    ):
+        old(store, 3)
+        store.add("new", [HumanMessage("silver")], user_id="u0")
+        recall.index()
+        report = recall.expire(MONTH)
+        assert report.counts["vectors"] == report.counts["chroma"] == 12
+        hits = recall.search("copper silver", session_id="new", user_id="u0", scope="user")
+        assert [hit.text for hit in hits] == ["silver"]
+
+
+def test_chroma_forgets_what_expired_while_it_was_closed(tmp_path):
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        with Recall(store, chroma=chroma_of(tmp_path)) as recall:
+            old(store, 3)
+            store.add("new", [HumanMessage("silver")])
+            recall.index()
+        store.expire(MONTH)
+    with (
+        TranscriptStore(tmp_path / "memory.db") as store,
+        Recall(store, chroma=chroma_of(tmp_path)) as recall,
+    ):
+        recall.index()
+        version, collection = recall._dense._collections.open()
+        assert version is not None
+        assert collection.count() == 1
