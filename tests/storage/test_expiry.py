@@ -37,6 +37,13 @@ LATER = datetime.now(UTC) + timedelta(days=100)
 MONTH = timedelta(days=30)
 
 
+@pytest.fixture
+def store():
+    """In memory only: what a file changes is tested in integration_tests."""
+    with TranscriptStore("sqlite://") as store:
+        yield store
+
+
 def said(store, session_id, days, *, user_id=None, text="hi"):
     """Let a session have had its last message so many days before `NOW`."""
     at = NOW - timedelta(days=days)
@@ -65,6 +72,7 @@ def rows(store):
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 90), st.sampled_from("-pk")), max_size=5))
 @settings(max_examples=10)
 def test_only_what_is_inactive_and_neither_pinned_nor_marked_expires(sessions):
@@ -86,6 +94,7 @@ def test_only_what_is_inactive_and_neither_pinned_nor_marked_expires(sessions):
         assert report.counts.get("messages", 0) == 2 * len(going) == dry.counts.get("messages", 0)
 
 
+@pytest.mark.slow
 def test_a_session_expires_whole_and_nothing_of_it_is_left(store):
     recall, notes = Recall(store), Notebook(SqlStore(store))
     graph = graph_of(store)
@@ -214,6 +223,7 @@ def test_a_batch_has_a_bound_on_messages(store, monkeypatch):
     assert steps == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_more_sessions_than_a_page_are_all_looked_at(store, monkeypatch):
     monkeypatch.setattr(expiring, "_PAGE", 3)
     for number in range(10):
@@ -345,6 +355,7 @@ def test_recall_expires_with_what_it_has(store):
     assert recall.search("copper", session_id="s") == []
 
 
+@pytest.mark.slow
 def test_memory_and_history_go_on_after_their_session_expired(store):
     history = TokenMemoryChatHistory("s", memory=TokenMemory(), store=store)
     history.add_messages([HumanMessage("hi", id="h")])
