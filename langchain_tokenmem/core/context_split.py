@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
@@ -50,7 +51,7 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    ids = set(state["kept"])
+    ids = {*state["kept"], *_newest_if_all_covered(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
     kinds, outcomes = counter.kinds, reading.outcomes
@@ -93,6 +94,17 @@ def split_context(
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading),
     )
+
+
+def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:
+    """Return the id of the newest human message where nothing stands behind the pointer.
+
+    It is so where an application has removed the newest messages, to ask an earlier question again.
+    """
+    if start < len(messages):
+        return []
+    humans = (m.id or "" for m in reversed(messages) if role_of(m) == "human")
+    return [*islice(humans, 1)]
 
 
 def _turns_in(
