@@ -21,6 +21,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shown_turns import ShownTurns
+from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
 from langchain_tokenmem.core.turns import TurnReader, covered_turn
 from langchain_tokenmem.state import MemoryState
@@ -62,7 +63,8 @@ def split_context(
     # The answers before kept messages are not among them.
     alone = replace(rules, times=replace(times, tells_answers=False)) if times else rules
     kept = ParsedMessages().extended(visible, alone)
-    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
+    cache = cache or ParseCache()
+    tail = cache.parse(unique[start:], kept.call_ids, rules)
     for parsed in (kept, tail):
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
@@ -92,7 +94,7 @@ def split_context(
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
         seen=seen,
-        turns=_turns_in(kept, tail, state, unique[:start], reading),
+        turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
     )
 
 
@@ -113,6 +115,7 @@ def _turns_in(
     state: MemoryState,
     covered: Sequence[BaseMessage],
     reading: TurnReading,
+    cache: TurnCache,
 ) -> ShownTurns:
     """Return the turn memories of kept messages and the tail, with what the state has of them."""
     turns = state.get("turns")
@@ -121,4 +124,4 @@ def _turns_in(
         turns if turns is not None else covered_turn(covered, reading.outcomes),
         reading.include_partial,
     )
-    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups)
+    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups, cache)

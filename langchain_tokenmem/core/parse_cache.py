@@ -25,6 +25,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
+from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import GroupOutcome, ReadOutcomes, no_outcomes
 from langchain_tokenmem.state import Cut
 
@@ -178,11 +179,16 @@ class ParsedPrefix:
 
 
 class ParseCache:
-    """The parsed prefix of one conversation; one reference, so that threads need no lock."""
+    """The parsed prefix of one conversation; one reference, so that threads need no lock.
 
-    __slots__ = ("_prefix",)
+    Attributes:
+        turns: The turns of its groups.
+    """
+
+    __slots__ = ("_prefix", "turns")
 
     def __init__(self) -> None:
+        self.turns = TurnCache()
         self._prefix: ParsedPrefix | None = None
 
     def parse(

@@ -175,18 +175,18 @@ class Engine:
             reading=turn_reading(self.notes),
         )
         role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
-        can_read = offers_tool(tools or (), READ_MESSAGE)
         on = self.notes.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:
             context = replace(context, system=with_text(context.system, on.system_text))
+        can_read = offers_tool(tools or (), READ_MESSAGE)
         context = replace(context, summary_role=role, can_read=can_read)
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         context = with_pinned_text(context, known, budget, tokens.text)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
-        model = self._model_counted_for(budget)
-        call = anchored_call(context, known, kinds, model, limit=budget.limit)
+        called = self._model_counted_for(budget)
+        call = anchored_call(context, known, kinds, called, limit=budget.limit)
         return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
 
     def _cache_of(
@@ -214,8 +214,7 @@ class Engine:
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        cuts = call.state["cuts"]
-        return self._compaction(call).plan(call.context, call.budget, cuts)[1]
+        return self._compaction(call).plan(call.context, call.budget, call.state["cuts"])[1]
 
     def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of the call, and what a compaction would do first."""
@@ -228,8 +227,7 @@ class Engine:
         **options: Unpack[CompactionOptions],
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state."""
-        _, new, _ = yield from self._compacted(messages, state, **options)
-        return new
+        return (yield from self._compacted(messages, state, **options))[1]
 
     def compaction_and_view(
         self,
@@ -239,7 +237,9 @@ class Engine:
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         call, new, around = yield from self._compacted(messages, state, **options)
-        return new, (call if new is call.state else self.prepare(messages, new, **around)).view()
+        if not call.is_prepared_for(new):
+            call = self.prepare(messages, new, **around)
+        return new, call.view()
 
     def _compacted(
         self,
