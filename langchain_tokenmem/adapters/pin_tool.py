@@ -15,7 +15,14 @@ from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
 from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.pins import live_pins, new_pin, pin_named, prefix_of, unpinned
+from langchain_tokenmem.core.pins import (
+    live_pins,
+    new_pin,
+    pin_named,
+    pinned_again,
+    prefix_of,
+    unpinned,
+)
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import new_state
@@ -79,7 +86,8 @@ def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:
         if found is None:
             return _no_pin(text)
         return _updated(scope, unpinned(found, prefix_of(memory)), _unpinned(found))
-    pin = new_pin(text, by="tool", prefix=prefix_of(memory))
+    new = new_pin(text, by="tool", prefix=prefix_of(memory))
+    pin = pinned_again(held.values(), new)
     known = pin_named(held.values(), pin["id"])
     return _pinned(known) if known else _updated(scope, pin, _pinned(pin))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, unpinned
@@ -9,6 +10,8 @@ from langchain_tokenmem.notes_state import Pin
 
 PINS_KEY = PINS_CHANNEL
 """State key of the pins of a graph or an agent, by their ids."""
+
+_ID = re.compile(r"pin_[0-9a-f]{8}")
 
 
 def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
@@ -30,9 +33,10 @@ def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
         ['Answer in French.']
     """
     pin = new_pin(text)
-    if text.strip().startswith("pin_"):
-        pin = {**pin, "id": text.strip()}
-    return update_of(unpinned(pin) if unpin else pin)
+    if not unpin:
+        return update_of(pin)
+    name = pin["text"] if _ID.fullmatch(pin["text"]) else pin["id"]
+    return update_of(unpinned({**pin, "id": name}))
 
 
 def update_of(*pins: Pin) -> dict[str, Any]:

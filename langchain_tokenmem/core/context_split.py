@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
@@ -20,6 +21,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shown_turns import ShownTurns
+from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
 from langchain_tokenmem.core.turns import TurnReader, covered_turn
 from langchain_tokenmem.state import MemoryState
@@ -50,7 +52,7 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    ids = set(state["kept"])
+    ids = {*state["kept"], *_newest_if_all_covered(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
     kinds, outcomes = counter.kinds, reading.outcomes
@@ -61,7 +63,8 @@ def split_context(
     # The answers before kept messages are not among them.
     alone = replace(rules, times=replace(times, tells_answers=False)) if times else rules
     kept = ParsedMessages().extended(visible, alone)
-    tail = (cache or ParseCache()).parse(unique[start:], kept.call_ids, rules)
+    cache = cache or ParseCache()
+    tail = cache.parse(unique[start:], kept.call_ids, rules)
     for parsed in (kept, tail):
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
@@ -91,8 +94,19 @@ def split_context(
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
         seen=seen,
-        turns=_turns_in(kept, tail, state, unique[:start], reading),
+        turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
     )
+
+
+def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:
+    """Return the id of the newest human message where nothing stands behind the pointer.
+
+    It is so where an application has removed the newest messages, to ask an earlier question again.
+    """
+    if start < len(messages):
+        return []
+    humans = (m.id or "" for m in reversed(messages) if role_of(m) == "human")
+    return [*islice(humans, 1)]
 
 
 def _turns_in(
@@ -101,6 +115,7 @@ def _turns_in(
     state: MemoryState,
     covered: Sequence[BaseMessage],
     reading: TurnReading,
+    cache: TurnCache,
 ) -> ShownTurns:
     """Return the turn memories of kept messages and the tail, with what the state has of them."""
     turns = state.get("turns")
@@ -109,4 +124,4 @@ def _turns_in(
         turns if turns is not None else covered_turn(covered, reading.outcomes),
         reading.include_partial,
     )
-    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups)
+    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups, cache)

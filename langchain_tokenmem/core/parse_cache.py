@@ -10,9 +10,10 @@ edited in place, everything is parsed again. The result is the same either way.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from operator import is_
 from typing import Any
 
@@ -25,8 +26,12 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
+from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import GroupOutcome, ReadOutcomes, no_outcomes
 from langchain_tokenmem.state import Cut
+
+_MAX_PARSE_CACHES = 16
+"""Conversations of which a memory keeps the parsed messages, the most recently used ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +183,16 @@ class ParsedPrefix:
 
 
 class ParseCache:
-    """The parsed prefix of one conversation; one reference, so that threads need no lock."""
+    """The parsed prefix of one conversation; one reference, so that threads need no lock.
 
-    __slots__ = ("_prefix",)
+    Attributes:
+        turns: The turns of its groups.
+    """
+
+    __slots__ = ("_prefix", "turns")
 
     def __init__(self) -> None:
+        self.turns = TurnCache()
         self._prefix: ParsedPrefix | None = None
 
     def parse(
@@ -239,3 +249,8 @@ def _copied(name: str, value: Any) -> Any:
     if value is None or type(value) is str or name == "artifact":
         return value
     return copy.deepcopy(value) if value else type(value)()
+
+
+def parse_caches() -> Callable[..., ParseCache]:
+    """Return a function from a conversation's key to its parse cache."""
+    return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())

@@ -70,6 +70,20 @@ def _is_text(text: Any) -> bool:
     return isinstance(text, str)
 
 
+def pinned_again(held: Iterable[Pin], pin: Pin) -> Pin:
+    """Return a pin of a tool; one that was unpinned under the same prefix stays where it was.
+
+    It still stands there: as a new one it would leave the prefix until that changes.
+    """
+    same = (one for one in held if one["id"] == pin["id"] and one.get("until") == pin["since"])
+    found = next(same, pin)
+    if "until" not in found:
+        return found
+    again = found.copy()
+    del again["until"]
+    return again
+
+
 def unpinned(pin: Pin, prefix: str = _AT_ONCE) -> Pin:
     """Return a pin that is no longer pinned; for a tool the prefix under which that was said."""
     return {**pin, "until": prefix}

@@ -9,9 +9,10 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group
 from langchain_tokenmem.core.repair import RepairedGroup
+from langchain_tokenmem.core.turn_cache import Turn, TurnCache
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
 from langchain_tokenmem.core.turn_memory_text import turn_memory_text, with_turn_text
-from langchain_tokenmem.core.turns import Turn, TurnReader
+from langchain_tokenmem.core.turns import TurnReader
 from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 
 Groups = Sequence[RepairedGroup]
@@ -37,12 +38,17 @@ class ShownTurns:
 
     @classmethod
     def of(
-        cls, reader: TurnReader, shown: TurnMemoryShown, kept: Groups, tail: Groups
+        cls,
+        reader: TurnReader,
+        shown: TurnMemoryShown,
+        kept: Groups,
+        tail: Groups,
+        cache: TurnCache | None = None,
     ) -> ShownTurns:
         """Return the turn memories of covered groups that stay visible, and of the tail."""
         if reader.is_idle:
             return cls(reader, shown)
-        turns = reader.read(_sources(kept), _sources(tail))
+        turns = reader.read(_sources(kept), _sources(tail), cache)
         finished = [turn for turn in turns if turn.is_finished]
         seen = [
             turn

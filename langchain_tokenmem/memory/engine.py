@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
 
@@ -18,7 +17,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.numbers import READ_MESSAGE
-from langchain_tokenmem.core.parse_cache import ParseCache
+from langchain_tokenmem.core.parse_cache import ParseCache, parse_caches
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
@@ -49,18 +48,10 @@ from langchain_tokenmem.tokens.anchored import kind_counter
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
-_MAX_PARSE_CACHES = 16
-"""Conversations of which a memory keeps the parsed messages, the most recently used ones."""
-
 
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
-
-
-def _parse_caches() -> Callable[..., ParseCache]:
-    """Return a function from a conversation's key to its parse cache."""
-    return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,7 @@ class Engine:
     summary_role: SummaryRole = "auto"
     notes: NotesSettings = field(default_factory=NotesSettings)
     called: CalledModel | None = None
-    parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
+    parse_caches: Callable[..., ParseCache] = field(default_factory=parse_caches)
 
     def __post_init__(self) -> None:
         line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
@@ -173,20 +164,22 @@ class Engine:
             show_times=self.notes.show_times,
             reading=turn_reading(self.notes),
         )
-        role: Literal["system", "human"] = "system" if self.summary_role == "system" else "human"
-        can_read = offers_tool(tools or (), READ_MESSAGE)
         on = self.notes.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:
             context = replace(context, system=with_text(context.system, on.system_text))
-        most = self.policy.max_messages
-        context = replace(context, summary_role=role, can_read=can_read, max_messages=most)
+        context = replace(
+            context,
+            summary_role="system" if self.summary_role == "system" else "human",
+            can_read=offers_tool(tools or (), READ_MESSAGE),
+            max_messages=self.policy.max_messages,
+        )
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         context = with_pinned_text(context, known, budget, tokens.text)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
-        model = self._model_counted_for(budget)
-        call = anchored_call(context, known, kinds, model, limit=budget.limit)
+        called = self._model_counted_for(budget)
+        call = anchored_call(context, known, kinds, called, limit=budget.limit)
         return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
 
     def _cache_of(
@@ -214,8 +207,7 @@ class Engine:
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        cuts = call.state["cuts"]
-        return self._compaction(call).plan(call.context, call.budget, cuts)[1]
+        return self._compaction(call).plan(call.context, call.budget, call.state["cuts"])[1]
 
     def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of the call, and what a compaction would do first."""
@@ -228,8 +220,7 @@ class Engine:
         **options: Unpack[CompactionOptions],
     ) -> Work[MemoryState]:
         """Do what the plan asks for, and return the new state."""
-        _, new, _ = yield from self._compacted(messages, state, **options)
-        return new
+        return (yield from self._compacted(messages, state, **options))[1]
 
     def compaction_and_view(
         self,
@@ -239,7 +230,9 @@ class Engine:
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         call, new, around = yield from self._compacted(messages, state, **options)
-        return new, (call if new is call.state else self.prepare(messages, new, **around)).view()
+        if not call.is_prepared_for(new):
+            call = self.prepare(messages, new, **around)
+        return new, call.view()
 
     def _compacted(
         self,

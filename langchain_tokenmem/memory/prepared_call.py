@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from langchain_tokenmem.core.anchoring import Factors
@@ -40,6 +41,16 @@ class PreparedCall:
         # A counter of the application can fail while the view is made.
         usage = replace(view.usage, is_estimate=self.counter.method != "exact")
         return replace(view, usage=usage)
+
+    def is_prepared_for(self, state: MemoryState) -> bool:
+        """Return whether the request under a state is this one.
+
+        It is where only turn memories are new: those of the context were read just now.
+        """
+        before: Mapping[str, object] = {**self.state}
+        after: Mapping[str, object] = {**state}
+        keys = (before.keys() | after.keys()) - {"turns"}
+        return all(before.get(key) is after.get(key) for key in keys)
 
     def shown_ids(self) -> set[str]:
         """Return the ids of the messages that the request shows, recalled ones too."""

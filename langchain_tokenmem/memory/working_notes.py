@@ -54,7 +54,7 @@ class WorkingNotes:
         Both are as they were where no mode is on, or nothing is new.
         """
         before = state.get("modes")
-        if before is None and self.mode is None:
+        if before is None and self.mode is None and self.settings.mode is None:
             return context, state
         modes = self._read(before or new_modes_state(self.name), context)
         if modes is not before:

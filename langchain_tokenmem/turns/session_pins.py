@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from langchain_tokenmem.core.messages import role_of, spoken_messages, text_of
-from langchain_tokenmem.core.pins import live_pins, new_pin, pin_named, prefix_of, unpinned
+from langchain_tokenmem.core.pins import (
+    live_pins,
+    new_pin,
+    pin_named,
+    pinned_again,
+    prefix_of,
+    unpinned,
+)
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes_state import Pin, PinnedBy
 from langchain_tokenmem.state import MemoryState, new_state
@@ -53,6 +60,8 @@ class SessionPins:
                 return state, known
             if known is not None and self.by == "tool":
                 return state, known
+            if self.by == "tool":
+                pin = pinned_again(state.get("pins", ()), pin)
             others = [each for each in state.get("pins", ()) if each["id"] != pin["id"]]
             return {**state, "pins": [*others, pin]}, pin
 

@@ -288,3 +288,13 @@ def test_a_tool_switches_an_agent_by_a_command():
     assert '<working_notes mode="reasoning">' in text_of(model.seen[2])
     agent.invoke({"messages": "So?"}, thread())
     assert model.seen[3][: len(model.seen[2])] == model.seen[2]
+
+
+def test_a_session_that_was_switched_to_no_mode_at_its_first_call_stays_without():
+    memory = memory_of(8_000, mode="code")
+    said = [HumanMessage("Please fix the login in src/app.py now.", id="h1")]
+    state, view = memory.compact_and_view(said, None, mode="")
+    assert memory.mode_of(state) is None
+    said += [AIMessage("Done.", id="a1"), HumanMessage("Now fix src/b.py.", id="h2")]
+    state, view = memory.compact_and_view(said, state)
+    assert FENCE not in text_of(view.messages)

@@ -210,3 +210,27 @@ def test_the_pin_tool_lists_and_unpins_in_an_agent():
     assert given[1].startswith("- rule [pin_")
     assert given[2].startswith("Unpinned pin_")
     assert given[3:] == ["Nothing is pinned.", 'There is no pin "rule".']
+
+
+def test_the_tool_of_a_chain_pins_again_without_a_change_of_the_prefix(store):
+    history = history_on(store, memory=memory_of(8_000))
+    history.add_messages([HumanMessage("hi"), AIMessage("hello")])
+    (tool,) = memory_tools(include={"pin_context"}, session_id="s1", user_id="ann", store=store)
+    tool.invoke({"text": "Order 4711."})
+    for number in range(4):
+        history.add_messages([HumanMessage(f"q{number} " * 600), AIMessage(f"a{number} " * 600)])
+    history.compact()
+    before = history_on(store, memory=memory_of(8_000)).messages
+    assert "Order 4711." in str(before[0].content)
+    tool.invoke({"text": "Order 4711.", "action": "unpin"})
+    tool.invoke({"text": "Order 4711."})
+    assert history_on(store, memory=memory_of(8_000)).messages == before
+
+
+def test_a_text_that_begins_as_an_id_is_pinned_under_an_id_of_its_own():
+    (pin,) = pin_update("pin_memory=True is needed.")["token_memory_pins"].values()
+    assert pin["id"] != pin["text"]
+    assert [*pin_update("pin_memory=True is needed.", unpin=True)["token_memory_pins"]] == [
+        pin["id"]
+    ]
+    assert [*pin_update(pin["id"], unpin=True)["token_memory_pins"]] == [pin["id"]]

@@ -16,7 +16,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.parse_cache import _newest_turn
+from langchain_tokenmem.core.turn_cache import TurnSpan
 from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.memory import engine
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
 
@@ -217,3 +219,55 @@ def test_a_memory_keeps_few_conversations():
     for _ in range(100):
         memory.view(talk(10))
     assert memory.engine.parse_caches.cache_info().currsize <= 16
+
+
+def edits(turns: int) -> list[BaseMessage]:
+    said: list[BaseMessage] = []
+    for number in range(turns):
+        call = {"name": "edit_file", "args": {"path": f"f{number}.py"}, "id": f"c{number}"}
+        said += [
+            HumanMessage("Fix it.", id=f"h{number}"),
+            AIMessage("", tool_calls=[call], id=f"a{number}"),
+            ToolMessage("ok", tool_call_id=f"c{number}", id=f"t{number}"),
+            AIMessage("Done.", id=f"d{number}"),
+        ]
+    return said
+
+
+def test_turns_before_the_newest_are_not_read_again(monkeypatch):
+    memory, said = memory_of(100_000), edits(52)
+    state = memory.compact(said[:197], memory.compact(said[:193], None))
+    read = []
+    add = TurnSpan.add
+    monkeypatch.setattr(TurnSpan, "add", lambda *args: (read.append(args[1]), add(*args))[1])
+    state, _ = memory.compact_and_view(said[:201], state)
+    assert len(read) < 10
+    assert len(state["turns"]["done"]) == 50
+    assert state == memory_of(100_000).compact(said[:201], state)
+
+
+def test_a_request_is_prepared_once_where_only_turn_memories_are_new(monkeypatch):
+    memory, said, splits = memory_of(100_000), edits(5), []
+    split = engine.split_context
+    monkeypatch.setattr(
+        engine, "split_context", lambda *a, **k: (splits.append(1), split(*a, **k))[1]
+    )
+    state, view = memory.compact_and_view(said[:17], None)
+    assert (len(splits), len(state["turns"]["done"])) == (1, 4)
+    assert view == memory.view(said[:17], state)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 23), max_size=4), st.booleans())
+def test_turns_read_from_the_cache_are_those_that_are_read_anew(removed, partial):
+    options = {"include_partial": partial, "turn_memory": "always", "counter": CharCounter()}
+    known = TokenMemory(TokenBudget(100_000), **options)
+    said = edits(6)
+    state = None
+    for size in (9, 13, 17):
+        state = known.compact(said[:size], state)
+    left = [message for place, message in enumerate(said) if place not in removed]
+    for size in (17, 21, 24):
+        fresh = TokenMemory(TokenBudget(100_000), **options).compact_and_view(left[:size], state)
+        state, view = known.compact_and_view(left[:size], state)
+        assert (state, view) == fresh

@@ -12,6 +12,7 @@ from langchain_tokenmem.core.pins import (
     live_pins,
     merge_pins,
     new_pin,
+    pinned_again,
     pins_text,
     prefix_of,
     shown_pins,
@@ -148,3 +149,24 @@ def test_a_pin_never_leaves_its_fence(text, fence):
     inner = body.removeprefix("<pinned_context>").removesuffix("</pinned_context>")
     assert f"<{fence}" not in inner
     assert f"</{fence}" not in inner
+
+
+def test_a_tool_that_pins_again_what_it_has_unpinned_under_one_prefix_changes_nothing():
+    shown = new_pin("Order 4711.", by="tool", prefix="e1/0")
+    state = state_with(shown)
+    taken = unpinned(shown, prefix_of(state))
+    assert (
+        pinned_again([taken], new_pin("Order 4711.", by="tool", prefix=prefix_of(state))) == shown
+    )
+    after = state_with(pinned_again([taken], new_pin(shown["text"], by="tool", prefix="/0")))
+    assert memory_of().view([HumanMessage("hi")], after) == memory_of().view(
+        [HumanMessage("hi")], state
+    )
+    assert after["pins"] == [shown]
+
+
+def test_a_tool_that_pins_again_after_the_prefix_has_changed_waits_for_the_next_change():
+    gone = unpinned(new_pin("Order 4711.", by="tool", prefix="e1/0"), "e2/0")
+    new = new_pin("Order 4711.", by="tool", prefix="e3/0")
+    assert pinned_again([gone], new) == new
+    assert pinned_again([], new) == new

@@ -192,3 +192,21 @@ def test_the_summary_never_stands_in_the_system_message_unless_the_application_a
 def test_an_unknown_place_is_refused():
     with pytest.raises(ConfigurationError, match="auto"):
         memory_of("tool")
+
+
+@pytest.mark.parametrize("role", ["system", "human"])
+def test_an_earlier_question_that_is_asked_again_is_shown_though_it_is_covered(role):
+    memory = TokenMemory(
+        TokenBudget(600), counter=CharCounter(), pin_first=False, summary_role=role
+    )
+    said, state = [], None
+    for number in range(20):
+        said.append(HumanMessage(f"question {number} " * 6, id=f"h{number}"))
+        state = memory.compact(said, state)
+        said.append(AIMessage(f"answer {number} " * 6, id=f"a{number}"))
+    assert state["summary"]["covered"] > 17
+    for size in (15, 17):
+        view = memory.view(said[:size], state)
+        assert view.messages[-1].type == "human"
+        assert f"question {size // 2} " in view.messages[-1].text
+        assert problems(view.messages) == []
