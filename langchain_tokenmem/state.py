@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
+from langchain_tokenmem.notes_state import ModesState, NoteOperation, Pin, TurnMemories
 
 STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
@@ -42,13 +42,15 @@ class SummaryEntry(TypedDict):
         reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
             that was made of older entries, `imported` for one of another memory.
         created_at: When, as UTC in ISO 8601.
-        failures: Why attempts at it were refused; not empty where the fallback wrote it.
+        failures: Why attempts at it, or changes of the notes with it, were refused; not empty where
+            the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
         sources: For each line of the text the numbers of the messages that it was taken from;
             missing where the summarizer does not know.
         digest: Of the numbers and ids of the messages that it covers: by it they are found again
             for certain. Missing in entries of before.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
+        operations: Changes of the working notes that the model gave with it; missing for none.
     """
 
     id: str
@@ -69,6 +71,7 @@ class SummaryEntry(TypedDict):
     sources: NotRequired[list[list[int]]]
     digest: NotRequired[str]
     gaps: NotRequired[list[_Range]]
+    operations: NotRequired[list[NoteOperation]]
 
 
 class RunningSummary(TypedDict):
