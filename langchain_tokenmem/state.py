@@ -42,8 +42,7 @@ class SummaryEntry(TypedDict):
         reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
             that was made of older entries, `imported` for one of another memory.
         created_at: When, as UTC in ISO 8601.
-        failures: Why attempts at it, or changes of the notes with it, were refused; not empty where
-            the fallback wrote it.
+        failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
         sources: For each line of the text the numbers of the messages that it was taken from;
             missing where the summarizer does not know.

@@ -202,8 +202,10 @@ class Compaction:
             request = replace(request, notes=notes)
             summary = (yield from self._summary(request)) if most else NO_SUMMARY
             operations, refused = checked_operations(summary.operations, request)
-            made.append(replace(summary, failures=(*summary.failures, *refused)))
-            log = writer.appended(folded, batch, made[-1], operations)
+            for why in refused:
+                self.warn(f"A change of the working notes is left out: {why}.")
+            made.append(summary)
+            log = writer.appended(folded, batch, summary, operations)
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)

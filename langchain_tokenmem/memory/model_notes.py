@@ -74,7 +74,7 @@ def checked_operations(
     for one in as_operations(proposed):
         checked = _checked(one, request, notes)
         if isinstance(checked, str):
-            refused.append(f"working notes: {checked}")
+            refused.append(checked)
         else:
             held.append(checked)
     return held, tuple(refused)

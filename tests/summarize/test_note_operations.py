@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,16 @@ def test_an_entry_that_is_corrected_keeps_its_operations():
     summary = ModelSummarizer(model).summarize(noting(talk(5)))
     assert (summary.text, summary.operations) == (ENTRY, (ONE,))
     assert "note_operations" not in str(model.requests[1][-2:])
+
+
+def test_an_entry_may_name_what_the_working_notes_name():
+    model = Scripted(answer=lambda _messages: "## State\n- The error in src/old.py is fixed.")
+    request = noting(talk(5))
+    known = {"errors": [{**ITEM, "text": "pytest src/old.py fails"}]}
+    summary = ModelSummarizer(model).summarize(
+        replace(request, notes=NotesToCorrect(known, request.notes.numbers))
+    )
+    assert (summary.calls, summary.failures) == (1, ())
 
 
 def test_a_block_without_an_entry_is_refused_and_the_fallback_has_no_operations():
