@@ -149,7 +149,15 @@ def _said_by(message: BaseMessage) -> str:
 
 def _is_quote(quote: str, said: str) -> bool:
     quote, said = _plain(quote).strip(" \"'.…"), _plain(said)
-    return len(quote) >= min(SHORTEST_QUOTE, len(said)) and bool(quote) and quote in said
+    return len(quote) >= min(SHORTEST_QUOTE, len(said)) and bool(quote) and _stands_in(quote, said)
+
+
+def _stands_in(words: str, said: str) -> bool:
+    """Return whether words stand in a text, and not inside of a longer word or number."""
+    border = r"(?<!\w)(?<!\d[.,])" if words[:1].isalnum() else ""
+    end = r"(?!\w)(?![.,]\d)" if words[-1:].isalnum() else ""
+    # ASCII: no space ends a word of Chinese or Japanese.
+    return re.search(f"{border}{re.escape(words)}{end}", said, re.ASCII) is not None
 
 
 def _lacking(text: str, said: str) -> Iterator[str]:
@@ -159,7 +167,7 @@ def _lacking(text: str, said: str) -> Iterator[str]:
         first, _, rest = literal.partition(" ")
         if rest and first.isalpha() and text.startswith(literal):
             literal = rest.rstrip(".")  # noqa: PLW2901  # "Use SQLite": the verb has a capital, too
-        if _plain(literal) not in plain:
+        if not _stands_in(_plain(literal), plain):
             yield literal
     yield from unknown_literals(text, KnownText([said]))
 
