@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
+from langchain_tokenmem.notes_state import ModesState, NoteOperation, Pin, TurnMemories
 
 STATE_VERSION = 2
 """Version 1 had one text as its running summary, which each summary rewrote."""
@@ -49,6 +49,7 @@ class SummaryEntry(TypedDict):
         digest: Of the numbers and ids of the messages that it covers: by it they are found again
             for certain. Missing in entries of before.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
+        operations: Changes of the working notes that the model gave with it; missing for none.
     """
 
     id: str
@@ -69,6 +70,7 @@ class SummaryEntry(TypedDict):
     sources: NotRequired[list[list[int]]]
     digest: NotRequired[str]
     gaps: NotRequired[list[_Range]]
+    operations: NotRequired[list[NoteOperation]]
 
 
 class RunningSummary(TypedDict):

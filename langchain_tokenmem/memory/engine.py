@@ -289,5 +289,6 @@ class Engine:
             warn=self.warn,
             called=self.called.model if self.called else None,
             sections=mode.summary_sections if mode else (),
+            noting=mode if self.notes.model_notes else None,
             **asked,
         )

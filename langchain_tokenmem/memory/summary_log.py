@@ -20,6 +20,7 @@ from langchain_tokenmem.core.numbers import (
 )
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.notes_state import NoteOperation
 from langchain_tokenmem.state import RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 
@@ -92,7 +93,11 @@ class LogWriter:
         return sent[: ends[-1]] if ends else sent
 
     def appended(
-        self, folded: Sequence[RepairedGroup], batch: Sequence[BaseMessage], summary: Summary
+        self,
+        folded: Sequence[RepairedGroup],
+        batch: Sequence[BaseMessage],
+        summary: Summary,
+        operations: Sequence[NoteOperation] = (),
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
 
@@ -103,10 +108,11 @@ class LogWriter:
             folded: The groups that it covers.
             batch: The messages that the summarizer was shown.
             summary: What it wrote.
+            operations: Changes of the working notes that came with it.
         """
         log, before = self.context.summary, last_number(self.context.summary)
         messages = [message for group in folded for message in group.source.messages]
-        numbers = self._numbers_of([*messages, *batch])
+        numbers = self.numbers_of([*messages, *batch])
         own = {m.id or "": numbers[m.id or ""] for m in messages}
         told = [own[message.id] for message in batch if message.id in own]
         entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
@@ -121,6 +127,8 @@ class LogWriter:
         }
         if gaps := gaps_in(list(own.values()), before):
             entry["gaps"] = gaps
+        if operations:
+            entry["operations"] = list(operations)
         if summary.sources:
             places = [numbers.get(message.id or "") for message in batch]
             entry["sources"] = [
@@ -135,7 +143,7 @@ class LogWriter:
             "covered": (log["covered"] if log else 0) + len(messages),
         }
 
-    def _numbers_of(self, messages: Sequence[BaseMessage]) -> dict[str, int]:
+    def numbers_of(self, messages: Sequence[BaseMessage]) -> dict[str, int]:
         """Return the numbers of messages by id; those of covered ones only where they are known."""
         known = self.context.numbers
         found = {m.id or "": known.of(m.id or "") if known else None for m in messages}

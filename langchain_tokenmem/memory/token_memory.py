@@ -82,6 +82,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
+        model_notes: Let a model that writes summary entries correct the working notes in the same
+            calls; without a mode it changes nothing.
         notes: Notes that are kept on purpose.
         inject_notes: Show the notes that match the newest question in its memory block.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
@@ -124,6 +126,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         project_root: str | None = None,
         include_partial: bool = False,
         mode: ModeProfile | str | None = None,
+        model_notes: bool = False,
         show_times: ShownTimes | None = None,
         notes: Notebook | None = None,
         inject_notes: bool = True,
@@ -150,6 +153,7 @@ class TokenMemory(MemoryDecisions, Closeable):
                 project_root=project_root,
                 include_partial=include_partial,
                 mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode),
+                model_notes=model_notes,
                 show_times=show_times,
             ),
         )

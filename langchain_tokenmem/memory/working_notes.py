@@ -17,6 +17,7 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
+from langchain_tokenmem.core.working_notes.operations import with_entry_operations
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
 from langchain_tokenmem.core.working_notes.settings import NotesSettings
@@ -89,6 +90,9 @@ class WorkingNotes:
             return state
         if entry == _newest_entry(before["summary"]):
             return state
+        noted = with_entry_operations(modes, state["summary"], self.mode)
+        if noted is not modes:
+            modes, state = noted, {**state, "modes": noted}
         blocks = {**state["blocks"]}
         if context.newest_human in before["blocks"]:
             blocks[context.newest_human] = before["blocks"][context.newest_human]
@@ -127,6 +131,7 @@ class WorkingNotes:
                 limits=self.mode,
             )
             read = with_agent_notes(read, groups, self.mode)
+            read = with_entry_operations(read, context.summary, self.mode)
         if read["mode"] != self.name:
             read = {**read, "mode": self.name}
         if self.asked is not None and read.get("chosen") != self.asked:

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.summarize.base import ProposedOperation, SummaryRequest
 from langchain_tokenmem.summarize.breaker import CircuitBreaker
 from langchain_tokenmem.summarize.checks import check_answer
 from langchain_tokenmem.summarize.compact_requests import PromptBuilder
@@ -28,6 +29,7 @@ from langchain_tokenmem.summarize.model_call import (
     as_main_call,
     unstreamed_config,
 )
+from langchain_tokenmem.summarize.note_operations import as_operations, split_operations
 from langchain_tokenmem.summarize.rendering import TranscriptPart, escape_fences, split_transcript
 from langchain_tokenmem.summarize.reused_requests import is_cheaper_reused, is_same_model
 
@@ -67,11 +69,28 @@ class _Job:
 
 
 @dataclass(frozen=True)
+class WrittenEntry:
+    """An entry as a model wrote it.
+
+    Attributes:
+        text: Its text.
+        operations: Changes of the working notes that stood behind it.
+    """
+
+    text: str
+    operations: tuple[ProposedOperation, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Answer:
     """An answer that holds notes, and the call that it answers."""
 
-    text: str
+    entry: WrittenEntry
     call: Call
+
+    @property
+    def text(self) -> str:
+        return self.entry.text
 
 
 @dataclass(frozen=True)
@@ -94,8 +113,8 @@ class EntryWriter:
     breaker: CircuitBreaker
     reuse_prefix: bool | None
 
-    def entry(self, request: SummaryRequest, usage: JobUsage) -> Steps[str]:
-        """Yield the calls for an entry; return its text.
+    def entry(self, request: SummaryRequest, usage: JobUsage) -> Steps[WrittenEntry]:
+        """Yield the calls for an entry; return it.
 
         Args:
             request: The request for the entry.
@@ -143,14 +162,17 @@ class EntryWriter:
                 f"the window of {self.name} ({self.builder.window:,}) is too small",
             )
             raise NoNotesError
-        notes = []
+        notes: list[str] = []
+        operations: list[ProposedOperation] = []
         for one in self._parts(job.request, part_room):
             answer = yield from self._ask(part_job, "leaf", one.text)
             notes.append(answer.text)
+            operations += answer.entry.operations
         while sum(map(part.count_text, notes)) + len(notes) > room:
             batch = escape_fences("\n\n".join([notes.pop(0), notes.pop(0)]))
             notes.append((yield from self._ask(part_job, "part", batch)).text)
-        return (yield from self._ask(job, "merge", escape_fences("\n\n".join(notes))))
+        merged = yield from self._ask(job, "merge", escape_fences("\n\n".join(notes)))
+        return replace(merged, entry=WrittenEntry(merged.text, as_operations(operations)))
 
     def _reused_model(self, request: SummaryRequest) -> Runnable[Any, Any] | None:
         """Return the model that sends the main request again, where that is wanted."""
@@ -192,27 +214,27 @@ class EntryWriter:
                 messages,
                 unstreamed_config(step, attempt),
             )
-            text = yield from self._answered(job, call)
-            if text is not None:
-                return _Answer(text, call)
+            entry = yield from self._answered(job, call)
+            if entry is not None:
+                return _Answer(entry, call)
             if self.breaker.is_open:
                 break
         raise NoNotesError
 
-    def _answered(self, job: _Job, call: Call) -> Steps[str | None]:
+    def _answered(self, job: _Job, call: Call) -> Steps[WrittenEntry | None]:
         """Yield a call; return its notes, or None where the answer is refused."""
         job.usage.calls += 1
         answer = yield call
         try:
-            text = self._checked(answer, job)
+            entry = self._checked(answer, job)
         except SummaryError as refused:
             job.usage.failures += (f"{self.name}: {refused}",)
             self.breaker.failed()
             return None
         self.breaker.succeeded()
-        return text
+        return entry
 
-    def _checked(self, answer: Any, job: _Job) -> str:
+    def _checked(self, answer: Any, job: _Job) -> WrittenEntry:
         if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         if isinstance(answer, str):
@@ -221,24 +243,29 @@ class EntryWriter:
             raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
         job.usage.add(answer)
         sections = job.request.sections or self.builder.prompts.sections
-        return check_answer(answer, job.request, sections)
+        operations: tuple[ProposedOperation, ...] = ()
+        if job.request.notes is not None:
+            text, operations = split_operations(text_of(answer))
+            answer = answer.model_copy(update={"content": text})
+        return WrittenEntry(check_answer(answer, job.request, sections), operations)
 
-    def _without_unknown(self, job: _Job, answer: _Answer) -> Steps[str]:
+    def _without_unknown(self, job: _Job, answer: _Answer) -> Steps[WrittenEntry]:
         """Return an entry without literals that nobody said; one more call names them."""
         known = known_text(job.request)
         text, unknown = answer.text, unknown_literals(answer.text, known)
         if not unknown:
-            return text
+            return answer.entry
         named = ", ".join(unknown[:_MOST_NAMED])
         job.usage.failures += (f"{self.name}: the answer has literals that nobody said: {named}",)
         model, messages, _ = answer.call
         again = self.builder.corrected(messages, text, unknown[:_MOST_NAMED])
         if self.builder.fits(job.request, again):
             call = (model, again, unstreamed_config("correct", 1))
-            text = (yield from self._answered(job, call)) or text
+            corrected = yield from self._answered(job, call)
+            text = corrected.text if corrected else text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
         if dropped:
             job.usage.failures += (f"{self.name}: left out, as nobody said it: {dropped}",)
         if not re.search(r"\w", _HEADING_LINE.sub("", text)):
             raise NoNotesError
-        return text
+        return replace(answer.entry, text=text)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.working_notes.rendering import item_text
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.known_text import NUMBER, KnownText, plain
 from langchain_tokenmem.summarize.rendering import render_message
@@ -97,15 +98,18 @@ _NEAR = 60
 def known_text(request: SummaryRequest) -> KnownText:
     """Return what an entry may take its literals from.
 
-    These are the noted messages, the earlier notes, the caller's instruction, and of the main
-    request the first request (the first human message), the system text and the names of tools.
+    These are the noted messages, the earlier notes, the caller's instruction, the working notes
+    that it may correct, and of the main request the first request (the first human message), the
+    system text and the names of tools.
     """
     first = next((one for one in request.sent if role_of(one) == "human"), None)
     system = [one for one in request.sent if role_of(one) == "system"]
     said = [*request.messages, *system, *([first] if first else [])]
     tools = map(_tool_name, request.tools)
     orders = (request.prior or "", request.instruction or "")
-    return KnownText([*map(render_message, said), *tools, *orders])
+    notes = request.notes.sections if request.notes else {}
+    noted = [item_text(name, item) for name, items in notes.items() for item in items]
+    return KnownText([*map(render_message, said), *tools, *orders, *noted])
 
 
 def _tool_name(tool: Any) -> str:

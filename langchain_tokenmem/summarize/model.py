@@ -23,6 +23,7 @@ from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, Prompt
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model_call import JobUsage, without_bindings
+from langchain_tokenmem.summarize.note_operations import as_operations
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
 
 ATTEMPTS = 3
@@ -135,14 +136,20 @@ class ModelSummarizer:
         key = self._builder.key(request, self.name)
         known = self._cache.lookup(key, self.prompts.version)
         if known and request.count_text(known[0].text) <= request.max_tokens:
-            return Summary(known[0].text, self.name, self.prompts.version)
+            operations = as_operations((known[0].generation_info or {}).get("note_operations"))
+            text = known[0].text
+            return Summary(text, self.name, self.prompts.version, operations=operations)
         usage = JobUsage()
         try:
-            text = yield from self._writer.entry(request, usage)
+            entry = yield from self._writer.entry(request, usage)
         except NoNotesError:
             return replace(self._fallback.summarize(request), **vars(usage))
-        self._cache.update(key, self.prompts.version, [Generation(text=text)])
-        return Summary(text, self.name, self.prompts.version, **vars(usage))
+        kept = Generation(text=entry.text)
+        if entry.operations:
+            kept.generation_info = {"note_operations": [dict(one) for one in entry.operations]}
+        self._cache.update(key, self.prompts.version, [kept])
+        summary = Summary(entry.text, self.name, self.prompts.version, **vars(usage))
+        return replace(summary, operations=entry.operations)
 
 
 def _advance(steps: Steps[Summary], answer: Any = None) -> Call | Summary:

@@ -16,7 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_tokenmem.core.messages import role_of, text_of
 
 _FENCES = re.compile(
-    r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary)\b)", re.IGNORECASE
+    r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary|working_notes|note_operations)\b)",
+    re.IGNORECASE,
 )
 NOTES_NAME = "earlier_notes"
 """Name of a human message that holds an entry of the log; see `SummaryRequest.condenses`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from langchain_core.messages import ToolMessage
@@ -19,6 +20,11 @@ _MAX_LINE = 120
 _TAIL = 2_000
 _MAX_KEY = 200
 _FEW_LINES = 2
+_FRAME = re.compile(
+    r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
+    r"|\((?:Open file|Current directory): [^\n]{0,300}\)"
+)
+"""A line that a shell, or SWE-agent's, puts behind any output: its prompt, file and folder."""
 
 
 def call_name(effect: ToolEffect, args: Mapping[str, object]) -> tuple[str, str]:
@@ -59,7 +65,10 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
     ):
         return None
     ends = ends_of(text)
-    lines = error_lines(ends) or _edge_line(ends, at_end=bool(effect.command))
+    # A refusal says it at once, a traceback in the end.
+    at_end = bool(effect.command) and (text.startswith("Traceback") or not is_refused(result))
+    lines = [one for one in error_lines(ends) if not _FRAME.fullmatch(one.strip())]
+    lines = lines or _edge_line(ends, at_end=at_end)
     if not lines:
         return f"exit {effect.exit_code}" if effect.exit_code else "failed"
     lines = [one_line(line, _MAX_LINE) for line in lines]
@@ -79,4 +88,5 @@ def _tells_of_failure(effect: ToolEffect, result: ToolMessage, text: str) -> boo
 def _edge_line(text: str, *, at_end: bool) -> list[str]:
     """Return the last line of a command's output, or the first of any other result."""
     lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not _FRAME.fullmatch(line.strip())]
     return lines[-1:] if at_end else lines[:1]

@@ -26,6 +26,7 @@ class NotesSettings:
         project_root: Folder that paths are relative to; None where none is known.
         include_partial: Whether interrupted and failed turns have a turn memory, too.
         mode: What sessions are watched for; None for nothing.
+        model_notes: Whether a model that writes summary entries may change the notes, too.
         show_times: Messages that show their time; None for none.
     """
 
@@ -34,12 +35,15 @@ class NotesSettings:
     project_root: str | None = None
     include_partial: bool = False
     mode: ModeProfile | None = None
+    model_notes: bool = False
     show_times: ShownTimes | None = None
 
     def __post_init__(self) -> None:
         if self.show_times not in {None, *get_args(ShownTimes)}:
             known = ", ".join(map(repr, get_args(ShownTimes)))
             raise ConfigurationError(f"show_times is {self.show_times!r}; known are None, {known}.")
+        if not isinstance(self.model_notes, bool):
+            raise ConfigurationError(f"model_notes is {self.model_notes!r}; it is True or False.")
         if self.turn_memory not in get_args(TurnMemoryShown):
             known = ", ".join(map(repr, get_args(TurnMemoryShown)))
             raise ConfigurationError(f"turn_memory is {self.turn_memory!r}; known are {known}.")

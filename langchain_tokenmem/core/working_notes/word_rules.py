@@ -27,6 +27,8 @@ _CODE = re.compile(
 )
 _SPACED = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS = 2
+_LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=] ?[$€£]?\d")
+"""`Budget: $50k` has one word and says it all."""
 
 
 WORD_END = r"(?:(?<=['’])|(?!\w))"
@@ -62,7 +64,8 @@ def note_sentences(text: str) -> Iterator[str]:
             continue
         bare, _ = strip_bullet(line)
         for sentence in split_sentences(bare):
-            if len(_SPACED.findall(sentence)) >= _FEWEST_WORDS:
+            words = _SPACED.findall(sentence)
+            if len(words) >= _FEWEST_WORDS or _LABELLED_NUMBER.match(sentence):
                 yield sentence
 
 

@@ -119,6 +119,35 @@ def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(bash("false", "", 1)), "errors") == ["false → exit 1"]
 
 
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (
+            "Traceback:\nException: no port\n(Open file: a.py)\n(Current directory: /r)\nbash-$",
+            "Exception: no port",
+        ),
+        ("no port\nbash-5.1$", "no port"),
+        ("no port\nroot@box:/app# ", "no port"),
+        ("no port\n(.venv) me@box:~/app$", "no port"),
+        ("no port\n>>>", "no port"),
+        ("lost 20 > 10", "lost 20 > 10"),
+        ("coverage 80%", "coverage 80%"),
+    ],
+)
+def test_a_prompt_behind_the_output_is_not_its_last_line(output: str, line: str):
+    assert texts(read(bash("make", output, 2)), "errors") == [f"make → {line}"]
+
+
+def test_a_refusal_is_told_by_its_first_line_and_not_by_the_prompt_behind_it():
+    refusal = "Your proposed edit has introduced new syntax error(s)."
+    said = call("bash", {"command": "edit 1:1 <a>"}, f"{refusal}\n\nERRORS:\n- E999\nbash-$")
+    assert texts(read(said), "errors") == [f"edit 1:1 <a> → {refusal}"]
+
+
+def test_an_output_of_nothing_but_a_prompt_shows_the_exit_code():
+    assert texts(read(bash("make", "bash-$", 2)), "errors") == ["make → exit 2"]
+
+
 def test_a_program_without_an_exit_code_fails_where_its_output_ends_in_an_error() -> None:
     ran = call("bash", {"command": "python a.py"}, TRACEBACK)
     shown = call("bash", {"command": "cat log.txt"}, TRACEBACK)

@@ -56,6 +56,10 @@ def test_the_label_tells_which_limit_a_later_one_replaces() -> None:
         "Verwende nur die Standardbibliothek.",
         "Die API darf höchstens 200 ms brauchen.",
         "Passwörter dürfen nicht geloggt werden.",
+        "Du darfst niemals direkt auf main pushen.",
+        "Wir dürfen nie auf main pushen.",
+        "Vous ne devez jamais utiliser telnet.",
+        "No debes usar telnet en producción.",
         "N'utilise jamais de bibliothèque externe.",
         "L'API doit répondre en 200 ms au plus.",
         "No uses bibliotecas externas.",
@@ -85,6 +89,7 @@ def test_a_rule_of_the_user_is_a_constraint(sentence: str) -> None:
         'Reviews are needed and require approval from designated reviewers must hold."',
         "If you must know, the old one broke.",
         "Ich muss jetzt leider los, bis morgen.",
+        "Ich niemals auf so eine Idee gekommen wäre.",
     ],
 )
 def test_what_tells_of_a_person_or_guesses_is_no_constraint(sentence: str) -> None:

@@ -22,6 +22,11 @@ def test_constraints_come_from_the_user_only() -> None:
     assert texts(read([assistant(said), *bash("cat rules.md", said)]), "constraints") == []
 
 
+def test_limits_of_one_word_and_a_number_are_read_beside_others() -> None:
+    state = read([user("Our goal is to ship it. Budget: $50k. Timeline: 3 months. Team: 4.")])
+    assert texts(state, "constraints") == ["Budget: $50k", "Timeline: 3 months", "Team: 4"]
+
+
 def test_a_constraint_of_the_same_label_replaces_the_one_before() -> None:
     state = read(
         [user("Our budget is $50k and the timeline is 3 months."), user("The budget is now $60k.")]
