@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
+from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
@@ -30,7 +30,12 @@ from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_s
 from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
-from langchain_tokenmem.memory.recalled_blocks import Recaller, RecallScope, checked_scope
+from langchain_tokenmem.memory.recalled_blocks import (
+    Recaller,
+    RecallScope,
+    checked_recall_k,
+    checked_scope,
+)
 from langchain_tokenmem.memory.reply_times import ReplyTimes
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
@@ -50,7 +55,7 @@ class TokenMemory(MemoryDecisions, Closeable):
     may serve any number of conversations, threads and event loops at once.
 
     Args:
-        budget: The window and its thresholds; default: 16,384 tokens.
+        budget: The window and its thresholds; a number is a window, in tokens. Default: 16,384.
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
@@ -61,6 +66,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
         recall: Brings old messages back that match the newest question; None for none.
         recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
+        recall_k: Most messages that it brings back; 0 for no recall. Default: the mode's
+            `recall_k`; without a mode as many as `recall_share` of the budget holds.
         callbacks: Are told of every compaction and summary.
         background: Make summaries behind the reply, and let a call wait for one only at the hard
             limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
@@ -98,7 +105,7 @@ class TokenMemory(MemoryDecisions, Closeable):
 
     def __init__(
         self,
-        budget: TokenBudget | None = None,
+        budget: TokenBudget | int | None = None,
         *,
         summarizer: AnySummarizer | None = None,
         counter: TokenCounter | None = None,
@@ -108,6 +115,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         dangling: Dangling = "answer",
         recall: Recaller | None = None,
         recall_scope: RecallScope = "session",
+        recall_k: int | None = None,
         callbacks: Sequence[CompactCallbacks] = (),
         background: bool = True,
         max_wait_s: float = 30.0,
@@ -128,7 +136,7 @@ class TokenMemory(MemoryDecisions, Closeable):
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         self.engine = Engine(
-            budget=budget or TokenBudget(16_384),
+            budget=as_budget(budget) or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(trigger=trigger, max_tail_messages=max_tail_messages),
             callbacks=tuple(callbacks),
@@ -159,6 +167,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
+        self.recall_k = checked_recall_k(recall_k)
         self.catches_up = bool(background)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
