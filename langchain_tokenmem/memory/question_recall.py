@@ -33,8 +33,8 @@ def with_recalled(
 
     The block holds the kept notes that match, up to `notes_share` of the limit, then what the
     memory's recall finds, verbatim, up to `recall_share` and as many messages as `recall_k` of the
-    memory, else of the mode, says; nothing that the request shows already. Where a store or the index fails the call goes on
-    without.
+    memory, else of the mode, says; nothing that the request shows already. Where a store or the
+    index fails the call goes on without.
 
     Args:
         memory: The memory, with its recall and its notes.
