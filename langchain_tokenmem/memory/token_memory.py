@@ -21,6 +21,7 @@ from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
+from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.settings import NotesSettings, TurnMemoryShown
@@ -37,6 +38,7 @@ from langchain_tokenmem.memory.recalled_blocks import (
     checked_scope,
 )
 from langchain_tokenmem.memory.reply_times import ReplyTimes
+from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
@@ -174,6 +176,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         self.background_summaries = BackgroundSummarizer(
             summary_timeout_s, self.engine.gave_up, max_parallel_summaries
         )
+        self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
         self.reply_times = ReplyTimes()
 
@@ -245,4 +248,21 @@ class TokenMemory(MemoryDecisions, Closeable):
         own = copy.copy(self)
         engine = self.engine if budget is None else replace(self.engine, budget=budget)
         own.engine = engine.for_model(model)
+        return own
+
+    def with_settings(self, settings: SessionSettings) -> TokenMemory:
+        """Return this memory with the settings of a session; jobs and caches are shared.
+
+        A mode or a summarizer that cannot be had is told once, and the memory's own one is used.
+        """
+        if settings == SessionSettings():
+            return self
+        own = copy.copy(self)
+        own.engine = configured_engine(
+            self.engine, settings, summarizer_named=self.summarizer_named, warn=self.warn_once
+        )
+        if settings.enabled is False:
+            own.recall = own.notes = None
+            own.catches_up = False
+        own.background = own.catches_up and not own.summarizer.is_quick
         return own

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import PrivateAttr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
 from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
@@ -17,18 +17,8 @@ from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
 from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.settings.groups import (
-    BudgetSettings,
-    LimitSettings,
-    MiddlewareSettings,
-    ModeSettings,
-    NotebookSettings,
-    RecallSettings,
-    SaverSettings,
-    StoreSettings,
-    ToolKindsSettings,
-    TriggerSettings,
-)
+from langchain_tokenmem.settings.fields import SettingFields
+from langchain_tokenmem.settings.part_groups import RecallSettings
 from langchain_tokenmem.settings.problems import configuration_error
 from langchain_tokenmem.settings.sources import (
     Values,
@@ -50,7 +40,7 @@ _OWN_GROUPS = frozenset(
 """Fields of which `memory()` makes a part; all others it hands on."""
 
 
-class TokenMemorySettings(BaseSettings):
+class TokenMemorySettings(SettingFields):
     """Every option of every part, by the names that the parts have, and the parts ready-made.
 
     A value comes from a keyword, else the environment (`TOKENMEM_MODE`, nested with two
@@ -73,83 +63,6 @@ class TokenMemorySettings(BaseSettings):
         []
         >>> settings.close()
     """
-
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    budget: BudgetSettings = Field(default=BudgetSettings(), description="The window.")
-    models: dict[str, LimitSettings] = Field(
-        default={},
-        description="Limits of models without a profile, by name or pattern.",
-        examples=[{"glm-4.7": {"max_input_tokens": 128_000, "max_output_tokens": 131_072}}],
-    )
-    summarizer: str | None = Field(
-        default=None,
-        description="Model of the summaries, `provider:model`; none or `extractive`: no model.",
-        examples=["openai:gpt-4o-mini"],
-    )
-    trigger: TriggerSettings | None = Field(
-        default=TriggerSettings(), description="When a summary is due; none: never."
-    )
-    max_tail_messages: int | None = Field(
-        default=None, description="Most messages after the summary, more than 10.", examples=[40]
-    )
-    pin_first: bool = Field(default=True, description="Keep the first request.")
-    dangling: Literal["answer", "drop"] = Field(
-        default="answer", description="For a tool call without a result."
-    )
-    recall_scope: Literal["session", "user"] = Field(
-        default="session", description="Where recall looks."
-    )
-    recall_k: int | None = Field(
-        default=None,
-        description="Most messages recalled; 0: none, `none`: the mode's.",
-        examples=[5],
-    )
-    background: bool = Field(default=True, description="Summaries behind the reply.")
-    max_wait_s: float = Field(
-        default=30.0, description="Seconds that a call waits for one at most."
-    )
-    summary_timeout_s: float = Field(
-        default=120.0, description="Seconds after which one is given up."
-    )
-    max_parallel_summaries: int = Field(default=8, description="Most of them at once.", ge=1)
-    legality: str = Field(default="auto", description="Rules of the provider: a profile's name.")
-    summary_role: Literal["auto", "system", "human"] = Field(
-        default="auto", description="Message that holds the summary."
-    )
-    turn_memory: Literal["when_hidden", "always", "never"] = Field(
-        default="when_hidden", description="Answers that show what their turn did."
-    )
-    tool_kinds: ToolKindsSettings | None = Field(
-        default=ToolKindsSettings(), description="Tools that write, run or only read."
-    )
-    project_root: str | None = Field(
-        default=None, description="Folder that paths are relative to.", examples=["/app"]
-    )
-    include_partial: bool = Field(
-        default=False,
-        description="Turn memory of failed turns, too.",
-    )
-    mode: ModeSettings | None = Field(
-        default=ModeSettings(), description="Working notes; none: off."
-    )
-    show_times: Literal["human", "all"] | None = Field(
-        default=None, description="Messages that show their time.", examples=["human"]
-    )
-    inject_notes: bool = Field(default=True, description="Notes come into the request.")
-    notes: NotebookSettings | None = Field(default=None, description="Notes; none: off.")
-    recall_settings: RecallSettings | None = Field(
-        default=None, alias="recall", description="Recall in `memory()`; none: off."
-    )
-    store_settings: StoreSettings = Field(
-        default=StoreSettings(), alias="store", description="The database."
-    )
-    saver_settings: SaverSettings = Field(
-        default=SaverSettings(), alias="saver", description="The checkpointer."
-    )
-    middleware_settings: MiddlewareSettings = Field(
-        default=MiddlewareSettings(), alias="middleware", description="The agent's middleware."
-    )
 
     _values: Values = PrivateAttr(default_factory=dict)
     _store: TranscriptStore | None = PrivateAttr(default=None)

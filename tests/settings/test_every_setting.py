@@ -25,7 +25,7 @@ from langchain_tokenmem import (
     Trigger,
 )
 from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
-from langchain_tokenmem.settings import groups
+from langchain_tokenmem.settings import groups, part_groups
 from langchain_tokenmem.settings.schema import settings_in
 
 SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
@@ -140,14 +140,18 @@ PARTS = [
     (groups.TriggerSettings, Trigger, set()),
     (groups.ToolKindsSettings, ToolKinds, set()),
     (groups.ModeSettings, ModeProfile, set()),
-    (groups.StoreSettings, TranscriptStore, set()),
-    (groups.FloorSettings, Floor, set()),
-    (groups.BoostsSettings, Boosts, set()),
-    (groups.ChromaSettings, ChromaIndex, {"client"}),
-    (groups.RecallSettings, Recall, {"store", "count_tokens"}),
-    (groups.NotebookSettings, Notebook, {"store", "now"}),
-    (groups.SaverSettings, TokenMemorySaver, {"store", "serde", "allowed_types", "before_store"}),
-    (groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory"}),
+    (part_groups.StoreSettings, TranscriptStore, set()),
+    (part_groups.FloorSettings, Floor, set()),
+    (part_groups.BoostsSettings, Boosts, set()),
+    (part_groups.ChromaSettings, ChromaIndex, {"client"}),
+    (part_groups.RecallSettings, Recall, {"store", "count_tokens"}),
+    (part_groups.NotebookSettings, Notebook, {"store", "now"}),
+    (
+        part_groups.SaverSettings,
+        TokenMemorySaver,
+        {"store", "serde", "allowed_types", "before_store"},
+    ),
+    (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory"}),
     (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "now"}),
 ]
 OWN = {"models", "store", "saver", "middleware"}  # of the settings, not of the memory

@@ -27,6 +27,7 @@ class NotesSettings:
         include_partial: Whether interrupted and failed turns have a turn memory, too.
         mode: What sessions are watched for; None for nothing.
         show_times: Messages that show their time; None for none.
+        modes_on: Whether a session may have a mode at all.
     """
 
     turn_memory: TurnMemoryShown = "when_hidden"
@@ -35,6 +36,7 @@ class NotesSettings:
     include_partial: bool = False
     mode: ModeProfile | None = None
     show_times: ShownTimes | None = None
+    modes_on: bool = True
 
     def __post_init__(self) -> None:
         if self.show_times not in {None, *get_args(ShownTimes)}:
@@ -66,6 +68,8 @@ class NotesSettings:
         Raises:
             ConfigurationError: When there is no mode of the name that is asked for.
         """
+        if not self.modes_on:
+            return None
         if asked is not None:
             return self.mode_named(asked)
         chosen = modes.get("chosen") if modes else None
