@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.recall.recall import Recall
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
     from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
+    from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -87,6 +88,7 @@ __all__ = [
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
     "TokenMemorySaver",
+    "TokenMemorySettings",
     "TokenUsage",
     "ToolKinds",
     "TranscriptRetriever",
@@ -135,6 +137,7 @@ _HOMES = {
     "TokenMemoryChatHistory": "adapters.chains.history",
     "TokenMemoryMiddleware": "adapters.agents.middleware",
     "TokenMemorySaver": "adapters.checkpoints.saver",
+    "TokenMemorySettings": "settings.token_memory_settings",
     "TokenUsage": "core.usage",
     "TranscriptRetriever": "adapters.retriever",
     "TranscriptStore": "storage.transcript_store",

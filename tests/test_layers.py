@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("memory",),
     ("turns",),
     ("adapters",),
+    ("settings",),
     ("cli", "__init__"),
     ("__main__",),
 )
@@ -269,6 +270,8 @@ def test_a_circle_between_folders_is_found():
         ("errors", "from langchain_tokenmem.core.messages import groups"),
         ("state", "from langchain_tokenmem.tokens.base import TokenCount"),
         ("__init__", "from langchain_tokenmem.cli.main import main"),
+        ("adapters.retriever", "from langchain_tokenmem.settings.groups import StoreSettings"),
+        ("cli.app", "import pydantic_settings"),
     ],
 )
 def test_a_planted_fault_is_found(module, source):

@@ -40,6 +40,7 @@ EXPECTED = {
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
     "TokenMemorySaver",
+    "TokenMemorySettings",
     "TokenUsage",
     "ToolKinds",
     "TranscriptRetriever",

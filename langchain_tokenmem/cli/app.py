@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.config import config
 from langchain_tokenmem.cli.console import exit_on_error
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.doctor import doctor
@@ -34,6 +35,7 @@ _FEW = 12
 """Up to so many conversations are listed without `--verbose`: they fit on a screen."""
 _FAULTS_SHOWN = 20
 
+app.command("config")(config)
 app.command("migrate-checkpoints")(migrate)
 app.command("doctor")(doctor)
 app.command("import")(import_sessions)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import model_name, profile_of, window_of
-from langchain_tokenmem.core.model_windows import window_of_name
+from langchain_tokenmem.core.model_windows import ModelLimits, limits_of
 from langchain_tokenmem.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class TokenBudget:
         notes_share: Ceiling of notes, of the limit.
         result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
             window, at most 1,000.
+        result_chars: Characters that it is shortened to, where that is less; None for any number.
         error_chars: Characters kept of an old tool result that reports an error.
         model: Name of the model that is counted for; None counts with o200k_base.
 
@@ -81,6 +82,7 @@ class TokenBudget:
     recall_share: float = field(default=0.15, kw_only=True)
     notes_share: float = field(default=0.05, kw_only=True)
     result_tokens: int = field(default=-1, kw_only=True)
+    result_chars: int | None = field(default=None, kw_only=True)
     error_chars: int = field(default=10_000, kw_only=True)
     model: str | None = field(default=None, kw_only=True)
 
@@ -112,6 +114,10 @@ class TokenBudget:
                 raise ConfigurationError(f"{name} is {getattr(self, name)!r}; it is 0 or more.")
         if not isinstance(self.result_tokens, int) or self.result_tokens < 1:
             raise ConfigurationError(f"result_tokens is {self.result_tokens!r}; it is 1 or more.")
+        if self.result_chars is not None and not _is_count(self.result_chars):
+            raise ConfigurationError(
+                f"result_chars is {self.result_chars!r}; it is 1 or more, or None for any number."
+            )
 
     def _check_order(self) -> None:
         if self.limit < MIN_CONTEXT_WINDOW // 2:
@@ -134,12 +140,16 @@ class TokenBudget:
             )
 
     @classmethod
-    def for_model(cls, model: Any, **fields: Any) -> TokenBudget:
+    def for_model(
+        cls, model: Any, *, models: ModelLimits | None = None, **fields: Any
+    ) -> TokenBudget:
         """Return the budget of a chat model, read from its own `profile` (LangChain v1).
 
         Args:
             model: A chat model, a runnable around one (of fallbacks the smallest window counts),
                 or a model's name as LangChain, LiteLLM, OpenRouter and the clouds spell it.
+            models: `max_input_tokens` and `max_output_tokens`, in tokens, of models without a
+                profile, by their name or a pattern such as `glm-4.*`; capitals matter not.
             fields: Any field of `TokenBudget`; it beats what the profile says.
 
         Returns:
@@ -153,11 +163,13 @@ class TokenBudget:
             >>> TokenBudget.for_model("my-deployment", context_window=32_000).context_window
             32000
         """
-        profile = profile_of(model)
         name = model_name(model)
+        profile = profile_of(model) or limits_of(name, models)
         window = fields.pop("context_window", None)
         if window is None:
-            window = _window_of_name(model) if isinstance(model, str) else window_of(model)
+            window = window_of(model, models)
+            if window is None and isinstance(model, str):
+                raise _unknown(model)
         if window is None or (isinstance(window, int) and 0 <= window < MIN_CONTEXT_WINDOW):
             logger.warning(
                 "The model %s does not tell its context window; %s tokens are assumed. Pass "
@@ -254,12 +266,13 @@ class TokenBudget:
         return int(self.notes_share * self.limit)
 
 
-def _window_of_name(name: str) -> int:
-    window = window_of_name(name)
-    if window is None:
-        raise ConfigurationError(
-            f"The context window of a model named {name!r} is not known. Give it, "
-            f"TokenBudget.for_model({name!r}, context_window=...), in tokens; or pass the chat "
-            f"model itself, whose profile tells it."
-        )
-    return window
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _unknown(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The context window of a model named {name!r} is not known. Give it, "
+        f"TokenBudget.for_model({name!r}, context_window=...), in tokens; or pass the chat "
+        f"model itself, whose profile tells it."
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableWithFallbacks
 
-from langchain_tokenmem.core.model_windows import window_of_name
+from langchain_tokenmem.core.model_windows import ModelLimits, limits_of, window_of_name
 
 _DEEPEST = 16
 
@@ -51,11 +51,18 @@ def profile_of(model: Any) -> Mapping[str, Any]:
     return profile if isinstance(profile, Mapping) else {}
 
 
-def window_of(model: Any) -> int | None:
-    """Return the smallest window of the models that a call may reach; None where none tells."""
+def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
+    """Return the smallest window of the models that a call may reach; None where none tells.
+
+    Args:
+        model: A chat model, a runnable around one, or a name.
+        models: Limits of models without a profile, by their names and patterns.
+    """
     if isinstance(model, str):
-        return window_of_name(model)
-    told = (profile_of(one).get("max_input_tokens") for one in models_of(model))
+        window = limits_of(model, models).get("max_input_tokens")
+        return window_of_name(model) if window is None else window
+    limits = (profile_of(one) or limits_of(model_name(one), models) for one in models_of(model))
+    told = (limit.get("max_input_tokens") for limit in limits)
     return min((window for window in told if isinstance(window, int) and window > 0), default=None)
 
 

@@ -160,20 +160,22 @@ def old_result_cut(
 
     Args:
         message: A tool result.
-        budget: Gives `result_tokens` and, for results that report an error, `error_chars`.
+        budget: Gives `result_tokens`, `result_chars` and, for errors, `error_chars`.
         count: Tokens of a message.
         new: Gives an empty cut, with what the marker names.
     """
-    size = count(message)
-    if size <= budget.result_tokens:
+    size, length = count(message), len(text_of(message))
+    most = length if budget.result_chars is None else budget.result_chars
+    if size <= budget.result_tokens and length <= most:
         return None
     if is_error(message):
-        half = budget.error_chars // 2
-        cut: Cut = {**new(message.id or ""), "head": half, "tail": half}
-        if len(text_of(message)) <= budget.error_chars:
+        most = budget.error_chars
+        if length <= most:
             return None
+        cut: Cut = {**new(message.id or ""), "head": most // 2, "tail": most // 2}
     else:
         cut = cut_to(message, budget.result_tokens, count, new)
+        cut["head"] = cut["tail"] = min(cut["head"], most // 2)
     return cut if count(apply_cut(message, cut)) < size else None
 
 
@@ -283,13 +285,10 @@ def apply_cuts(
         cut = cuts.get(message.id or "")
         if result_id(message) in dropped:
             continue
-        if cut is not None:
-            form = apply_cut(message, cut)
-            if role_of(message) == "ai" and "calls" in cut:
-                dropped.update(set(call_ids(message)) - set(call_ids(form)))
-            shown.append(form)
-        else:
-            shown.append(message)
+        form = message if cut is None else apply_cut(message, cut)
+        if cut is not None and role_of(message) == "ai" and "calls" in cut:
+            dropped.update(set(call_ids(message)) - set(call_ids(form)))
+        shown.append(form)
     return tuple(shown)
 
 

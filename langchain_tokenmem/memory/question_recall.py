@@ -32,9 +32,9 @@ def with_recalled(
     """Return the state with a memory block for the newest question; `state` if none is due.
 
     The block holds the kept notes that match, up to `notes_share` of the limit, then what the
-    memory's recall finds, verbatim, up to `recall_share` and as many messages as the mode has;
-    nothing that the request shows already. Where a store or the index fails the call goes on
-    without.
+    memory's recall finds, verbatim, up to `recall_share` and as many messages as `recall_k` of the
+    memory, else of the mode, says; nothing that the request shows already. Where a store or the
+    index fails the call goes on without.
 
     Args:
         memory: The memory, with its recall and its notes.
@@ -73,8 +73,11 @@ def _recalled(
     conversation: ConversationScope,
     call: PreparedCall,
 ) -> Block | None:
-    """Return the block of what recall finds; None without a recall, or where it failed."""
-    if memory.recall is None:
+    """Return the block of what recall finds; None without a recall, and where it failed."""
+    most = memory.recall_k
+    if most is None and call.mode:
+        most = call.mode.recall_k
+    if memory.recall is None or most == 0:
         return None
     found = search_for_question(
         memory.recall,
@@ -87,5 +90,4 @@ def _recalled(
     )
     if found is None:
         return None
-    most = call.mode.recall_k if call.mode else None
     return block_of(found[:most], call.budget.recall_tokens, call.counter.text)

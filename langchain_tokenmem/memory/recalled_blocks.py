@@ -34,6 +34,19 @@ def checked_scope(scope: RecallScope) -> RecallScope:
     return scope
 
 
+def checked_recall_k(most: int | None) -> int | None:
+    """Return the number of messages that recall brings back; None where none is given.
+
+    Raises:
+        ConfigurationError: When it is no number from 0 on.
+    """
+    if most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0):
+        return most
+    raise ConfigurationError(
+        f"recall_k is {most!r}; it is a number of messages from 0 on, or None for the mode's."
+    )
+
+
 class Recaller(Protocol):
     """The part of a recall that the memory uses; `langchain_tokenmem.Recall` is one."""
 

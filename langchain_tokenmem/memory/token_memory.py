@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_messages, checked_parts
+from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
@@ -21,6 +21,7 @@ from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
+from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.settings import NotesSettings, TurnMemoryShown
@@ -30,8 +31,14 @@ from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_s
 from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
-from langchain_tokenmem.memory.recalled_blocks import Recaller, RecallScope, checked_scope
+from langchain_tokenmem.memory.recalled_blocks import (
+    Recaller,
+    RecallScope,
+    checked_recall_k,
+    checked_scope,
+)
 from langchain_tokenmem.memory.reply_times import ReplyTimes
+from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
@@ -50,7 +57,7 @@ class TokenMemory(MemoryDecisions, Closeable):
     may serve any number of conversations, threads and event loops at once.
 
     Args:
-        budget: The window and its thresholds; default: 16,384 tokens.
+        budget: The window and its thresholds; a number is a window, in tokens. Default: 16,384.
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
@@ -63,6 +70,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
         recall: Brings old messages back that match the newest question; None for none.
         recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
+        recall_k: Most messages that it brings back; 0 for no recall. Default: the mode's
+            `recall_k`; without a mode as many as `recall_share` of the budget holds.
         callbacks: Are told of every compaction and summary.
         background: Make summaries behind the reply, and let a call wait for one only at the hard
             limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
@@ -102,7 +111,7 @@ class TokenMemory(MemoryDecisions, Closeable):
 
     def __init__(
         self,
-        budget: TokenBudget | None = None,
+        budget: TokenBudget | int | None = None,
         *,
         summarizer: AnySummarizer | None = None,
         counter: TokenCounter | None = None,
@@ -113,6 +122,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         dangling: Dangling = "answer",
         recall: Recaller | None = None,
         recall_scope: RecallScope = "session",
+        recall_k: int | None = None,
         callbacks: Sequence[CompactCallbacks] = (),
         background: bool = True,
         max_wait_s: float = 30.0,
@@ -134,7 +144,7 @@ class TokenMemory(MemoryDecisions, Closeable):
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         self.engine = Engine(
-            budget=budget or TokenBudget(16_384),
+            budget=as_budget(budget) or TokenBudget(16_384),
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(
                 trigger=trigger, max_tail_messages=max_tail_messages, max_messages=max_messages
@@ -168,12 +178,14 @@ class TokenMemory(MemoryDecisions, Closeable):
         self.before_store = before_store
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
+        self.recall_k = checked_recall_k(recall_k)
         self.catches_up = bool(background)
         self.background = background and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
         self.background_summaries = BackgroundSummarizer(
             summary_timeout_s, self.engine.gave_up, max_parallel_summaries
         )
+        self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
         self.reply_times = ReplyTimes()
 
@@ -245,4 +257,21 @@ class TokenMemory(MemoryDecisions, Closeable):
         own = copy.copy(self)
         engine = self.engine if budget is None else replace(self.engine, budget=budget)
         own.engine = engine.for_model(model)
+        return own
+
+    def with_settings(self, settings: SessionSettings) -> TokenMemory:
+        """Return this memory with the settings of a session; jobs and caches are shared.
+
+        A mode or a summarizer that cannot be had is told once, and the memory's own one is used.
+        """
+        if settings == SessionSettings():
+            return self
+        own = copy.copy(self)
+        own.engine = configured_engine(
+            self.engine, settings, summarizer_named=self.summarizer_named, warn=self.warn_once
+        )
+        if settings.enabled is False:
+            own.recall = own.notes = None
+            own.catches_up = False
+        own.background = own.catches_up and not own.summarizer.is_quick
         return own

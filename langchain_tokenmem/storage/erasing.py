@@ -35,6 +35,7 @@ from langchain_tokenmem.storage.transcripts.sessions import (
 )
 from langchain_tokenmem.storage.transcripts.states import stored_state
 from langchain_tokenmem.storage.transcripts.tables import messages, sessions
+from langchain_tokenmem.storage.transcripts.user_settings import delete_settings_of_user
 
 
 def erase(
@@ -71,6 +72,8 @@ def erase(
     counts, gone = erase_sessions(connection, keys, partitions)
     counts["checkpoints"] = sum(drop_thread(connection, key) for key in threads)
     counts["items"] = notes
+    if session_id is None and user_id is not None:
+        counts["user_settings"] = delete_settings_of_user(connection, user_id)
     return counts, gone
 
 

@@ -31,12 +31,13 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
     Args:
         given: A `Summarizer`, a chat model or other runnable, a model's name such as
             `openai:gpt-4o-mini` (made by `langchain.chat_models.init_chat_model`), a function
-            `(messages, prior, instruction, max_tokens) -> text`, or None for the extractive one.
+            `(messages, prior, instruction, max_tokens) -> text`; None or `extractive` for the
+            extractive one.
 
     Raises:
         ConfigurationError: When it is none of these.
     """
-    if given is None:
+    if given is None or given == "extractive":
         return ExtractiveSummarizer()
     if isinstance(given, str):
         from langchain.chat_models import init_chat_model  # noqa: PLC0415  # only for names

@@ -104,6 +104,10 @@ class Conversation(Protocol):
         """Key of its background summary; None where it can have none."""
         ...
 
+    def configured(self) -> Conversation:
+        """Return the conversation with a memory that has the session's own settings."""
+        ...
+
     def load(self, request: TurnRequest, previous: Snapshot | None = None, /) -> Snapshot:
         """Read the conversation; a snapshot of the same turn keeps its memory block."""
         ...

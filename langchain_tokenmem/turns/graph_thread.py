@@ -66,6 +66,10 @@ class GraphThread:
     subgraph: str = ""
     pins: Mapping[str, Pin] | None = None
 
+    def configured(self) -> GraphThread:
+        """Return the thread itself: settings of sessions stand in a store, not in checkpoints."""
+        return self
+
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Take the summary that was finished for this thread, and keep new messages for recall.
 

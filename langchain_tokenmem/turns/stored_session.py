@@ -76,6 +76,12 @@ class StoredSession:
         """Key of its background summary."""
         return (id(self.store), self.session_id)
 
+    def configured(self) -> StoredSession:
+        """Return the session with its own settings, else those of its user."""
+        settings = self.store.settings(self.session_id, user_id=self.user_id)
+        memory = self.memory.with_settings(settings)
+        return self if memory is self.memory else replace(self, memory=memory)
+
     def add(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, as `before_store` of the memory gives them.
 

@@ -34,11 +34,13 @@ from langchain_tokenmem.turns.conversation import (
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Compact where it is due, and return the view of the next model call."""
+    conversation = conversation.configured()
     return run(Turn(conversation, request).take(), conversation.memory.summarizer)
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
+    conversation = await in_own_thread(conversation.configured)
     return await arun(Turn(conversation, request).take(), conversation.memory.summarizer)
 
 
@@ -49,11 +51,13 @@ def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState
         SummaryError: When the summarizer failed; nothing is changed then.
         StoreError: When other writers committed first, again and again.
     """
+    conversation = conversation.configured()
     return run(Turn(conversation, request).compact_now(), conversation.memory.summarizer)
 
 
 async def acompact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
     """Do the same as `compact_now` without blocking the event loop."""
+    conversation = await in_own_thread(conversation.configured)
     return await arun(Turn(conversation, request).compact_now(), conversation.memory.summarizer)
 
 
@@ -127,14 +131,17 @@ class Turn:
         """Start the summary that the next call needs, with the reply counted in; never fails."""
         if not self.memory.background or self.conversation.key is None:
             return
-        if self._running_summary() is not None:
-            return
         try:
-            snapshot = self.conversation.load_after_reply(self.request)
-            if snapshot is not None:
-                self._start_due_summary(self._without_backlog(snapshot))
+            turn = replace(self, conversation=self.conversation.configured())
+            if turn.memory.background and turn._running_summary() is None:  # noqa: SLF001
+                turn._start_after_reply()  # noqa: SLF001  # it is a copy of this one
         except TokenMemoryError as error:  # the reply is there, and the next call tries again
             self._warn(f"no summary is begun after the reply, {error}")
+
+    def _start_after_reply(self) -> None:
+        snapshot = self.conversation.load_after_reply(self.request)
+        if snapshot is not None:
+            self._start_due_summary(self._without_backlog(snapshot))
 
     def compact_now(self) -> Work[MemoryState]:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""

@@ -251,6 +251,16 @@ def test_recall_brings_as_many_messages_as_the_mode_has():
     assert counts == [4, 1]
 
 
+@pytest.mark.parametrize(("recall_k", "count"), [(None, 3), (2, 2), (0, 0)])
+def test_recall_k_of_the_memory_beats_the_mode_and_0_switches_recall_off(recall_k, count):
+    store = TranscriptStore("sqlite://")
+    recall = Recall(store)
+    say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
+    keywords = {"recall": recall, "recall_scope": "user", "recall_k": recall_k}
+    history = history_of(store, "new", "u1", mode="code", **keywords)
+    assert ask(history, "Which parcel is blue?").count("is blue.") == count
+
+
 def test_erasing_a_session_erases_its_notes(tmp_path):
     path = tmp_path / "memory.db"
     with TranscriptStore(f"sqlite:///{path}") as store:

@@ -47,7 +47,7 @@ WRONG = {
     ),
     "a memory as budget": (
         lambda _: TokenMemory(TokenMemory()),
-        r"budget is a TokenMemory; a TokenBudget belongs there: TokenMemory\(TokenBudget",
+        r"budget is a TokenMemory; a budget belongs there: budget=TokenBudget",
     ),
     "store and memory swapped": (
         lambda store: with_token_memory(MODEL, store, TokenMemory()),

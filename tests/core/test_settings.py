@@ -11,7 +11,9 @@ from langchain_tokenmem.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"budget": 8_000}, r"TokenMemory\(TokenBudget\(context_window=8_000\)\)"),
+        ({"budget": "8k"}, r"budget=TokenBudget\(context_window=8_000\)"),
+        ({"recall_k": -1}, "recall_k is -1"),
+        ({"recall_k": True}, "recall_k is True"),
         ({"trigger": 0.6}, r"such as Trigger\(fraction=0\.6\)"),
         ({"max_tail_messages": 5}, "the tail moves by 10"),
         ({"dangling": "keep"}, '"answer" or "drop"'),
@@ -34,3 +36,7 @@ def test_settings_that_work_are_taken():
     )
     assert (memory.budget, memory.max_wait_s) == (budget, 0)
     assert TokenMemory(trigger=None).policy.trigger is None
+
+
+def test_a_number_is_the_budget_of_such_a_window():
+    assert TokenMemory(8_000).budget == TokenMemory(budget=8_000).budget == TokenBudget(8_000)

@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.shortening import old_result_cut
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer, entries_of, own_words
 from tests.legality import problems
@@ -233,9 +234,76 @@ def test_for_model_reads_the_profile_through_wrappers():
         ({"context_window": 1_000, "message_share": 1.5}, "message_share"),
         ({"context_window": 1_000, "margin": 2}, "margin"),
         ({"context_window": 1_000, "result_tokens": 0}, "result_tokens"),
+        ({"context_window": 1_000, "result_chars": 0}, "result_chars"),
         ({"context_window": "8k"}, "whole number"),
     ],
 )
 def test_bad_numbers_are_refused_with_advice(fields, words):
     with pytest.raises(ConfigurationError, match=words):
         TokenBudget(**fields)
+
+
+def empty_cut(key):
+    return {"id": key, "head": 0, "tail": 0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        ({"result_tokens": 400, "result_chars": 200}, 200),
+        ({"result_tokens": 60, "result_chars": 100_000}, 4 * 60),
+        ({"result_tokens": 400}, 4 * 400),
+    ],
+)
+def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a token: 4 characters
+    budget = TokenBudget(context_window=20_000, **fields)
+    cut = old_result_cut(result(0, "word " * 2_000), budget, CharCounter().message, empty_cut)
+    kept = cut["head"] + cut["tail"]
+    assert 0 < kept <= most
+    assert kept > most / 4
+
+
+def test_result_chars_shorten_a_result_of_few_tokens():
+    long = result(0, "word " * 100)
+    few = TokenBudget(context_window=20_000, result_tokens=5_000, result_chars=80)
+    cut = old_result_cut(long, few, CharCounter().message, empty_cut)
+    assert (cut["head"], cut["tail"]) == (40, 40)
+    roomy = TokenBudget(context_window=20_000, result_tokens=5_000)
+    assert old_result_cut(long, roomy, CharCounter().message, empty_cut) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("glm-4.7", 128_000),
+        ("zai:GLM-4.7", 128_000),
+        ("z-ai/glm-4.7-air", 64_000),
+        ("gpt-4o", 128_000),  # none of these: its known window holds
+    ],
+)
+def test_models_give_the_limits_of_names_and_patterns(name, window):
+    models = {
+        "glm-*": {"max_input_tokens": 64_000},
+        "glm-4.7": {"max_input_tokens": 128_000, "max_output_tokens": 2_000},
+    }
+    budget = TokenBudget.for_model(name, models=models)
+    assert budget.context_window == window
+    assert (budget.reserve_output == 2_000) == name.lower().endswith("glm-4.7")
+
+
+def test_a_profile_beats_the_limits_of_models():
+    from langchain_core.language_models import FakeListChatModel
+
+    models = {"*": {"max_input_tokens": 9_000}}
+    told = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
+    assert TokenBudget.for_model(told, models=models).context_window == 50_000
+
+
+def test_a_chat_model_without_a_profile_takes_the_limits_of_models(caplog):
+    class Named:
+        profile = None
+        model_name = "glm-4.7"
+
+    models = {"glm-*": {"max_input_tokens": 9_000}}
+    assert TokenBudget.for_model(Named(), models=models).context_window == 9_000
+    assert not caplog.records

@@ -28,6 +28,7 @@ class NotesSettings:
         mode: What sessions are watched for; None for nothing.
         model_notes: Whether a model that writes summary entries may change the notes, too.
         show_times: Messages that show their time; None for none.
+        modes_on: Whether a session may have a mode at all.
     """
 
     turn_memory: TurnMemoryShown = "when_hidden"
@@ -37,6 +38,7 @@ class NotesSettings:
     mode: ModeProfile | None = None
     model_notes: bool = False
     show_times: ShownTimes | None = None
+    modes_on: bool = True
 
     def __post_init__(self) -> None:
         if self.show_times not in {None, *get_args(ShownTimes)}:
@@ -70,6 +72,8 @@ class NotesSettings:
         Raises:
             ConfigurationError: When there is no mode of the name that is asked for.
         """
+        if not self.modes_on:
+            return None
         if asked is not None:
             return self.mode_named(asked)
         chosen = modes.get("chosen") if modes else None

@@ -62,3 +62,20 @@ def parsed(url: Any) -> URL:
 def of_file(path: str) -> URL:
     """Return the address of a SQLite file; no sign of its path means anything else in it."""
     return URL.create("sqlite", database=path)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it may be printed: without its password and the values of its options.
+
+    Example:
+        >>> shown_url("postgresql+psycopg://ann:secret@db/chat?sslpassword=x")
+        'postgresql+psycopg://ann:***@db/chat?sslpassword=***'
+    """
+    if "://" not in url:
+        return url
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError):
+        return "***"
+    hidden = address.set(query=dict.fromkeys(address.query, "***"))
+    return hidden.render_as_string(hide_password=True).replace("%2A", "*")

@@ -33,7 +33,7 @@ class SessionRow:
         last_seq: Sequence number of its last message; `first_seq - 1` when there is none.
         version: Grows with every change of the state, and with every `clear`.
         state: The memory state as JSON.
-        budget: The session's budget as JSON.
+        budget: The session's settings as JSON; a budget alone stands bare.
         edit_count: How many edits of its messages there are.
     """
 

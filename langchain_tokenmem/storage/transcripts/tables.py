@@ -36,6 +36,15 @@ sessions = Table(
 """One row for each session; it has all messages from number `first_seq` to `last_seq`, and as many
 edits as `edit_count` says."""
 
+user_settings = Table(
+    "tokenmem_user_settings",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("checksum", Text, nullable=False),
+    Column("settings", Text, nullable=False),
+)
+"""One row for each user who has settings of their own; those of a session stand in its row."""
+
 messages = Table(
     "tokenmem_messages",
     metadata,

@@ -1,0 +1,99 @@
+"""Settings of one session or one user, in front of those of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from langchain_tokenmem.core.argument_checks import as_budget, described
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.errors import ConfigurationError
+
+
+class ScopedSettings(TypedDict, total=False):
+    """Keywords of `set_settings`; what is left out stays, None takes a setting back.
+
+    Attributes:
+        budget: A `TokenBudget`, or a window in tokens.
+        mode: Name of a mode; empty for none.
+        summarizer: Name of the summaries' model, `provider:model`, or `extractive`.
+        enabled: False for no summaries, no recall, and neither notes nor a mode.
+    """
+
+    budget: TokenBudget | int | None
+    mode: str | None
+    summarizer: str | None
+    enabled: bool | None
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """Settings of a session or a user; None where the next one decides: user, then memory.
+
+    Attributes:
+        budget: The budget.
+        mode: Name of the mode; empty for none.
+        summarizer: Name of the summarizer.
+        enabled: False where the memory is off.
+
+    Raises:
+        ConfigurationError: When a value is of another type.
+    """
+
+    budget: TokenBudget | None = None
+    mode: str | None = None
+    summarizer: str | None = None
+    enabled: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("mode", str), ("summarizer", str), ("enabled", bool)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                belongs = "True or False" if kind is bool else "a name"
+                raise ConfigurationError(f"{name} is {described(value)}; {belongs} belongs there.")
+        if self.summarizer is not None and not self.summarizer.strip():
+            raise ConfigurationError('summarizer is empty; "extractive" needs no model.')
+
+    def changed(self, given: Mapping[str, Any]) -> SessionSettings:
+        """Return these settings with those that are given; keys as in `ScopedSettings`.
+
+        Raises:
+            ConfigurationError: When there is no such setting, or a value cannot work.
+        """
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        if unknown := [name for name in given if name not in held]:
+            raise ConfigurationError(
+                f"A session and a user have no setting {', '.join(unknown)}; they have "
+                f"{', '.join(held)}."
+            )
+        changed = {**held, **given}
+        return SessionSettings(**{**changed, "budget": as_budget(changed["budget"])})
+
+    def over(self, other: SessionSettings) -> SessionSettings:
+        """Return these settings, those of the other one where they have none."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return other.changed({name: value for name, value in own.items() if value is not None})
+
+    def stored(self) -> dict[str, Any] | None:
+        """Return what is stored, plain JSON; None for no settings. A budget alone stands bare."""
+        given = {
+            one.name: value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) is not None
+        }
+        if self.budget is not None:
+            given["budget"] = asdict(self.budget)
+            return given if len(given) > 1 else given["budget"]
+        return given or None
+
+    @classmethod
+    def loaded(cls, stored: Mapping[str, Any] | None) -> SessionSettings:
+        """Return the settings of what is stored, also by versions that knew of budgets only."""
+        if not stored:
+            return cls()
+        given = {"budget": stored} if "context_window" in stored else dict(stored)
+        budget = given.get("budget")
+        return cls(**{**given, "budget": None if budget is None else TokenBudget(**budget)})

@@ -1,0 +1,1 @@
+"""Settings of every part, from keywords, environment and a file."""

@@ -1,0 +1,229 @@
+"""`TokenMemorySettings`: every option of every part, and the parts ready-made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+from pydantic import PrivateAttr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
+from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
+from langchain_tokenmem.core.model_windows import ModelLimits
+from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes.notebook import Notebook
+from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
+from langchain_tokenmem.recall.recall import Recall
+from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
+from langchain_tokenmem.settings.fields import SettingFields
+from langchain_tokenmem.settings.part_groups import RecallSettings
+from langchain_tokenmem.settings.problems import configuration_error
+from langchain_tokenmem.settings.sources import (
+    Values,
+    file_named,
+    from_environment,
+    from_file,
+    from_keywords,
+    merged,
+    nested,
+)
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+_OWN_GROUPS = frozenset(
+    {
+        *("budget", "models", "trigger", "tool_kinds", "mode", "summarizer", "notes"),
+        *("recall_settings", "store_settings", "saver_settings", "middleware_settings"),
+    }
+)
+"""Fields of which `memory()` makes a part; all others it hands on."""
+
+
+class TokenMemorySettings(SettingFields):
+    """Every option of every part, by the names that the parts have, and the parts ready-made.
+
+    A value comes from a keyword, else the environment (`TOKENMEM_MODE`, nested with two
+    underscores: `TOKENMEM_BUDGET__TARGET`), else a file (`tokenmem.yaml` or `tokenmem.toml` in the
+    working directory, or the one that `TOKENMEM_CONFIG` names), else it is the part's default; that
+    of `mode` is `conversation`. All parts share one store. docs/settings.md lists every setting.
+
+    Args:
+        values: Settings by name: groups as dicts, such as `budget={"context_window": 8_000}`; a
+            number as `budget` is a window, a text as `store` its URL, one as `mode` its name.
+
+    Raises:
+        ConfigurationError: When a name is none, or a value cannot be; it says where it stands.
+
+    Example:
+        >>> settings = TokenMemorySettings(budget=8_000, store="sqlite://")
+        >>> settings.memory().budget.limit
+        7040
+        >>> settings.store().sessions()
+        []
+        >>> settings.close()
+    """
+
+    _values: Values = PrivateAttr(default_factory=dict)
+    _store: TranscriptStore | None = PrivateAttr(default=None)
+    _recall: Recall | None = PrivateAttr(default=None)
+
+    def __init__(self, **values: Any) -> None:
+        kind = type(self)
+        file = file_named()
+        held = merged(
+            from_keywords(kind, values),
+            from_environment(kind),
+            {} if file is None else from_file(kind, file),
+        )
+        try:
+            super().__init__(**nested(held))
+        except ValidationError as error:
+            raise configuration_error(kind, error, held) from None
+        self._values = held
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the source of keywords: the others are read, with their places, before it."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _works(self) -> TokenMemorySettings:
+        """Make a memory without any I/O: it checks what depends on several settings."""
+        options = self._memory_options()
+        TokenMemory(**{**options, "budget": self.budget.made()})
+        return self
+
+    def store(self) -> TranscriptStore:
+        """Return the store; it is opened once, and every part shares it."""
+        if self._store is None:
+            self._store = TranscriptStore(**_fields(self.store_settings))
+        return self._store
+
+    def recall(self, *, embeddings: Embeddings | None = None, **keywords: Any) -> Recall:
+        """Return the recall; without keywords always the same one.
+
+        Args:
+            embeddings: Embeddings of the Chroma that the settings name, where that is an object.
+            keywords: Options of `Recall`, such as `chroma` or `count_tokens`; they beat the
+                settings.
+
+        Raises:
+            ConfigurationError: When it is not clear where Chroma is, or with which embeddings.
+        """
+        if keywords or embeddings is not None:
+            return Recall(self.store(), **{**self._recall_options(embeddings), **keywords})
+        if self._recall is None:
+            self._recall = Recall(self.store(), **self._recall_options())
+        return self._recall
+
+    def notebook(self, **keywords: Any) -> Notebook:
+        """Return the notes; `store=` takes another place than the database.
+
+        Args:
+            keywords: Options of `Notebook`.
+        """
+        given = {} if self.notes is None else self.notes.given()
+        if "store" not in keywords:
+            keywords["store"] = SqlStore(self.store())
+        return Notebook(**{**given, **keywords})
+
+    def memory(self, model: Any = None, **keywords: Any) -> TokenMemory:
+        """Return a memory.
+
+        Args:
+            model: The chat model that is called, or its name: it tells the window where
+                `budget.context_window` is not given.
+            keywords: Options of `TokenMemory`, objects among them, such as `callbacks`, `counter`,
+                `before_store` or a chat model as `summarizer`. They beat the settings.
+
+        Raises:
+            ConfigurationError: When the window of a name is not known, or an option cannot work.
+        """
+        options = {**self._memory_options(), **keywords}
+        if "budget" not in keywords:
+            called = self.budget.model if model is None else model
+            options["budget"] = self.budget.made(called, self._limits())
+        if "summarizer" not in keywords:
+            options["summarizer"] = self.summarizer
+        if "recall" not in keywords and self.recall_settings is not None:
+            options["recall"] = self.recall()
+        if "notes" not in keywords and self.notes is not None:
+            options["notes"] = self.notebook()
+        return TokenMemory(**options)
+
+    def middleware(
+        self, model: Any = None, *, memory: TokenMemory | None = None, **keywords: Any
+    ) -> TokenMemoryMiddleware:
+        """Return a middleware for `create_agent`.
+
+        Args:
+            model: The agent's model, or its name: see `memory`.
+            memory: Another memory than `memory(model)`.
+            keywords: Options of `TokenMemoryMiddleware`; they beat the settings.
+        """
+        options = {**_fields(self.middleware_settings), **keywords}
+        return TokenMemoryMiddleware(memory or self.memory(model), **options)
+
+    def saver(self, **keywords: Any) -> TokenMemorySaver:
+        """Return a checkpointer on the store.
+
+        Args:
+            keywords: Options of `TokenMemorySaver`, such as `serde`. They beat the settings.
+        """
+        return TokenMemorySaver(self.store(), **{**_fields(self.saver_settings), **keywords})
+
+    def close(self) -> None:
+        """Close the store, and the recall with it, if they were opened."""
+        if self._recall is not None:
+            self._recall.close()
+        if self._store is not None:
+            self._store.close()
+        self._recall = self._store = None
+
+    def places(self) -> Values:
+        """Return what was given, with the places it comes from."""
+        return dict(self._values)
+
+    def _limits(self) -> ModelLimits:
+        return {
+            name: {key: value for key, value in limits.given().items() if value is not None}
+            for name, limits in self.models.items()
+        }
+
+    def _memory_options(self) -> dict[str, Any]:
+        """Return the options of a memory that need no store and no model."""
+        given = self.model_fields_set - _OWN_GROUPS
+        return {
+            **{name: getattr(self, name) for name in sorted(given)},
+            "trigger": self.trigger and self.trigger.made(),
+            "tool_kinds": self.tool_kinds and self.tool_kinds.made(),
+            "mode": self.mode and self.mode.made(),
+        }
+
+    def _recall_options(self, embeddings: Embeddings | None = None) -> dict[str, Any]:
+        settings = self.recall_settings or RecallSettings()
+        options = {
+            **_fields(settings),
+            "floor": Floor(**_fields(settings.floor)),
+            "boosts": Boosts(**_fields(settings.boosts)),
+        }
+        if settings.chroma is not None:
+            chroma = {
+                **_fields(settings.chroma),
+                "embeddings": embeddings or settings.chroma.embeddings,
+            }
+            options["chroma"] = ChromaIndex(**chroma)
+        return options
+
+
+def _fields(group: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = group.given()
+    return fields

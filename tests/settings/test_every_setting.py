@@ -1,0 +1,181 @@
+"""Every setting is taken from a keyword, the environment, YAML and TOML, and is the part's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+
+from langchain_tokenmem import (
+    ChromaIndex,
+    ModeProfile,
+    Notebook,
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TokenMemorySettings,
+    ToolKinds,
+    TranscriptStore,
+    Trigger,
+)
+from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
+from langchain_tokenmem.settings import groups, part_groups
+from langchain_tokenmem.settings.schema import settings_in
+
+SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
+
+# Values beside the defaults that numbers by rule cannot be.
+OTHERS = {
+    "budget.target": 0.35,
+    "budget.summarize_at": 0.9,
+    "dangling": "drop",
+    "legality": "openai",
+    "max_tail_messages": 40,
+    "mode.name": "code",
+    "notes.project": "shop",
+    "recall.language": "german",
+    "notes.language": "german",
+    "recall.chroma.collection": "other",
+    "store.url": "sqlite://",
+    "middleware.name": "other",
+    "middleware.agent_tools": ["memory"],
+    "saver.transcript_channel": "talk",
+}
+
+
+def sample(setting):
+    """Return a value other than the default, as a file holds it."""
+    if setting.name in OTHERS:
+        return OTHERS[setting.name]
+    default, annotation = setting.default, setting.field.annotation
+    if setting.field.examples:
+        return setting.example
+    literals = [one for one in get_args(annotation) if isinstance(one, str)]
+    if literals:
+        return next(one for one in literals if one != default)
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, int):
+        return default + 1
+    if isinstance(default, float):
+        return round(default * 0.95, 6)
+    raise AssertionError(f"{setting.name}: give OTHERS a value")
+
+
+def value_of(settings, setting):
+    here = settings
+    for key in setting.path:
+        fields = type(here).model_fields
+        attribute = next(name for name, field in fields.items() if (field.alias or name) == key)
+        here = getattr(here, attribute)
+    return here
+
+
+def as_plain(value):
+    if isinstance(value, dict):
+        return {
+            k: v.given() if isinstance(v, groups.LimitSettings) else v for k, v in value.items()
+        }
+    return "P30D" if value == timedelta(days=30) else value
+
+
+def in_groups(setting, value):
+    for key in reversed(setting.path):
+        value = {key: value}
+    return value
+
+
+def from_keyword(setting, value, _patch, _folder):
+    return TokenMemorySettings(**in_groups(setting, value)), f"keyword {setting.name}"
+
+
+def from_environment(setting, value, patch, _folder):
+    patch.setenv(setting.variable, value if isinstance(value, str) else json.dumps(value))
+    return TokenMemorySettings(), f"variable {setting.variable}"
+
+
+def from_yaml(setting, value, patch, folder):
+    return from_file(folder / "own.yaml", json.dumps(in_groups(setting, value)), patch)
+
+
+def from_toml(setting, value, patch, folder):
+    *table, key = setting.path
+    head = f"[{'.'.join(table)}]\n" if table else ""
+    return from_file(folder / "own.toml", f"{head}{key} = {as_toml(value)}\n", patch)
+
+
+def from_file(path, text, patch):
+    path.write_text(text, encoding="utf-8")
+    patch.setenv("TOKENMEM_CONFIG", str(path))
+    return TokenMemorySettings(), f"{path}:"
+
+
+def as_toml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{k}" = {as_toml(v)}' for k, v in value.items()) + "}"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_is_taken_from_keyword_environment_yaml_and_toml(name, tmp_path):
+    setting = SETTINGS[name]
+    value = sample(setting)
+    assert value != setting.default
+    for source in (from_keyword, from_environment, from_yaml, from_toml):
+        with pytest.MonkeyPatch.context() as patch:
+            settings, place = source(setting, value, patch, tmp_path)
+        assert as_plain(value_of(settings, setting)) == value, source
+        path = next(p for p in settings.places() if p[: len(setting.path)] == setting.path)
+        assert settings.places()[path].place.startswith(place)
+
+
+PARTS = [
+    (groups.BudgetSettings, TokenBudget, set()),
+    (groups.TriggerSettings, Trigger, set()),
+    (groups.ToolKindsSettings, ToolKinds, set()),
+    (groups.ModeSettings, ModeProfile, set()),
+    (part_groups.StoreSettings, TranscriptStore, set()),
+    (part_groups.FloorSettings, Floor, set()),
+    (part_groups.BoostsSettings, Boosts, set()),
+    (part_groups.ChromaSettings, ChromaIndex, {"client"}),
+    (part_groups.RecallSettings, Recall, {"store", "count_tokens"}),
+    (part_groups.NotebookSettings, Notebook, {"store", "now"}),
+    (
+        part_groups.SaverSettings,
+        TokenMemorySaver,
+        {"store", "serde", "allowed_types", "before_store"},
+    ),
+    (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory"}),
+    (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "now"}),
+]
+OWN = {"models", "store", "saver", "middleware"}  # of the settings, not of the memory
+
+
+@pytest.mark.parametrize(
+    ("group", "part", "objects"), PARTS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_every_option_of_a_part_is_a_setting_with_the_same_default(group, part, objects):
+    options = inspect.signature(part).parameters
+    fields = {field.alias or name: field for name, field in group.model_fields.items()}
+    assert fields.keys() - OWN == options.keys() - objects
+    for name in fields.keys() - OWN:
+        own, theirs = fields[name].get_default(), options[name].default
+        is_plain = isinstance(own, (bool, int, float, str)) and theirs not in (-1, inspect._empty)
+        if is_plain:
+            assert own == theirs, name
+
+
+def test_what_is_not_given_is_as_in_the_parts_themselves():
+    assert groups.BudgetSettings().made() == TokenBudget(16_384)
+    assert groups.TriggerSettings().made() == Trigger()
+    assert groups.ToolKindsSettings().made() == ToolKinds()
+    own, plain = TokenMemorySettings(mode=None).memory(), TokenMemory()
+    assert dataclasses.asdict(own.budget) == dataclasses.asdict(plain.budget)
+    assert own.engine.notes == plain.engine.notes
+    assert own.policy == plain.policy

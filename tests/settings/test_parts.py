@@ -1,0 +1,87 @@
+"""The parts that settings make: on one store, with what was given."""
+
+from __future__ import annotations
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
+
+from langchain_tokenmem import (
+    HashingEmbeddings,
+    TokenMemoryChatHistory,
+    TokenMemorySettings,
+    Trigger,
+)
+from langchain_tokenmem.errors import ConfigurationError
+
+STORE = {"store": "sqlite://"}
+
+
+def test_the_parts_work_together_on_one_store():
+    settings = TokenMemorySettings(budget=4_000, recall=True, notes=True, **STORE)
+    memory = settings.memory(max_wait_s=1)
+    assert memory.recall is settings.recall()
+    assert memory.recall.store is settings.store() is settings.saver().store
+    assert memory.max_wait_s == 1
+    model = FakeListChatModel(responses=["42"])
+    agent = create_agent(model, middleware=[settings.middleware()], checkpointer=settings.saver())
+    agent.invoke({"messages": "How many?"}, {"configurable": {"thread_id": "t", "user_id": "u"}})
+    history = TokenMemoryChatHistory("t", memory=memory, store=settings.store(), user_id="u")
+    assert [m.content for m in history.full_history()] == ["How many?", "42"]
+    settings.notebook().add("Use tabs.", level="global", user_id="u")
+    assert memory.notes.list(user_id="u")[0].content == "Use tabs."
+    settings.close()
+
+
+def test_memory_opens_no_store_where_nothing_needs_one(tmp_path):
+    TokenMemorySettings().memory()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_a_profile_takes_its_limits_from_models():
+    models = {"glm-*": {"max_input_tokens": 128_000, "max_output_tokens": 4_096}}
+    settings = TokenMemorySettings(models=models)
+    budget = settings.memory("zai:glm-4.7").budget
+    assert (budget.context_window, budget.reserve_output) == (128_000, 4_096)
+    assert TokenMemorySettings(models=models, budget={"model": "glm-4.7"}).memory().budget == (
+        settings.memory("glm-4.7").budget
+    )
+    with pytest.raises(ConfigurationError, match="my-own"):
+        settings.memory("my-own")
+    given = TokenMemorySettings(models=models, budget=9_000).memory("glm-4.7").budget
+    assert given.context_window == 9_000
+
+
+def test_the_profile_of_a_chat_model_gives_the_window():
+    model = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
+    settings = TokenMemorySettings(models={"*": {"max_input_tokens": 9_000}})
+    assert settings.middleware(model).memory.budget.context_window == 50_000
+
+
+def test_options_that_are_objects_go_to_the_part():
+    settings = TokenMemorySettings(trigger={"messages": 40}, summarizer="extractive", **STORE)
+    memory = settings.memory()
+    assert memory.policy.trigger == Trigger(messages=40)
+    assert settings.memory(trigger=None).policy.trigger is None
+    assert settings.recall(count_tokens=len).count_tokens("four") == 4
+    assert settings.recall() is settings.recall()
+    settings.close()
+
+
+@pytest.mark.slow
+def test_chroma_of_the_settings_takes_embeddings_by_keyword(tmp_path):
+    chroma = {"path": str(tmp_path / "chroma"), "embeddings": "nobody's"}
+    settings = TokenMemorySettings(recall={"chroma": chroma}, **STORE)
+    with pytest.raises(ConfigurationError, match="mbeddings"):
+        settings.recall()
+    recall = settings.recall(embeddings=HashingEmbeddings(dim=64))
+    assert recall.search("x", session_id="s") == []
+    recall.close()
+    settings.close()
+
+
+def test_a_mode_of_ones_own_and_a_changed_one():
+    own = {"name": "support", "window": 20, "sections": ["facts"]}
+    assert TokenMemorySettings(mode=own).memory().engine.notes.mode.window == 20
+    changed = TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.notes.mode
+    assert (changed.name, changed.recall_k, changed.window) == ("code", 7, 30)

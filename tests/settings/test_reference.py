@@ -1,0 +1,99 @@
+"""The table of the docs, the example file and `tokenmem config` are made from the settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from langchain_tokenmem import TokenMemorySettings
+from langchain_tokenmem.cli.app import app
+from langchain_tokenmem.settings.reference import example_file, in_force, settings_table
+from langchain_tokenmem.settings.schema import settings_in
+from langchain_tokenmem.settings.words import ALIASES
+from langchain_tokenmem.storage.database.urls import shown_url
+
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+TABLE = re.compile(r"(<!-- begin of the table.*?-->\n).*?(<!-- end of the table -->)", re.DOTALL)
+RUN = CliRunner()
+
+
+def with_table(page):
+    return TABLE.sub(lambda found: f"{found[1]}\n{settings_table()}\n\n{found[2]}", page)
+
+
+def test_the_table_of_the_docs_is_that_of_the_settings():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page) == page, "PAGE.write_text(with_table(page)) writes it anew"
+
+
+def test_every_word_from_elsewhere_is_in_the_docs_with_its_setting():
+    page = PAGE.read_text(encoding="utf-8")
+    for word, path in ALIASES.items():
+        row = next(
+            line for line in page.splitlines() if line.startswith("|") and f"`{word}`" in line
+        )
+        assert f"`{'.'.join(path)}`" in row
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_the_example_file_loads_as_it_is_and_with_every_setting_given(is_given, tmp_path):
+    text = RUN.invoke(app, ["config", "--example"]).output
+    assert text == example_file()
+    if is_given:
+        lines = text.splitlines()[3:]
+        text = "\n".join(line.removeprefix("# ") for line in lines)
+    (tmp_path / "tokenmem.yaml").write_text(text, encoding="utf-8")
+    settings = TokenMemorySettings()
+    every = {one.path for one in settings_in(TokenMemorySettings)}
+    given = settings.places().keys() | ({("models",)} if is_given else set())
+    assert (every <= given) is is_given
+    assert bool(settings.places()) is is_given
+
+
+def test_config_prints_what_is_in_force_and_where_it_comes_from(tmp_path, monkeypatch):
+    (tmp_path / "tokenmem.yaml").write_text("# one\nmax_wait_s: 3\n", encoding="utf-8")
+    monkeypatch.setenv("TOKENMEM_MODE", "code")
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = {name: (value, place) for name, value, place in in_force(TokenMemorySettings())}
+    assert rows["max_wait_s"] == ("3.0", "tokenmem.yaml:2")
+    assert rows["mode.name"] == ("code", "variable TOKENMEM_MODE")
+    assert rows["budget.target"] == ("0.4", "default")
+    assert rows["recall"] == ("none", "default")
+    printed = RUN.invoke(app, ["config"])
+    assert printed.exit_code == 0
+    assert "tokenmem.yaml:2" in printed.output
+    assert "budget.target" in printed.output
+    assert "budget.target" not in RUN.invoke(app, ["config", "--given"]).output
+
+
+def test_config_hides_secrets(monkeypatch):
+    monkeypatch.setenv("TOKENMEM_STORE", "postgresql+psycopg://ann:hush@db/x?sslpassword=hush")
+    monkeypatch.setenv("TOKENMEM_SAVER__KEY", "hush")
+    monkeypatch.setenv("TOKENMEM_RECALL__CHROMA__HEADERS", '{"Authorization": "hush"}')
+    monkeypatch.setenv("COLUMNS", "200")
+    printed = RUN.invoke(app, ["config"]).output
+    assert "ann:***@db" in printed
+    assert "hush" not in printed
+
+
+def test_config_leaves_with_2_where_a_setting_cannot_be(monkeypatch):
+    monkeypatch.setenv("TOKENMEM_MODE", "cod")
+    done = RUN.invoke(app, ["config"])
+    assert done.exit_code == 2
+    assert "TOKENMEM_MODE" in done.output
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///memory.db", "sqlite:///memory.db"),
+        ("memory.db", "memory.db"),
+        ("postgresql://a:b@h/d?password=c", "postgresql://a:***@h/d?password=***"),
+        ("postgresql://a:b@h:port/d", "***"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert shown_url(url) == shown
