@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
@@ -57,6 +57,10 @@ def _digest(unit: int, vector: bytes) -> str:
     return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
 
 
+def _is_whole(unit: int, checksum: str, vector: bytes) -> bool:
+    return checksum == _digest(unit, bytes(vector))
+
+
 class VectorsReader:
     """The vectors of a scope, or of the whole store.
 
@@ -83,7 +87,7 @@ class VectorsReader:
             for unit, checksum, vector in self._connection.execute(
                 query.where(*condition).order_by(vectors.c.unit)
             )
-            if checksum == _digest(unit, bytes(vector))
+            if _is_whole(unit, checksum, vector)
         }
 
     def vector_units(
@@ -104,6 +108,21 @@ class VectorsReader:
         some = select(vectors.c.unit).where(*self._of_model(fingerprint)).limit(most).subquery()
         query = select(func.count()).select_from(some)
         return self._connection.execute(query).scalar_one()
+
+    def vector_pages(self, fingerprint: str, size: int) -> Iterator[dict[int, bytes]]:
+        """Give all vectors in the order of their units, `size` rows at a time."""
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        query = query.order_by(vectors.c.partition_id, vectors.c.unit).limit(size)
+        last = -1
+        while True:
+            own = [*self._of_model(fingerprint), vectors.c.unit > last]
+            rows = self._connection.execute(query.where(*own)).all()
+            if not rows:
+                return
+            yield {
+                unit: bytes(found) for unit, digest, found in rows if _is_whole(unit, digest, found)
+            }
+            last = rows[-1].unit
 
     def get_property(self, name: str) -> Any:
         """Return a property of the index (plain JSON); None when it is not set."""
