@@ -31,11 +31,14 @@ def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, by
         connection.execute(insert(vectors), rows)
 
 
-def delete_vectors(connection: Connection, partition: int, seq: int | None = None) -> int:
-    """Delete the vectors of a partition, or of one number in it; return how many."""
+def delete_vectors(
+    connection: Connection, partition: int, seq: int | None = None, last_seq: int | None = None
+) -> int:
+    """Delete the vectors of a partition, or of one number or some in it; return how many."""
     query = delete(vectors).where(vectors.c.partition_id == partition)
     if seq is not None:
-        first, last = pack_unit(partition, seq), pack_unit(partition, seq + 1)
+        end = (seq if last_seq is None else last_seq) + 1
+        first, last = pack_unit(partition, seq), pack_unit(partition, end)
         query = query.where(vectors.c.unit >= first, vectors.c.unit < last)
     return connection.execute(query).rowcount
 

@@ -309,7 +309,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
     index, other = indexed(), indexed()
     name = active(index).name
     collections = index._collections
-    count = collections._count_stored
+    count = collections.count_stored
     written = []
 
     def and_another_writes(version):
@@ -319,7 +319,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
             other.index()
         return found
 
-    monkeypatch.setattr(collections, "_count_stored", and_another_writes)
+    monkeypatch.setattr(collections, "count_stored", and_another_writes)
     index.index()
     assert written
     assert active(index).name == name
