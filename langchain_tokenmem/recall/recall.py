@@ -26,6 +26,7 @@ from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_su
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
 from langchain_tokenmem.recall.vectors.selection import vector_index
+from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -45,7 +46,8 @@ class Recall(IndexMaintenance, Closeable):
 
     Args:
         store: The transcripts.
-        chroma: Vectors by meaning, and the embedding model that makes them.
+        chroma: Vectors by meaning, and the embedding model that makes them. A `VectorStoreIndex`
+            may stand here, too.
         embeddings: The model alone, for exact search in the store's own vectors: an `Embeddings`,
             a function of a list of texts, or a name such as `openai:text-embedding-3-small`.
         on_model_change: What happens when the store has another model's vectors: `refuse` goes on
@@ -74,7 +76,7 @@ class Recall(IndexMaintenance, Closeable):
     def __init__(
         self,
         store: TranscriptStore,
-        chroma: ChromaIndex | None = None,
+        chroma: ChromaIndex | VectorStoreIndex | None = None,
         *,
         embeddings: AnyEmbeddings | None = None,
         on_model_change: Literal["refuse", "rebuild"] = "refuse",

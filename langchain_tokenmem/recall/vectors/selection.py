@@ -9,6 +9,7 @@ from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
 from langchain_tokenmem.recall.vectors.stored_vectors import StoredVectors
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
 from langchain_tokenmem.storage.search_index.store import IndexStore
 
 ModelChange = Literal["refuse", "rebuild"]
@@ -16,7 +17,7 @@ ModelChange = Literal["refuse", "rebuild"]
 
 def vector_index(
     store: IndexStore,
-    chroma: ChromaIndex | None,
+    index: ChromaIndex | VectorStoreIndex | None,
     embeddings: AnyEmbeddings | None,
     on_model_change: ModelChange,
 ) -> VectorIndex | None:
@@ -29,19 +30,21 @@ def vector_index(
         raise ConfigurationError(
             f'on_model_change is {on_model_change!r}; it is "refuse" or "rebuild".'
         )
-    if chroma is not None and not isinstance(chroma, ChromaIndex):
+    if index is not None and not isinstance(index, ChromaIndex | VectorStoreIndex):
         raise ConfigurationError(
-            f"{type(chroma).__name__} is no index of recall; pass a ChromaIndex, or embeddings= "
-            f"for exact search in the store itself."
+            f"{type(index).__name__} is no index of recall; pass a ChromaIndex, a VectorStoreIndex "
+            f"around a LangChain vector store, or embeddings= for exact search in the store itself."
         )
-    if chroma is not None and embeddings is not None:
+    if index is not None and embeddings is not None:
         raise ConfigurationError(
             "Recall was given an index and embeddings=; an index has its own model: give it there."
         )
     if embeddings is not None:
-        backend: ChromaIndex | StoredVectors = StoredVectors(as_embeddings(embeddings))
-    elif chroma is not None:
-        backend = chroma
+        backend: ChromaIndex | VectorStoreIndex | StoredVectors = StoredVectors(
+            as_embeddings(embeddings)
+        )
+    elif index is not None:
+        backend = index
     else:
         return None
     return VectorIndex(store, backend, rebuilds=on_model_change == "rebuild")

@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, or_, select
 
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
 from langchain_tokenmem.storage.search_index.outbox import get_property
 from langchain_tokenmem.storage.search_index.tables import partitions, vectors
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
+
+_RANGES = 50
+"""Ranges of units in one query."""
 
 
 def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, bytes]) -> None:
@@ -92,6 +95,32 @@ class VectorsReader:
             )
             if _is_whole(unit, checksum, vector)
         }
+
+    def vectors_around(
+        self, fingerprint: str, units: Sequence[int], distance: int
+    ) -> dict[int, bytes]:
+        """Return the vectors in scope of some units' messages and those around them.
+
+        Args:
+            fingerprint: Of the model.
+            units: Numbers of units, wherever they are.
+            distance: How far the others stand at most, in messages.
+        """
+        places = sorted({unpack_unit(unit)[:2] for unit in units})
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        found: dict[int, bytes] = {}
+        for start in range(0, len(places), _RANGES):
+            near = or_(
+                *(
+                    (vectors.c.partition_id == partition)
+                    & (vectors.c.unit >= pack_unit(partition, max(0, seq - distance)))
+                    & (vectors.c.unit < pack_unit(partition, seq + distance + 1))
+                    for partition, seq in places[start : start + _RANGES]
+                )
+            )
+            rows = self._connection.execute(query.where(*self._of_model(fingerprint), near))
+            found |= {unit: bytes(one) for unit, sum_, one in rows if _is_whole(unit, sum_, one)}
+        return found
 
     def vector_units(
         self, fingerprint: str, *, partition: int | None = None, limit: int | None = None

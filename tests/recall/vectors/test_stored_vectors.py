@@ -67,7 +67,7 @@ def test_any_embeddings_object_is_taken(store):
 def test_a_name_of_a_model_goes_to_langchains_init_embeddings(store, monkeypatch):
     asked: list[str] = []
 
-    def makes(name):
+    def makes(name, **_options):
         asked.append(name)
         return HashingEmbeddings(8)
 
