@@ -63,11 +63,8 @@ def pgvector(
         with engine.begin() as connection:
             connection.execute(text("CREATE EXTENSION vector"))
     except DBAPIError as error:
-        pytest.skip(
-            f"the server has no pgvector (apt-get install postgresql-*-pgvector): {error.orig}".splitlines()[
-                0
-            ]
-        )
+        fault = str(error.orig).splitlines()[0]
+        pytest.skip(f"apt-get install postgresql-*-pgvector: {fault}")
     finally:
         engine.dispose()
     yield library.PGVector(watched, connection=url, collection_name="theirs")

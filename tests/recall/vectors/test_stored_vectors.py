@@ -127,10 +127,14 @@ def test_search_in_pages_finds_the_same_as_in_one_matrix(sizes, size, limit):
         {unit: stored[unit] for unit in units[start : start + size].tolist()}
         for start in range(0, len(units), size)
     ]
-    expected = nearest(units, blended(units, rows), rows[0], limit)
+    expected = nearest(units, blended(units, rows), rows[0], len(units))
     found = nearest_in_pages(pages, rows[0], limit)
-    assert [unit for unit, _ in found] == [unit for unit, _ in expected]
-    assert np.allclose([score for _, score in found], [score for _, score in expected], atol=1e-5)
+    # Two messages that have but one another blend to the same vector: rounding orders these.
+    assert len({unit for unit, _ in found}) == len(found) == min(limit, len(units))
+    known = dict(expected)
+    assert np.allclose([known[unit] for unit, _ in found], [score for _, score in found], atol=1e-5)
+    best = [score for _, score in expected[:limit]]
+    assert np.allclose(best, [score for _, score in found], atol=1e-5)
 
 
 def test_large_scopes_are_searched_exactly_and_page_by_page(store, monkeypatch):
