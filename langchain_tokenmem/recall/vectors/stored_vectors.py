@@ -22,7 +22,7 @@ class StoredVectors:
     """The store's own table as the place of vectors; each question reads those of its scope.
 
     Nothing is copied, so nothing can be missing. A question takes time in proportion to its scope:
-    about 15 ms for a thousand vectors of 384 numbers.
+    0.2 to 0.5 s of one core for 10,000 vectors of 384 numbers, as seen on a busy machine.
 
     Args:
         embeddings: The model.
