@@ -46,7 +46,7 @@ def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     """Return what store and Chroma have, and what Chroma finds when it is asked for everything."""
     dense: Any = recall._dense
     active = dense._collections.version()
-    collection = dense._chroma.open(active.name)
+    collection = dense._backend.open(active.name)
     with store.index.reading_vectors() as reader:
         vectors = reader.count_vectors(active.key)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.recall.recall import Recall
     from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
     from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
+    from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
     from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -95,6 +96,7 @@ __all__ = [
     "TranscriptStore",
     "Trigger",
     "TurnMemory",
+    "VectorStoreIndex",
     "View",
     "compact_conversation_tool",
     "format_message_for_provider",
@@ -144,6 +146,7 @@ _HOMES = {
     "Trigger": "core.trigger",
     "ToolKinds": "core.working_notes.tool_kinds",
     "TurnMemory": "notes_state",
+    "VectorStoreIndex": "recall.vectors.vector_store",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",
     "format_message_for_provider": "core.turn_memory_text",

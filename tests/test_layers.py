@@ -60,7 +60,11 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
 # Where a library may be imported, as beginnings of module names; everything else is free.
 HOMES = {
     "langgraph": ("adapters", "notes", "storage.checkpoints"),
-    "langchain": ("adapters.agents", "summarize.coerce"),
+    "langchain": (
+        "adapters.agents",
+        "summarize.coerce",
+        "recall.vectors.embedding_models",
+    ),
     "chromadb": ("recall.vectors.chroma",),
     "sqlalchemy": ("storage",),
     "langchain_community": ("adapters.migration.community",),

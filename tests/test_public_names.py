@@ -47,6 +47,7 @@ EXPECTED = {
     "TranscriptStore",
     "Trigger",
     "TurnMemory",
+    "VectorStoreIndex",
     "View",
     "compact_conversation_tool",
     "format_message_for_provider",

@@ -22,7 +22,7 @@ class TranscriptRetriever(BaseRetriever):
 
     Each document has the id of its message, and in its metadata `message_id`, `session_id`,
     `role`, `name`, `created_at` (ISO 8601, UTC), `score` and `part`; a document that was added to
-    the recall keeps its own metadata beside these.
+    the recall keeps its own metadata beside these, and has `document_id` and `parts`.
 
     Args:
         recall: What is searched.
@@ -99,4 +99,6 @@ def _document(hit: Hit) -> Document:
         "score": hit.score,
         "part": hit.part,
     }
+    if hit.document_id is not None:
+        about |= {"document_id": hit.document_id, "parts": hit.parts}
     return Document(hit.text, id=hit.message_id, metadata={**hit.metadata, **about})

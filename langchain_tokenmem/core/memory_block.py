@@ -83,5 +83,9 @@ def _day(hit: Hit) -> str:
 def _line(hit: Hit) -> str:
     time = hit.created_at.astimezone(UTC).strftime("%H:%M")
     speaker = hit.name or _SPEAKERS.get(hit.role, hit.role)
-    part = f" (part {hit.part + 1} of {hit.parts} of {hit.message_id})" if hit.parts > 1 else ""
+    part = (
+        f" (part {hit.part + 1} of {hit.parts} of {hit.document_id or hit.message_id})"
+        if hit.parts > 1
+        else ""
+    )
     return f"{time} {speaker}{part}: {hit.text}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,8 @@ from typing import TypeVar
 from langchain_core.documents import Document
 
 from langchain_tokenmem.core.search_units import Change, IndexSource
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.recall.base.documents import Splitter, document_sources, passage
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -43,11 +43,19 @@ class IndexMaintenance:
         *,
         session_id: str | None = None,
         user_id: str | None = None,
+        splitter: Splitter | None = None,
     ) -> list[str]:
         """Add documents to a session, or to a user; one with a known id takes the other's place.
 
+        One that is there already, with the same words and metadata, stays as it is. Where
+        `metadata["created_at"]` is given (a datetime, ISO 8601 or seconds since 1970), that is when
+        it was said.
+
         Args:
             documents: LangChain documents; one without an id gets one from what it says.
+            splitter: A LangChain text splitter: each of its parts is found for itself, knows its
+                document and its number in it, and goes with the document. Default: long documents
+                are indexed in parts of about 256 tokens, and the best one is found.
             session_id: The session that they belong to.
             user_id: The user that they belong to where no session is named: they are found with
                 `scope="user"`.
@@ -57,20 +65,74 @@ class IndexMaintenance:
 
         Raises:
             ScopeError: When neither is named, or the session belongs to another user.
+            ConfigurationError: When something is no document, no time or no splitter.
+            RecallError: When the splitter fails; nothing was added.
         """
-        sources = [_as_source(each, session_id, user_id) for each in documents]
+        sources = [
+            document_sources(each, session_id, user_id, splitter=splitter, now=datetime.now(UTC))
+            for each in documents
+        ]
         if not sources and session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
-        for source in sources:
-            self._store.index.put_document(source)
-        return [source.source_id for source in sources]
+        for whole, *parts in sources:
+            self._store.index.put_document(whole, parts)
+        return [whole.source_id for whole, *_ in sources]
 
     aadd_documents = in_thread(add_documents)
+
+    def document(
+        self,
+        document_id: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        part: int | None = None,
+        neighbours: int = 0,
+    ) -> Document | None:
+        """Return a document whole, or a part of it with its neighbours; None where there is none.
+
+        Args:
+            document_id: Its id, as in `Hit.document_id`; a part's own id (`Hit.message_id`) names
+                that part.
+            session_id: The session that it belongs to.
+            user_id: The user that it belongs to where no session is named.
+            part: Number of a part, as in `Hit.part`; default: the whole document.
+            neighbours: How many parts before and after that one come along.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+            CorruptStoreError: When it is damaged.
+        """
+
+        def find(name: str) -> list[IndexSource]:
+            return self._store.index.document(name, session_id=session_id, user_id=user_id)
+
+        found = find(document_id)
+        whole_id, _, number = document_id.rpartition("#")
+        if not found and part is None and whole_id and number.isdecimal():
+            found, part = find(whole_id), int(number)
+        return passage(found, part, neighbours) if found else None
+
+    adocument = in_thread(document)
+
+    def count(self, session_id: str | None = None, user_id: str | None = None) -> int:
+        """Return how many documents a session has, or a user; all in the store by default.
+
+        A document counts once, however many parts it has.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+        """
+        return self._store.index.count_documents(session_id, user_id)
+
+    acount = in_thread(count)
 
     def delete(
         self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
     ) -> bool:
-        """Delete a document; return whether it was there. Once more does no harm.
+        """Delete a document with its parts; return whether it was there.
+
+        Once more does no harm.
 
         Raises:
             ScopeError: When neither id is named, or the session belongs to another user.
@@ -163,27 +225,3 @@ class IndexMaintenance:
         finally:
             stop()
         return done, None if self._dense is None else self._dense.forget(erased)
-
-
-def _as_source(document: Document, session_id: str | None, user_id: str | None) -> IndexSource:
-    """Return a document as it is stored; without an id it gets one from what it says.
-
-    Raises:
-        ConfigurationError: When it is no document.
-    """
-    if not isinstance(document, Document):
-        raise ConfigurationError(
-            f"{type(document).__name__} is no document; make one with "
-            f"langchain_core.documents.Document(page_content=..., id=...)."
-        )
-    content = document.page_content.encode("utf-8", "surrogatepass")
-    return IndexSource(
-        seq=0,
-        text=document.page_content,
-        role="document",
-        created_at=datetime.now(UTC),
-        source_id=document.id or f"doc-{hashlib.blake2b(content, digest_size=16).hexdigest()}",
-        session_id=session_id,
-        user_id=user_id,
-        metadata=document.metadata,
-    )

@@ -24,7 +24,9 @@ from langchain_tokenmem.recall.ranking.result_selection import (
 from langchain_tokenmem.recall.regex_search import search_by_regex
 from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_superseded
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
+from langchain_tokenmem.recall.vectors.selection import vector_index
+from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -36,15 +38,20 @@ T = TypeVar("T")
 class Recall(IndexMaintenance, Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
-    By words always; by meaning, too, when a `ChromaIndex` is given. The transcript is the truth:
-    every hit is read from it, and its scope is checked there once more. From the moment a recall
-    is made, the store writes index entries with every append; what was said before is indexed
-    when it is first searched, most of a long history behind the turn (`backlog()`). It may be
-    shared between threads; async methods run their sync twin in a thread.
+    By words always; by meaning, too, with a `ChromaIndex` or `embeddings`. The transcript is the
+    truth: every hit is read from it, and its scope is checked there once more. From the moment a
+    recall is made, the store writes index entries with every append; what was said before is
+    indexed when it is first searched, most of a long history behind the turn (`backlog()`). It
+    may be shared between threads; async methods run their sync twin in a thread.
 
     Args:
         store: The transcripts.
-        chroma: Vectors by meaning, and the embedding model that makes them.
+        chroma: Vectors by meaning, and the embedding model that makes them. A `VectorStoreIndex`
+            may stand here, too.
+        embeddings: The model alone, for exact search in the store's own vectors: an `Embeddings`,
+            a function of a list of texts, or a name such as `openai:text-embedding-3-small`.
+        on_model_change: What happens when the store has another model's vectors: `refuse` goes on
+            with words alone until `rebuild()`, `rebuild` embeds everything anew behind the turn.
         language: Of stems and stop-words; `english`, `german`, `french` ...
         lexical_weight: Of the words' normalised score, where there are vectors.
         dense_weight: Of the vectors' normalised score.
@@ -69,8 +76,10 @@ class Recall(IndexMaintenance, Closeable):
     def __init__(
         self,
         store: TranscriptStore,
-        chroma: ChromaIndex | None = None,
+        chroma: ChromaIndex | VectorStoreIndex | None = None,
         *,
+        embeddings: AnyEmbeddings | None = None,
+        on_model_change: Literal["refuse", "rebuild"] = "refuse",
         language: str = "english",
         lexical_weight: float = 0.4,
         dense_weight: float = 0.6,
@@ -86,7 +95,7 @@ class Recall(IndexMaintenance, Closeable):
         super().__init__(
             store,
             LexicalIndex(store, analyser=self._analyser, parameters=parameters),
-            None if chroma is None else VectorIndex(store.index, chroma),
+            vector_index(store.index, chroma, embeddings, on_model_change),
         )
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()

@@ -12,6 +12,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
@@ -24,6 +25,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
+    VectorStoreIndex,
     memory_nodes,
     with_token_memory,
 )
@@ -150,6 +152,23 @@ def test_a_vector_of_edited_words_is_made_anew_and_the_old_one_is_gone(tmp_path)
         assert sum(before[unit] != after[unit] for unit in before) == 1
         assert [RAW in text for text in embeddings.seen] == [False]
         assert recall.backlog() == {"lexical": 0, "vectors": 0}
+
+
+def test_edited_words_leave_a_vector_store_too():
+    vectors = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
+    with (
+        TranscriptStore("sqlite://") as store,
+        Recall(store, VectorStoreIndex(vectors)) as recall,
+    ):
+        graph = chat(store)
+        graph.invoke({"messages": [HumanMessage(SAID, id="fact")]}, thread("one"))
+        recall.index()
+        assert any(RAW in entry["text"] for entry in vectors.store.values())
+        count = len(vectors.store)
+        graph.update_state(thread("one"), {"messages": redacted([HumanMessage(SAID, id="fact")])})
+        recall.index()
+        assert not any(RAW in entry["text"] for entry in vectors.store.values())
+        assert len(vectors.store) == count
 
 
 def vectors(path: Any) -> dict[int, bytes]:

@@ -10,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_tokenmem import (
     ChromaIndex,
@@ -23,6 +24,7 @@ from langchain_tokenmem import (
     TokenUsage,
     TranscriptRetriever,
     TranscriptStore,
+    VectorStoreIndex,
     with_token_memory,
 )
 
@@ -70,6 +72,11 @@ def recall(kept: TranscriptStore, embeddings: Embeddings) -> Recall:
     assert_type(hits[0].score, float)
     assert_type(LexicalIndex(kept).index(), int)
     assert_type(HashingEmbeddings(dim=64).embed_query("price"), list[float])
+    exact = Recall(kept, embeddings="openai:text-embedding-3-small", on_model_change="rebuild")
+    assert_type(exact.add_documents([], session_id="s1"), list[str])
+    assert_type(exact.document("d", session_id="s1", part=3, neighbours=1), Document | None)
+    assert_type(exact.count(), int)
+    Recall(kept, VectorStoreIndex(InMemoryVectorStore(embeddings)))
     return Recall(kept, chroma=ChromaIndex("./chroma", embeddings=embeddings))
 
 

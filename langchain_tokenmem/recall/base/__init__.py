@@ -1,1 +1,1 @@
-"""Shared by lexical search, vector search and ranking: text parts, worker."""
+"""Shared by lexical search, vector search and ranking: text parts, documents, worker."""

@@ -25,6 +25,8 @@ from langchain_tokenmem.recall.vectors.collection import (
     ask_chroma,
 )
 from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
+from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
+from langchain_tokenmem.storage.search_index.store import IndexStore
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -45,7 +47,7 @@ class ChromaIndex:
 
     Args:
         path: Folder of an embedded Chroma.
-        embeddings: Any LangChain `Embeddings`, or `"chroma-default"` for the model that Chroma
+        embeddings: As `as_embeddings` takes it, or `"chroma-default"` for the model that Chroma
             brings along, which downloads about 80 MB on first use. It is never used unless asked
             for by this name.
         client: A client of `chromadb`, made and closed by the application.
@@ -70,11 +72,14 @@ class ChromaIndex:
         'the embedded Chroma in chroma'
     """
 
+    kind = ""
+    is_copy = True
+
     def __init__(
         self,
         path: str | Path | None = None,
         *,
-        embeddings: Embeddings | str,
+        embeddings: AnyEmbeddings,
         client: ClientAPI | None = None,
         host: str | None = None,
         port: int = 8000,
@@ -97,7 +102,8 @@ class ChromaIndex:
                 f"collection is {collection!r}; Chroma takes 3 to 400 of [a-zA-Z0-9._-], with a "
                 f"letter or digit at both ends."
             )
-        self.embeddings = _checked(embeddings)
+        is_default = isinstance(embeddings, str) and embeddings == _DEFAULT
+        self.embeddings = _ChromaDefault() if is_default else as_embeddings(embeddings)
         self.model = model
         self.collection = collection
         self._timeout_s = timeout_s if host is not None or cloud is not None else None
@@ -115,6 +121,9 @@ class ChromaIndex:
         self._collections: dict[str, ChromaCollection] = {}
         self._process = os.getpid()
         self._opening = threading.RLock()
+
+    def attach(self, store: IndexStore) -> None:
+        """Do nothing: Chroma is given numbers, and needs no store."""
 
     @property
     def where(self) -> str:
@@ -267,17 +276,6 @@ def _imported() -> Any:
             f"it: pip install 'chromadb>=1.0'. Everything else works without."
         ) from error
     return chromadb
-
-
-def _checked(embeddings: Embeddings | str) -> Embeddings:
-    if isinstance(embeddings, Embeddings):
-        return embeddings
-    if embeddings == _DEFAULT:
-        return _ChromaDefault()
-    raise ConfigurationError(
-        f"embeddings is {embeddings!r}; pass a LangChain Embeddings object, HashingEmbeddings() "
-        f'to try things out offline, or "{_DEFAULT}" for the model that Chroma downloads.'
-    )
 
 
 class _ChromaDefault(Embeddings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
+from langchain_tokenmem.recall.vectors.backend import Question
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.vector_math import Numbers
+from langchain_tokenmem.storage.search_index.reader import IndexReader
 
 T = TypeVar("T")
 Ask = Callable[[Callable[[], Any]], Any]
@@ -42,7 +44,13 @@ class ChromaCollection:
         self._ask = ask
         self._batch_size = min(_BATCH_SIZE, int(ask(client.get_max_batch_size)))
 
-    def put(self, units: Numbers, vectors: Vectors, owner: int) -> None:
+    def put(
+        self,
+        units: Numbers,
+        vectors: Vectors,
+        owner: int,
+        texts: Mapping[int, str] | None = None,  # noqa: ARG002  no word reaches Chroma
+    ) -> None:
         """Store vectors, in the place of earlier ones of the same units."""
         for start in range(0, len(units), self._batch_size):
             some = units[start : start + self._batch_size].tolist()
@@ -77,6 +85,16 @@ class ChromaCollection:
             if not page:
                 return sorted(int(name) for name in found if name.isdecimal())
             found += page
+
+    def search(
+        self,
+        question: Question,
+        reader: IndexReader,
+        key: str,  # noqa: ARG002  a collection is of one model
+        limit: int,
+    ) -> list[tuple[int, float]]:
+        """Return what `nearest` does, for the scope of a reader."""
+        return self.nearest(question.vector, reader.partitions, limit)
 
     def nearest(
         self, question: Vectors, within: ScopePartitions, limit: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.backend import VectorBackend, VectorCollection
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
@@ -22,7 +22,7 @@ class CollectionFiller:
 
     Args:
         store: The outbox, and the vectors that are known.
-        chroma: Where the collection is.
+        backend: Where the collection is.
         collections: Names the one to fill, and makes new ones.
         batch: Messages that are indexed at once.
         is_stopping: Asked after each batch; where it says so the outbox keeps the rest.
@@ -31,16 +31,16 @@ class CollectionFiller:
     def __init__(
         self,
         store: IndexStore,
-        chroma: ChromaIndex,
+        backend: VectorBackend,
         collections: CollectionManager,
         *,
         batch: int,
         is_stopping: Callable[[], bool],
     ) -> None:
         self._store = store
-        self._chroma = chroma
+        self._backend = backend
         self._collections = collections
-        self._indexer = VectorIndexer(store, chroma.embeddings, batch=batch)
+        self._indexer = VectorIndexer(store, backend.embeddings, batch=batch)
         self._is_stopping = is_stopping
         self.is_compared = False
 
@@ -65,18 +65,18 @@ class CollectionFiller:
                 if is_last:
                     raise
                 if self._collections.is_current(version):
-                    self._chroma.drop(version.name)
+                    self._backend.drop(version.name)
                 continue
             if self._is_stopping() or self._collections.is_current(version):
                 break
         return embedded
 
     def _fill(
-        self, version: CollectionVersion, collection: ChromaCollection, *, progress: bool
+        self, version: CollectionVersion, collection: VectorCollection, *, progress: bool
     ) -> int:
         embedded = 0
         if self._store.pending(VECTORS, limit=1):
-            with self._chroma.writing(version.name):
+            with self._backend.writing(version.name):
                 embedded = self._indexer.index_all(
                     version,
                     collection,
@@ -91,9 +91,12 @@ class CollectionFiller:
                 self._collections.complete(version)
         return embedded
 
-    def _lacks_vectors(self, version: CollectionVersion, collection: ChromaCollection) -> bool:
+    def _lacks_vectors(self, version: CollectionVersion, collection: VectorCollection) -> bool:
         """Compare a collection with the store, once in the life of an index."""
-        counts = None if self.is_compared else self._collections.counts(version, collection)
+        if self.is_compared or not self._backend.is_copy:
+            self.is_compared = True
+            return False
+        counts = self._collections.counts(version, collection)
         # What another process has stored meanwhile stands in the outbox.
         if counts is None or not self._indexer.is_done():
             return False
@@ -102,7 +105,7 @@ class CollectionFiller:
         if found != stored:
             logger.warning(
                 "%s has %s vectors, the store has %s; it is made anew.",
-                self._chroma.where,
+                self._backend.where,
                 found,
                 stored,
             )

@@ -1,4 +1,4 @@
-"""The collection of a store in Chroma: its name, the model of its vectors, whether it is complete.
+"""The collection of a store: its name, the model of its vectors, whether it is complete.
 
 The store keeps these, so that a process that dies, or several at once, know what is still missing.
 A new collection takes the place of the old one at once, and is filled from the outbox.
@@ -12,8 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.backend import VectorBackend, VectorCollection
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
 from langchain_tokenmem.recall.vectors.embeddings import (
     TEXT_VERSION,
     Fingerprint,
@@ -31,7 +31,7 @@ class CollectionVersion:
     """One collection, from its making to its end.
 
     Attributes:
-        name: Its name in Chroma.
+        name: Its name in Chroma, or wherever the vectors are searched.
         fingerprint: Of the model that makes its vectors.
         is_complete: Whether it has had every vector of the store once.
     """
@@ -51,13 +51,17 @@ class CollectionManager:
 
     Args:
         store: Where its name is kept.
-        chroma: Where it is, and the model.
+        backend: Where it is, and the model.
+        rebuilds: Whether `open` begins a new one where the model is another one.
     """
 
-    def __init__(self, store: IndexStore, chroma: ChromaIndex) -> None:
+    def __init__(
+        self, store: IndexStore, backend: VectorBackend, *, rebuilds: bool = False
+    ) -> None:
         self._store = store
-        self._chroma = chroma
-        self._property = f"collections:{chroma.collection}"
+        self._backend = backend
+        self._rebuilds = rebuilds
+        self._property = f"collections:{backend.collection}"
         self._fingerprint: Fingerprint | None = None
 
     def fingerprint(self) -> Fingerprint:
@@ -68,7 +72,7 @@ class CollectionManager:
         """
         if self._fingerprint is None:
             self._fingerprint = fingerprint_of(
-                self._chroma.embeddings, TEXT_VERSION, self._chroma.model
+                self._backend.embeddings, TEXT_VERSION, self._backend.model
             )
         return self._fingerprint
 
@@ -97,43 +101,59 @@ class CollectionManager:
         version = self.version(reader)
         if version is not None and not version.fingerprint.is_same_model(self.fingerprint()):
             raise RecallError(
-                f"The vectors in {self._chroma.where} were made by {version.fingerprint}, the "
+                f"The vectors in {self._backend.where} were made by {version.fingerprint}, the "
                 f"model that was given is {self.fingerprint()}: they cannot be compared. Recall is "
-                f"lexical. Pass the first model again, or call recall.rebuild() to embed the "
-                f"transcript with the new one."
+                f"lexical{self._remedy()}"
             )
         return version
 
-    def open(self) -> tuple[CollectionVersion, ChromaCollection]:
+    def _remedy(self) -> str:
+        if self._rebuilds:
+            return " until the transcript is embedded with the new one."
+        return (
+            ". Pass the first model again, or call recall.rebuild() to embed the transcript with "
+            "the new one."
+        )
+
+    def open(self) -> tuple[CollectionVersion, VectorCollection]:
         """Return the collection, open; one that does not work is made anew.
 
         Raises:
             RecallError: When it belongs to another model, or Chroma cannot be reached.
         """
+        known = self.version()
+        if self._rebuilds and known and not known.fingerprint.is_same_model(self.fingerprint()):
+            logger.warning(
+                "%s made the vectors in %s; they are made anew by %s.",
+                known.fingerprint,
+                self._backend.where,
+                self.fingerprint(),
+            )
+            self.start()
         version = self.comparable()
         if version is not None:
             try:
-                return version, self._chroma.open(version.name)
+                return version, self._backend.open(version.name)
             except BrokenCollectionError as error:
                 logger.warning("%s", error)
         version = self.start()
-        return version, self._chroma.open(version.name)
+        return version, self._backend.open(version.name)
 
     def start(self) -> CollectionVersion:
         """Make a collection in the place of the one that there is, and enqueue everything."""
         old, fingerprint = self.version(), self.fingerprint()
         if old is not None and old.fingerprint.is_same_model(fingerprint):
             fingerprint = old.fingerprint  # under which the store has its vectors
-        name = f"{self._chroma.collection}-{uuid4().hex[:12]}"
+        name = f"{self._backend.collection}-{self._backend.kind}{uuid4().hex[:12]}"
         # For people who look into Chroma: what is checked stands in the store.
-        self._chroma.make(
+        self._backend.make(
             name, {"fingerprint": str(fingerprint), "dimension": fingerprint.dimension}
         )
         new = CollectionVersion(name, fingerprint)
         self._write(new, enqueue_vectors=True)
         if old is not None:
             try:
-                self._chroma.drop(old.name)
+                self._backend.drop(old.name)
             except RecallError as error:
                 logger.info("An old collection stays: %s", error)
         return new
@@ -150,16 +170,17 @@ class CollectionManager:
         return current is not None and current.name == version.name
 
     def counts(
-        self, version: CollectionVersion, collection: ChromaCollection
+        self, version: CollectionVersion, collection: VectorCollection
     ) -> tuple[int, int] | None:
         """Return how many vectors the store has, and the collection.
 
         None where another process stores vectors just then: the two cannot be compared.
         """
-        before, found = self._count_stored(version), collection.count()
-        return (before, found) if before == self._count_stored(version) else None
+        before, found = self.count_stored(version), collection.count()
+        return (before, found) if before == self.count_stored(version) else None
 
-    def _count_stored(self, version: CollectionVersion) -> int:
+    def count_stored(self, version: CollectionVersion) -> int:
+        """Return how many vectors the store has of a model."""
         with self._store.reading_vectors() as reader:
             return reader.count_vectors(version.key)
 

@@ -58,7 +58,7 @@ class HashingEmbeddings(Embeddings):
     words with weight 1 + log(count), and their letter trigrams with less.
 
     Args:
-        dim: Numbers of a vector; below a few hundred, long texts begin to look alike.
+        dim: Numbers of a vector; far below 256, long texts begin to look alike.
 
     Raises:
         ConfigurationError: When `dim` is below 2.
@@ -70,7 +70,7 @@ class HashingEmbeddings(Embeddings):
         (True, 64)
     """
 
-    def __init__(self, dim: int = 512) -> None:
+    def __init__(self, dim: int = 256) -> None:
         if dim < 2:  # noqa: PLR2004
             raise ConfigurationError(f"dim is {dim}; a vector of less than 2 says nothing.")
         self.dim = dim

@@ -1,9 +1,9 @@
-"""Indexing of partitions: texts are embedded, vectors go into the store and into Chroma."""
+"""Indexing of partitions: texts are embedded, vectors go into the store and into the collection."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from langchain_core.embeddings import Embeddings
 from tqdm import tqdm
@@ -11,7 +11,7 @@ from tqdm import tqdm
 from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_unit
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
-from langchain_tokenmem.recall.vectors.collection import ChromaCollection
+from langchain_tokenmem.recall.vectors.backend import VectorCollection
 from langchain_tokenmem.recall.vectors.collection_manager import CollectionVersion
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
@@ -38,6 +38,15 @@ def texts_to_embed(source: IndexSource) -> Sequence[tuple[int, str]]:
     ]
 
 
+def texts_by_unit(partition: int, found: Sequence[IndexSource]) -> dict[int, str]:
+    """Return the texts that are embedded of some messages, by unit."""
+    return {
+        pack_unit(partition, source.seq, part): text
+        for source in found
+        for part, text in texts_to_embed(source)
+    }
+
+
 class VectorIndexer:
     """Indexes what the outbox holds, one partition after the other.
 
@@ -60,7 +69,7 @@ class VectorIndexer:
     def index_all(
         self,
         version: CollectionVersion,
-        collection: ChromaCollection,
+        collection: VectorCollection,
         goes_on: Callable[[], bool],
         *,
         is_current: PropertyCheck,
@@ -103,7 +112,7 @@ class VectorIndexer:
         self,
         entry: OutboxEntry,
         version: CollectionVersion,
-        collection: ChromaCollection,
+        collection: VectorCollection,
         is_current: PropertyCheck,
     ) -> Iterator[tuple[int, int]]:
         """Index what a partition lacks, batch by batch; give how many messages and new vectors.
@@ -124,10 +133,13 @@ class VectorIndexer:
             embedded = 0
             if fresh and partition is not None:
                 as_read = (entry.partition_key, edits)
-                vectors, embedded = self._vectors(partition.number, found, version, as_read)
+                texts = texts_by_unit(partition.number, found)
+                vectors, embedded = self._vectors(texts, version, as_read)
                 units, matrix = to_matrix(vectors)
                 is_due = units >= pack_unit(partition.number, max(0, start - NEIGHBOURS))
-                collection.put(units[is_due], blended(units, matrix)[is_due], partition.owner)
+                collection.put(
+                    units[is_due], blended(units, matrix)[is_due], partition.owner, texts
+                )
             yield len(fresh), embedded
             begun, start = (
                 start,
@@ -139,8 +151,7 @@ class VectorIndexer:
 
     def _vectors(
         self,
-        partition: int,
-        found: Sequence[IndexSource],
+        texts: Mapping[int, str],
         version: CollectionVersion,
         as_read: tuple[str, Edits],
     ) -> tuple[dict[int, bytes], int]:
@@ -149,11 +160,6 @@ class VectorIndexer:
         `as_read` is the partition with its edits: vectors of words that were edited meanwhile are
         not stored.
         """
-        texts = {
-            pack_unit(partition, source.seq, part): text
-            for source in found
-            for part, text in texts_to_embed(source)
-        }
         with self._store.reading_vectors() as reader:
             known = reader.vectors(version.key, list(texts))
         missing = [unit for unit in texts if unit not in known]

@@ -12,14 +12,18 @@ from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base.worker import Worker
 from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ChromaCollection
+from langchain_tokenmem.recall.vectors.backend import (
+    Question,
+    VectorBackend,
+    VectorCollection,
+)
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
 from langchain_tokenmem.recall.vectors.collection_filling import CollectionFiller
 from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import Vectors, embed_texts
+from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.indexer import VECTORS
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
 from langchain_tokenmem.storage.search_index.reader import IndexReader
@@ -50,16 +54,17 @@ _LOOKED_UP = 64
 
 
 class VectorIndex:
-    """Vectors of a store: kept in the store itself, searched there or in Chroma.
+    """Vectors of a store: kept in the store itself, searched there, in Chroma or a vector store.
 
     A failing model or Chroma never fails a turn: what is missing stays in the outbox and is taken
-    in at the next occasion. Chroma is a cache: a collection that is missing, damaged, incomplete,
-    or that was left by a process that died while writing, is dropped and filled again from the
-    stored vectors, without being asked.
+    in at the next occasion. Chroma is a cache, as any other place is: a collection that is missing,
+    damaged, incomplete, or that was left by a process that died while writing, is dropped and
+    filled again from the stored vectors, without being asked.
 
     Args:
         store: `TranscriptStore.index`.
-        chroma: Where the vectors are searched, and the model that makes them.
+        backend: Where the vectors are searched, and the model that makes them.
+        rebuilds: Whether the vectors of another model are made anew without being asked.
         batch: Messages that are indexed at once.
         exact_most: Vectors in scope up to which the stored ones are compared one by one.
     """
@@ -67,22 +72,24 @@ class VectorIndex:
     def __init__(
         self,
         store: IndexStore,
-        chroma: ChromaIndex,
+        backend: VectorBackend,
         *,
+        rebuilds: bool = False,
         batch: int = BATCH,
         exact_most: int = EXACT_MOST,
     ) -> None:
         self._store = store
-        self._chroma = chroma
+        self._backend = backend
         self._exact_most = exact_most
-        self._collections = CollectionManager(store, chroma)
+        backend.attach(store)
+        self._collections = CollectionManager(store, backend, rebuilds=rebuilds)
         self._changed: set[int] = set()
         self._removed: Counter[int] = Counter()
         self._working = threading.RLock()
         self._worker = worker = Worker(self._work, "tokenmem-index")
         self._filler = CollectionFiller(
             store,
-            chroma,
+            backend,
             self._collections,
             batch=batch,
             is_stopping=lambda: worker.is_stopping,
@@ -104,7 +111,7 @@ class VectorIndex:
         is_whole = len(units) < _LOOKED_THROUGH
         return not is_whole or bool(reader.filter_units(units, among, exclude))
 
-    def question(self, query: str) -> Vectors:
+    def question(self, query: str) -> Question:
         """Ask the model for the vector of a question; never while a transaction is open.
 
         Args:
@@ -115,18 +122,17 @@ class VectorIndex:
         """
         mine = self._collections.fingerprint()
         self._collections.comparable()
-        found: Vectors = embed_texts(
-            self._chroma.embeddings, [query], mine.dimension, are_queries=True
-        )[0]
-        return found
+        found = embed_texts(self._backend.embeddings, [query], mine.dimension, are_queries=True)
+        return Question(query, found[0])
 
     def search(
-        self, question: Vectors, reader: IndexReader, k: int | None = None
+        self, question: Question, reader: IndexReader, k: int | None = None
     ) -> list[tuple[int, float]]:
         """Return the units nearest in meaning and their cosine, best first, in scope.
 
-        Few vectors are compared one by one as they stand in the store, exactly; for more Chroma is
-        asked. The answer is a proposal: `Recall` looks at the transcript for what it may show.
+        Few vectors are compared one by one as they stand in the store, exactly; for more the
+        backend is asked. The answer is a proposal: `Recall` looks at the transcript for what it may
+        show.
 
         Args:
             question: What `question` gave.
@@ -141,34 +147,34 @@ class VectorIndex:
             return []
         key = version.key
         if reader.count_vectors(key, self._exact_most + 1) > self._exact_most:
-            return self._nearest_in_chroma(version, question, reader, k or DEPTH)
+            return self._nearest_of_many(version, question, reader, k or DEPTH)
         units, vectors = to_matrix(reader.vectors(key))
         if not len(units):
             return []
-        return nearest(units, blended(units, vectors), question, k or len(units))
+        return nearest(units, blended(units, vectors), question.vector, k or len(units))
 
-    def _nearest_in_chroma(
-        self, version: CollectionVersion, question: Vectors, reader: IndexReader, k: int
+    def _nearest_of_many(
+        self, version: CollectionVersion, question: Question, reader: IndexReader, k: int
     ) -> list[tuple[int, float]]:
-        if not version.is_complete:
+        if self._backend.is_copy and not version.is_complete:
             raise RecallError(
-                f"The collection in {self._chroma.where} is being made; recall is lexical until it "
-                f"is complete."
+                f"The collection in {self._backend.where} is being made; recall is lexical until "
+                f"it is complete."
             )
         try:
-            return self._chroma.open(version.name).nearest(question, reader.partitions, k)
+            return self._backend.open(version.name).search(question, reader, version.key, k)
         except BrokenCollectionError:
             self._replace(version)
             raise
 
     def _replace(self, version: CollectionVersion) -> None:
         """Drop a collection that does not work, and have it made anew in the background."""
-        self._chroma.drop(version.name)
+        self._backend.drop(version.name)
         self._filler.is_compared = False
         self._worker.wake()
 
     def scores(
-        self, question: Vectors, reader: IndexReader, words: Scores
+        self, question: Question, reader: IndexReader, words: Scores
     ) -> tuple[list[tuple[int, float]], set[int]]:
         """Return what `search` finds, and units that match by words and have no vector yet.
 
@@ -217,7 +223,7 @@ class VectorIndex:
             if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
                 self._collections.start()
             self._filler.drain_outbox(progress=progress)
-            return self._collections.open()[1].count()
+            return self._collections.count_stored(self._collections.open()[0])
 
     def _work(self) -> None:
         with self._working:
@@ -244,8 +250,8 @@ class VectorIndex:
         changed, version = sorted(self._changed), self._collections.version()
         if changed and version is not None:
             try:
-                collection = self._chroma.open(version.name)
-                with self._chroma.writing(version.name):
+                collection = self._backend.open(version.name)
+                with self._backend.writing(version.name):
                     for number in changed:
                         self._remove_from(number, version, collection)
             except BrokenCollectionError:
@@ -253,7 +259,7 @@ class VectorIndex:
         self._changed.difference_update(changed)
 
     def _remove_from(
-        self, partition: int, version: CollectionVersion, collection: ChromaCollection
+        self, partition: int, version: CollectionVersion, collection: VectorCollection
     ) -> None:
         found = collection.units(partition)
         with self._store.reading_vectors() as reader:
@@ -265,5 +271,5 @@ class VectorIndex:
     def close(self) -> None:
         """Stop the worker after its batch, and let go of files; what is missing stays so."""
         self._worker.stop()
-        self._chroma.close()
+        self._backend.close()
         self._worker.start()

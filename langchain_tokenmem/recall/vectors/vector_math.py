@@ -7,7 +7,8 @@ from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,35 @@ def nearest(
     scores = vectors @ question
     best = np.lexsort((units, -scores))[:limit]
     return [(int(units[at]), float(scores[at])) for at in best]
+
+
+def nearest_in_pages(
+    pages: Iterable[Mapping[int, bytes]], question: Vectors, limit: int
+) -> list[tuple[int, float]]:
+    """Return what `nearest` finds among the blended vectors of pages, the same as of one matrix.
+
+    Args:
+        pages: Stored vectors, in the order of their units.
+        question: One vector of length 1.
+        limit: Most units to return.
+    """
+    found: list[tuple[int, float]] = []
+    read: dict[int, bytes] = {}
+    scored = -1  # last message that has been scored
+    for page in chain(pages, [{}]):
+        read |= page
+        units, vectors = to_matrix(read)
+        if not len(units):
+            continue
+        places = units >> PART_BITS
+        # Messages at the end of a page lack neighbours, and the last one may lack parts.
+        whole = int(places[-1]) - (NEIGHBOURS + 1 if page else 0)
+        is_due = (places > scored) & (places <= whole)
+        new = nearest(units[is_due], blended(units, vectors)[is_due], question, limit)
+        found = sorted([*found, *new], key=lambda each: (-each[1], each[0]))[:limit]
+        scored = max(scored, whole)
+        read = {unit: read[unit] for unit in units[places > scored - NEIGHBOURS].tolist()}
+    return found
 
 
 def to_bytes(vector: Vectors) -> bytes:

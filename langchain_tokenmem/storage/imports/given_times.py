@@ -24,14 +24,18 @@ def given_time(message: BaseMessage) -> str | None:
         return str(own)
     for fields in (message.additional_kwargs, message.response_metadata):
         for name in _NAMES if isinstance(fields, dict) else ():
-            moment = _moment(fields.get(name))
+            moment = moment_of(fields.get(name))
             if moment is not None:
                 return moment.isoformat()
     return None
 
 
-def _moment(value: Any) -> datetime | None:
-    """Return a time in UTC; None for what is none, which is then no time of a message."""
+def moment_of(value: Any) -> datetime | None:
+    """Return a time in UTC; None for what is none.
+
+    Args:
+        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
+    """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)

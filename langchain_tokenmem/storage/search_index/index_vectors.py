@@ -142,3 +142,23 @@ class IndexVectors:
             outbox.set_property(connection, name, value)
             if enqueue_vectors:
                 outbox.enqueue_everything(connection, VECTORS)
+
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        with self._database.reading(_ABOUT) as connection:
+            return outbox.get_property(connection, name)
+
+    def properties(self, prefix: str) -> dict[str, Any]:
+        """Return the properties whose names begin with a prefix, by their names."""
+        with self._database.reading(_ABOUT) as connection:
+            return outbox.properties(connection, prefix)
+
+    def delete_properties(self, prefix: str) -> None:
+        """Delete the properties whose names begin with a prefix."""
+        with self._database.writing(_ABOUT) as connection:
+            outbox.delete_properties(connection, prefix)
+
+    def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Replace a property by what a function makes of it; None deletes it."""
+        with self._database.writing(_ABOUT) as connection:
+            outbox.update_property(connection, name, change)

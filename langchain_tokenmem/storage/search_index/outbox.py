@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, literal, select, update
@@ -110,6 +110,33 @@ def get_property(connection: Connection, name: str, *, lock: bool = False) -> An
         query = query.with_for_update(read=True)
     value = connection.execute(query).scalar()
     return None if value is None else from_json(value)
+
+
+def properties(connection: Connection, prefix: str) -> dict[str, Any]:
+    """Return the properties whose names begin with a prefix, by their names."""
+    own = index_properties.c.name.startswith(prefix, autoescape=True)
+    query = select(index_properties.c.name, index_properties.c.value).where(own)
+    return {name: from_json(value) for name, value in connection.execute(query)}
+
+
+def delete_properties(connection: Connection, prefix: str) -> None:
+    """Delete the properties whose names begin with a prefix."""
+    own = index_properties.c.name.startswith(prefix, autoescape=True)
+    connection.execute(delete(index_properties).where(own))
+
+
+def update_property(connection: Connection, name: str, change: Callable[[Any], Any]) -> None:
+    """Replace a property by what a function makes of it; None deletes it."""
+    own = index_properties.c.name == name
+    query = select(index_properties.c.value).where(own).with_for_update()
+    value = connection.execute(query).scalar()
+    new = change(None if value is None else from_json(value))
+    if new is None:
+        connection.execute(delete(index_properties).where(own))
+    elif value is None:
+        connection.execute(insert(index_properties).values(name=name, value=to_json(new)[0]))
+    else:
+        connection.execute(update(index_properties).where(own).values(value=to_json(new)[0]))
 
 
 def set_property(connection: Connection, name: str, value: Any) -> None:

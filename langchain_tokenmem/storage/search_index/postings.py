@@ -53,9 +53,12 @@ def add_entries(
     )
 
 
-def delete_entries(connection: Connection, partition: Partition, seq: int) -> None:
-    """Delete the entries of one number of a partition."""
-    first, last = pack_unit(partition.number, seq), pack_unit(partition.number, seq + 1)
+def delete_entries(
+    connection: Connection, partition: Partition, seq: int, last_seq: int | None = None
+) -> None:
+    """Delete the entries of one number of a partition, or of those up to another one."""
+    end = (seq if last_seq is None else last_seq) + 1
+    first, last = pack_unit(partition.number, seq), pack_unit(partition.number, end)
     _delete_between(connection, partition, first, last)
 
 

@@ -191,14 +191,16 @@ class IndexStore(IndexVectors):
 
     # --- documents
 
-    def put_document(self, source: IndexSource) -> None:
-        """Add a document to the session or user that it names, in the place of one of its id.
+    def put_document(self, source: IndexSource, parts: Sequence[IndexSource] = ()) -> None:
+        """Add a document, and its parts, to the session or user that it names.
+
+        It takes the place of one of its id.
 
         Raises:
             ScopeError: When it names neither, or the session belongs to another user.
         """
         with self._database.writing("The documents of recall") as connection:
-            partition, is_new = documents.put_document(connection, source)
+            partition, is_new = documents.put_document(connection, source, parts)
         self.tell(Change("added" if is_new else "cleared", [partition.number]))
         self.make_ready()
         if self._analyser is not None:
@@ -219,6 +221,18 @@ class IndexStore(IndexVectors):
             self._database.forget_deleted()
             self.tell(Change("cleared", [gone_from]))
         return gone_from is not None
+
+    def document(
+        self, document_id: str, *, session_id: str | None, user_id: str | None
+    ) -> list[IndexSource]:
+        """Return a document and its parts; empty where there is none."""
+        with self._database.reading("The documents of recall") as connection:
+            return documents.find_document(connection, document_id, session_id, user_id)
+
+    def count_documents(self, session_id: str | None, user_id: str | None) -> int:
+        """Return how many documents there are, parts not counted."""
+        with self._database.reading("The documents of recall") as connection:
+            return documents.count_documents(connection, session_id, user_id)
 
     # --- the lexical index
 

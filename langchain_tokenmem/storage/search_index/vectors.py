@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, or_, select
 
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
 from langchain_tokenmem.storage.search_index.outbox import get_property
 from langchain_tokenmem.storage.search_index.tables import partitions, vectors
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
+
+_RANGES = 50
+"""Ranges of units in one query."""
 
 
 def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, bytes]) -> None:
@@ -31,11 +34,14 @@ def put_vectors(connection: Connection, fingerprint: str, given: Mapping[int, by
         connection.execute(insert(vectors), rows)
 
 
-def delete_vectors(connection: Connection, partition: int, seq: int | None = None) -> int:
-    """Delete the vectors of a partition, or of one number in it; return how many."""
+def delete_vectors(
+    connection: Connection, partition: int, seq: int | None = None, last_seq: int | None = None
+) -> int:
+    """Delete the vectors of a partition, or of one number or some in it; return how many."""
     query = delete(vectors).where(vectors.c.partition_id == partition)
     if seq is not None:
-        first, last = pack_unit(partition, seq), pack_unit(partition, seq + 1)
+        end = (seq if last_seq is None else last_seq) + 1
+        first, last = pack_unit(partition, seq), pack_unit(partition, end)
         query = query.where(vectors.c.unit >= first, vectors.c.unit < last)
     return connection.execute(query).rowcount
 
@@ -55,6 +61,10 @@ def _at(fingerprint: str, units: Sequence[int]) -> list[Any]:
 
 def _digest(unit: int, vector: bytes) -> str:
     return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
+
+
+def _is_whole(unit: int, checksum: str, vector: bytes) -> bool:
+    return checksum == _digest(unit, bytes(vector))
 
 
 class VectorsReader:
@@ -83,8 +93,34 @@ class VectorsReader:
             for unit, checksum, vector in self._connection.execute(
                 query.where(*condition).order_by(vectors.c.unit)
             )
-            if checksum == _digest(unit, bytes(vector))
+            if _is_whole(unit, checksum, vector)
         }
+
+    def vectors_around(
+        self, fingerprint: str, units: Sequence[int], distance: int
+    ) -> dict[int, bytes]:
+        """Return the vectors in scope of some units' messages and those around them.
+
+        Args:
+            fingerprint: Of the model.
+            units: Numbers of units, wherever they are.
+            distance: How far the others stand at most, in messages.
+        """
+        places = sorted({unpack_unit(unit)[:2] for unit in units})
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        found: dict[int, bytes] = {}
+        for start in range(0, len(places), _RANGES):
+            near = or_(
+                *(
+                    (vectors.c.partition_id == partition)
+                    & (vectors.c.unit >= pack_unit(partition, max(0, seq - distance)))
+                    & (vectors.c.unit < pack_unit(partition, seq + distance + 1))
+                    for partition, seq in places[start : start + _RANGES]
+                )
+            )
+            rows = self._connection.execute(query.where(*self._of_model(fingerprint), near))
+            found |= {unit: bytes(one) for unit, sum_, one in rows if _is_whole(unit, sum_, one)}
+        return found
 
     def vector_units(
         self, fingerprint: str, *, partition: int | None = None, limit: int | None = None
@@ -104,6 +140,21 @@ class VectorsReader:
         some = select(vectors.c.unit).where(*self._of_model(fingerprint)).limit(most).subquery()
         query = select(func.count()).select_from(some)
         return self._connection.execute(query).scalar_one()
+
+    def vector_pages(self, fingerprint: str, size: int) -> Iterator[dict[int, bytes]]:
+        """Give all vectors in the order of their units, `size` rows at a time."""
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
+        query = query.order_by(vectors.c.partition_id, vectors.c.unit).limit(size)
+        last = -1
+        while True:
+            own = [*self._of_model(fingerprint), vectors.c.unit > last]
+            rows = self._connection.execute(query.where(*own)).all()
+            if not rows:
+                return
+            yield {
+                unit: bytes(found) for unit, digest, found in rows if _is_whole(unit, digest, found)
+            }
+            last = rows[-1].unit
 
     def get_property(self, name: str) -> Any:
         """Return a property of the index (plain JSON); None when it is not set."""

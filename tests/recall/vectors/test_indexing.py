@@ -49,7 +49,7 @@ def active(index: VectorIndex):
 
 def in_chroma(index: VectorIndex) -> dict[int, np.ndarray]:
     """Return every vector that Chroma has."""
-    collection = index._chroma.open(active(index).name)._collection
+    collection = index._backend.open(active(index).name)._collection
     found = collection.get(include=["embeddings"])
     return {int(u): v for u, v in zip(found["ids"], found["embeddings"], strict=True)}
 
@@ -291,7 +291,7 @@ def test_collection_and_store_both_record_the_embedding_models_fingerprint(store
     index.index()
     version = active(index)
     assert version.fingerprint.model == "counting"
-    stored = index._chroma.open(version.name)._collection
+    stored = index._backend.open(version.name)._collection
     assert stored.metadata == {"fingerprint": str(version.fingerprint), "dimension": 32}
 
 

@@ -149,7 +149,7 @@ def heals(store, index, caplog, *, embeddings):
 
 def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
     first = indexed()
-    collection = first._chroma.open(active(first).name)
+    collection = first._backend.open(active(first).name)
     collection.remove(collection.units()[:7])
     first.close()
     embeddings = CountingEmbeddings()
@@ -159,7 +159,7 @@ def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplo
 
 def test_a_missing_collection_is_made_anew(store, indexed, caplog):
     first = indexed()
-    first._chroma.drop(active(first).name)
+    first._backend.drop(active(first).name)
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
@@ -309,7 +309,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
     index, other = indexed(), indexed()
     name = active(index).name
     collections = index._collections
-    count = collections._count_stored
+    count = collections.count_stored
     written = []
 
     def and_another_writes(version):
@@ -319,7 +319,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
             other.index()
         return found
 
-    monkeypatch.setattr(collections, "_count_stored", and_another_writes)
+    monkeypatch.setattr(collections, "count_stored", and_another_writes)
     index.index()
     assert written
     assert active(index).name == name
