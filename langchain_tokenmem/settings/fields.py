@@ -45,6 +45,12 @@ class SettingFields(BaseSettings):
     max_tail_messages: int | None = Field(
         default=None, description="Most messages after the summary, more than 10.", examples=[40]
     )
+    max_messages: int | None = Field(
+        default=None, description="Most messages of a request.", ge=2, examples=[20]
+    )
+    model_notes: bool = Field(
+        default=False, description="A model that writes an entry corrects the notes."
+    )
     pin_first: bool = Field(default=True, description="Keep the first request.")
     dangling: Literal["answer", "drop"] = Field(
         default="answer", description="For a tool call without a result."

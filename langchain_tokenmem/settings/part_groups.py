@@ -20,6 +20,14 @@ class StoreSettings(SettingsGroup):
         min_length=1,
     )
     pool_size: int = Field(default=8, description="Most connections at a time.", ge=1)
+    inactive_for: timedelta | None = Field(
+        default=None,
+        description="Age from which unused sessions expire, such as `P30D`.",
+        examples=["P30D"],
+    )
+    expire_every: timedelta | None = Field(
+        default=None, description="Time between two looks at these.", examples=["P1D"]
+    )
 
 
 class FloorSettings(SettingsGroup):
@@ -81,6 +89,14 @@ class ChromaSettings(SettingsGroup):
 class RecallSettings(SettingsGroup):
     """Settings of a `Recall`."""
 
+    embeddings: str | None = Field(
+        default=None,
+        description="Vectors without Chroma: `provider:model`, or `auto`.",
+        examples=["openai:text-embedding-3-small"],
+    )
+    on_model_change: Literal["refuse", "rebuild"] = Field(
+        default="refuse", description="For vectors of another embedding model."
+    )
     language: str = Field(default="english", description="Of stems and stop-words.")
     lexical_weight: float = Field(default=0.4, description="Weight of words beside vectors.", ge=0)
     dense_weight: float = Field(default=0.6, description="Weight of vectors.", ge=0)

@@ -44,6 +44,7 @@ EXPLAINED = MappingProxyType(
         },
         **{name: _OBJECT.format(part="saver", name=name) for name in ("serde", "allowed_types")},
         "count_tokens": _OBJECT.format(part="recall", name="count_tokens"),
+        "session_inactivity_days": "store.inactive_for takes a duration, for example P30D.",
         "temperature": "The model of the summaries has it: settings.memory(summarizer=model).",
     }
 )

@@ -82,7 +82,7 @@ def as_plain(value):
         return {
             k: v.given() if isinstance(v, groups.LimitSettings) else v for k, v in value.items()
         }
-    return "P30D" if value == timedelta(days=30) else value
+    return f"P{value.days}D" if isinstance(value, timedelta) else value
 
 
 def in_groups(setting, value):
