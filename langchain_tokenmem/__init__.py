@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
+    from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+    from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+    from langchain_tokenmem.tokens.resolve import counter_for
 
 __all__ = [
     "AfterModelNode",
@@ -76,6 +79,7 @@ __all__ = [
     "ModeProfile",
     "Note",
     "Notebook",
+    "ProviderCounter",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -83,6 +87,8 @@ __all__ = [
     "SummarizeNode",
     "ThreadConflictError",
     "TokenBudget",
+    "TokenCount",
+    "TokenCounter",
     "TokenMemory",
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
@@ -95,6 +101,7 @@ __all__ = [
     "TurnMemory",
     "View",
     "compact_conversation_tool",
+    "counter_for",
     "format_message_for_provider",
     "memory_input",
     "memory_nodes",
@@ -124,6 +131,7 @@ _HOMES = {
     "ModeProfile": "core.working_notes.mode_profiles",
     "Note": "notes.note",
     "Notebook": "notes.notebook",
+    "ProviderCounter": "tokens.provider_counter",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
@@ -131,6 +139,8 @@ _HOMES = {
     "SummarizeNode": "adapters.graphs.nodes",
     "ThreadConflictError": "errors",
     "TokenBudget": "core.budget",
+    "TokenCount": "tokens.base",
+    "TokenCounter": "tokens.base",
     "TokenMemory": "memory.token_memory",
     "TokenMemoryChatHistory": "adapters.chains.history",
     "TokenMemoryMiddleware": "adapters.agents.middleware",
@@ -143,6 +153,7 @@ _HOMES = {
     "TurnMemory": "notes_state",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",
+    "counter_for": "tokens.resolve",
     "format_message_for_provider": "core.turn_memory_text",
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",

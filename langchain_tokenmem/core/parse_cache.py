@@ -10,9 +10,10 @@ edited in place, everything is parsed again. The result is the same either way.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from operator import is_
 from typing import Any
 
@@ -27,6 +28,9 @@ from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, grou
 from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.core.turn_memory import GroupOutcome, ReadOutcomes, no_outcomes
 from langchain_tokenmem.state import Cut
+
+_MAX_PARSE_CACHES = 16
+"""Conversations of which a memory keeps the parsed messages, the most recently used ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +243,8 @@ def _copied(name: str, value: Any) -> Any:
     if value is None or type(value) is str or name == "artifact":
         return value
     return copy.deepcopy(value) if value else type(value)()
+
+
+def parse_caches() -> Callable[..., ParseCache]:
+    """Return a function from a conversation's key to its parse cache."""
+    return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Literal, Unpack, get_args
 
 from langchain_core.messages import BaseMessage
@@ -18,7 +17,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.numbers import READ_MESSAGE
-from langchain_tokenmem.core.parse_cache import ParseCache
+from langchain_tokenmem.core.parse_cache import ParseCache, parse_caches
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
@@ -41,6 +40,7 @@ from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
+from langchain_tokenmem.memory.provider_counts import with_known_count
 from langchain_tokenmem.memory.working_notes import WorkingNotes
 from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
@@ -49,18 +49,10 @@ from langchain_tokenmem.tokens.anchored import kind_counter
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
-_MAX_PARSE_CACHES = 16
-"""Conversations of which a memory keeps the parsed messages, the most recently used ones."""
-
 
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
-
-
-def _parse_caches() -> Callable[..., ParseCache]:
-    """Return a function from a conversation's key to its parse cache."""
-    return lru_cache(maxsize=_MAX_PARSE_CACHES)(lambda *_key: ParseCache())
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class Engine:
     summary_role: SummaryRole = "auto"
     notes: NotesSettings = field(default_factory=NotesSettings)
     called: CalledModel | None = None
-    parse_caches: Callable[..., ParseCache] = field(default_factory=_parse_caches)
+    parse_caches: Callable[..., ParseCache] = field(default_factory=parse_caches)
 
     def __post_init__(self) -> None:
         line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
@@ -186,8 +178,9 @@ class Engine:
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
-        call = anchored_call(context, known, kinds, model, limit=budget.limit)
-        return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
+        found = anchored_call(context, known, kinds, model, limit=budget.limit)
+        call = PreparedCall(found.context, budget, known, found.counter, found.factors, on)
+        return with_known_count(call, kinds, self.counter, tools)
 
     def _cache_of(
         self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
