@@ -11,6 +11,7 @@ as it comes. That the numbers are those of a later bill is what the providers sa
 | `ChatGoogleGenerativeAI` | `:countTokens`, once over the whole request | see `_ask_google` |
 | `ChatVertexAI` | `countTokens` | the class drops system text and tools: the first goes as a human message, tools are estimated |
 | `ChatBedrockConverse`, `ChatBedrock` | `/model/{id}/count-tokens` with system text, models that have it | tools are estimated |
+| `ChatAnthropicBedrock` | nobody: its SDK refuses | |
 | others | the class's own `get_num_tokens_from_messages`, if it has one | tools are estimated where it takes none |
 """  # noqa: E501  rows of a table
 

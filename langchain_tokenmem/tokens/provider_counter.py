@@ -8,6 +8,7 @@ waits for an answer waits two seconds at most and has the estimate then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import time
@@ -113,8 +114,7 @@ class ProviderCounter:
         self._lock = ForkSafeLock()
 
     def __repr__(self) -> str:
-        asks = self._endpoint.provider if self._endpoint else "nobody"
-        return f"<ProviderCounter asks {asks}, else {self._local!r}>"
+        return f"<ProviderCounter asks {getattr(self._endpoint, 'provider', 'nobody')}>"
 
     @property
     def id(self) -> str:
@@ -129,7 +129,7 @@ class ProviderCounter:
     @property
     def asks(self) -> bool:
         """Whether there is a provider to ask."""
-        return self._endpoint is not None
+        return bool(self._endpoint)
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text; nobody is asked."""
@@ -159,7 +159,7 @@ class ProviderCounter:
             The provider's count, or the estimate, for which `is_estimate` is true.
         """
         began = time.perf_counter()
-        started = None if _is_on_event_loop() else self.start(messages, tools)
+        started = None if _running_loop() else self.start(messages, tools)
         if started is not None:
             wait_for(started.job, started.until - time.monotonic())
         return self._result(messages, tools, began, started)
@@ -168,23 +168,31 @@ class ProviderCounter:
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Do the same as `count` without blocking the event loop."""
-        began = time.perf_counter()
-        started = await in_own_thread(self.start, messages, tools)
+        began, until = time.perf_counter(), time.monotonic() + self._timeout_s
+        started = await in_own_thread(self.start, messages, tools, until)
         if started is not None:
             left = max(0.0, started.until - time.monotonic())
             await asyncio.wait([asyncio.wrap_future(started.job)], timeout=left)
         return await in_own_thread(self._result, messages, tools, began, started)
 
     def start(
-        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None = None,
+        until: float | None = None,
     ) -> CountJob | None:
         """Start to ask for a request, and return what to wait for.
+
+        Args:
+            messages: The request.
+            tools: Its tools.
+            until: Time at which the caller goes on, by `time.monotonic`; default: in `timeout_s`.
 
         Returns:
             The job; None where the answer is known, where the request was asked for without one,
             and where nobody is to be asked now. Hand it to `settle` after the wait.
         """
-        until = time.monotonic() + self._timeout_s
+        until = time.monotonic() + self._timeout_s if until is None else until
         if self._endpoint is None or not self._endpoint.can_count(messages):
             return None
         key = self._key(messages, tools)
@@ -197,7 +205,7 @@ class ProviderCounter:
         return CountJob(key, self._runner.start(key, work), until)
 
     def settle(self, started: CountJob) -> None:
-        """Note whether an answer has come in time; one that has not is not asked for again."""
+        """Note whether an answer came in time; what did not is not asked for again."""
         with self._lock:
             if started.key in self._answers:
                 return
@@ -274,22 +282,19 @@ class ProviderCounter:
 
     def _fail(self, why: str) -> None:
         self._breaker.failed()
-        if self._endpoint is not None:
-            _report_failure(self._endpoint.provider, why)
+        _report_failure(repr(self), why)
 
     def _key(self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None) -> bytes:
         names = (self._endpoint.provider, self._endpoint.model) if self._endpoint else ()
         return request_digest(messages, tools, *names)
 
 
-def _is_on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    with contextlib.suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
 
 
 @functools.lru_cache(maxsize=64)
-def _report_failure(provider: str, why: str) -> None:
-    logger.warning("Tokens are estimated: %s did not count them, %s", provider, why)
+def _report_failure(counter: str, why: str) -> None:
+    logger.warning("Tokens are estimated, %s got no count: %s", counter, why)
