@@ -8,6 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+# Else the import of LiteLLM fetches a list of prices.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
 def anthropic(url: str) -> Any:
     from langchain_anthropic import ChatAnthropic
 
@@ -83,7 +87,6 @@ def mistral(url: str) -> Any:
 
 
 def litellm(url: str) -> Any:
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else the import fetches a list of prices
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from langchain_litellm import ChatLiteLLM
