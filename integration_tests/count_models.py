@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-
 # Else the import of LiteLLM fetches a list of prices.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
