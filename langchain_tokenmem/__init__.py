@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
+    from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+    from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+    from langchain_tokenmem.tokens.resolve import counter_for
 
 __all__ = [
     "AfterModelNode",
@@ -78,6 +81,7 @@ __all__ = [
     "ModeProfile",
     "Note",
     "Notebook",
+    "ProviderCounter",
     "Recall",
     "RecallNode",
     "RunningSummary",
@@ -85,6 +89,8 @@ __all__ = [
     "SummarizeNode",
     "ThreadConflictError",
     "TokenBudget",
+    "TokenCount",
+    "TokenCounter",
     "TokenMemory",
     "TokenMemoryChatHistory",
     "TokenMemoryMiddleware",
@@ -99,6 +105,7 @@ __all__ = [
     "VectorStoreIndex",
     "View",
     "compact_conversation_tool",
+    "counter_for",
     "format_message_for_provider",
     "memory_input",
     "memory_nodes",
@@ -128,6 +135,7 @@ _HOMES = {
     "ModeProfile": "core.working_notes.mode_profiles",
     "Note": "notes.note",
     "Notebook": "notes.notebook",
+    "ProviderCounter": "tokens.provider_counter",
     "Recall": "recall.recall",
     "RecallNode": "adapters.graphs.nodes",
     "RunningSummary": "state",
@@ -135,6 +143,8 @@ _HOMES = {
     "SummarizeNode": "adapters.graphs.nodes",
     "ThreadConflictError": "errors",
     "TokenBudget": "core.budget",
+    "TokenCount": "tokens.base",
+    "TokenCounter": "tokens.base",
     "TokenMemory": "memory.token_memory",
     "TokenMemoryChatHistory": "adapters.chains.history",
     "TokenMemoryMiddleware": "adapters.agents.middleware",
@@ -149,6 +159,7 @@ _HOMES = {
     "VectorStoreIndex": "recall.vectors.vector_store",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",
+    "counter_for": "tokens.resolve",
     "format_message_for_provider": "core.turn_memory_text",
     "memory_input": "adapters.graphs.memory_nodes",
     "memory_nodes": "adapters.graphs.memory_nodes",

@@ -28,6 +28,7 @@ from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.request_counter import cached_count
+from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.state import Anchor, MemoryState
 from langchain_tokenmem.tokens.anchored import KindCounter, anchored_counter, text_by_kind
@@ -86,10 +87,21 @@ def anchored_call(
     if factors == NO_CORRECTION:
         return AnchoredCall(context, kinds.counter, factors)
     counter = anchored_counter(kinds, factors)
-    estimated = context.counter
+    return AnchoredCall(with_factors(context, counter.message, factors), counter, factors)
+
+
+def with_factors(context: ContextParts, message: CountMessage, factors: Factors) -> ContextParts:
+    """Return a context that is counted with corrections, in the place of any that it has.
+
+    Args:
+        context: The parts of the request, with tokens by kind.
+        message: Counts the tokens of a message with the corrections.
+        factors: The corrections.
+    """
+    estimated = context.counter.estimated or context.counter
     corrected = replace(
         estimated,
-        message=cached_count(counter.message),
+        message=cached_count(message),
         tools=round(estimated.tools * factors.tools),
         overhead=estimated.overhead + round(factors.hidden),
         known_sizes={},
@@ -98,7 +110,7 @@ def anchored_call(
     for groups in (context.kept, context.tail):
         sizes = estimated.group_sizes(groups, context.cuts)
         corrected.remember(groups, context.cuts, sizes.corrected(factors))
-    return AnchoredCall(replace(context, counter=corrected), counter, factors)
+    return replace(context, counter=corrected)
 
 
 def with_anchor(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Unpack
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
 
@@ -13,11 +14,15 @@ from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
-from langchain_tokenmem.memory.drivers import arun, run
+from langchain_tokenmem.memory.drivers import Work, arun, run
 from langchain_tokenmem.memory.engine import Engine
+from langchain_tokenmem.memory.provider_counts import CountQuestion
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+
+T = TypeVar("T")
 
 
 class MemoryDecisions:
@@ -87,7 +92,8 @@ class MemoryDecisions:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        return run(self.engine.compaction(messages, state, **options), self.summarizer)
+        work = self._after_asking(self.engine.compaction, messages, state, options)
+        return run(work, self.summarizer)
 
     async def acompact(
         self,
@@ -96,7 +102,8 @@ class MemoryDecisions:
         **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        return await arun(self.engine.compaction(messages, state, **options), self.summarizer)
+        work = self._after_asking(self.engine.compaction, messages, state, options)
+        return await arun(work, self.summarizer)
 
     def compact_and_view(
         self,
@@ -105,7 +112,7 @@ class MemoryDecisions:
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which parses the conversation only once."""
-        work = self.engine.compaction_and_view(messages, state, **options)
+        work = self._after_asking(self.engine.compaction_and_view, messages, state, options)
         return run(work, self.summarizer)
 
     async def acompact_and_view(
@@ -115,8 +122,45 @@ class MemoryDecisions:
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        work = self.engine.compaction_and_view(messages, state, **options)
+        work = self._after_asking(self.engine.compaction_and_view, messages, state, options)
         return await arun(work, self.summarizer)
+
+    def ask_provider(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        until: float = math.inf,
+        **options: Unpack[RequestOptions],
+    ) -> Work[None]:
+        """Ask the provider for the size of a request, where that decides something.
+
+        What is decided next about the same request knows the answer. Only a `ProviderCounter` asks.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            until: Time at which the call goes on without it, by `time.monotonic`, in seconds.
+            options: As for `view`.
+        """
+        counter = self.engine.counter
+        if isinstance(counter, ProviderCounter) and counter.asks:
+            call = self.engine.prepare(messages, state, **options)
+            question = CountQuestion.of(call, counter, options.get("tools"))
+            if question is not None:
+                yield from question.ask(until)
+
+    def _after_asking(
+        self,
+        work: Callable[..., Work[T]],
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        options: CompactionOptions,
+    ) -> Work[T]:
+        around: Any = {
+            key: options.get(key) for key in RequestOptions.__annotations__ if key in options
+        }
+        yield from self.ask_provider(messages, state, **around)
+        return (yield from work(messages, state, **options))
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

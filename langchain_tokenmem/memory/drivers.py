@@ -1,7 +1,8 @@
 """The two drivers of the memory's generators: `run` for sync callers, `arun` for async ones.
 
 A generator holds the decisions and the database reads of one operation. It yields what a caller
-may have to await: a call of the summarizer, or a summary that is being made in the background.
+may have to await: a call of the summarizer, or a job in the background (a summary, a count of the
+provider).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from langchain_tokenmem.summarize.model_call import without_streaming
 
 
 @dataclass(frozen=True)
-class PendingSummary:
-    """A summary in the background that a call waits for.
+class PendingJob:
+    """A job in the background that a call waits for: a summary, or a provider's count.
 
     Attributes:
-        job: Ends when the summary is there, or could not be made.
+        job: Ends when its result is there, or could not be made.
         until: Time at which the call goes on without it, by `time.monotonic`, in seconds; the job
             goes on, too.
     """
@@ -40,8 +41,8 @@ class PendingSummary:
 
 T = TypeVar("T")
 
-Work = Generator[SummaryRequest | PendingSummary, Summary | None, T]
-"""Yields requests to the summarizer and summaries to wait for, and returns its result."""
+Work = Generator[SummaryRequest | PendingJob, Summary | None, T]
+"""Yields requests to the summarizer and jobs to wait for, and returns its result."""
 
 _Answer = Summary | SummaryError | None
 
@@ -49,9 +50,9 @@ _Answer = Summary | SummaryError | None
 def run(work: Work[T], summarizer: Summarizer) -> T:
     """Drive a generator to its end, and return its result."""
     step = _advance(work, None)
-    while isinstance(step, SummaryRequest | PendingSummary):
+    while isinstance(step, SummaryRequest | PendingJob):
         answer: _Answer = None
-        if isinstance(step, PendingSummary):
+        if isinstance(step, PendingJob):
             wait_for(step.job, step.wait_s)
         else:
             try:
@@ -70,9 +71,9 @@ async def arun(work: Work[T], summarizer: Summarizer) -> T:
     the view.
     """
     step = await in_own_thread(_advance, work, None)
-    while isinstance(step, SummaryRequest | PendingSummary):
+    while isinstance(step, SummaryRequest | PendingJob):
         answer: _Answer = None
-        if isinstance(step, PendingSummary):
+        if isinstance(step, PendingJob):
             await asyncio.wait([asyncio.wrap_future(step.job)], timeout=step.wait_s)
         else:
             try:
@@ -84,7 +85,7 @@ async def arun(work: Work[T], summarizer: Summarizer) -> T:
     return step
 
 
-def _advance(work: Work[T], answer: _Answer) -> SummaryRequest | PendingSummary | T:
+def _advance(work: Work[T], answer: _Answer) -> SummaryRequest | PendingJob | T:
     """Hand an answer to a generator; return its next step, or its result."""
     try:
         return work.throw(answer) if isinstance(answer, SummaryError) else work.send(answer)

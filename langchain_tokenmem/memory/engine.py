@@ -40,6 +40,7 @@ from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
+from langchain_tokenmem.memory.provider_counts import with_known_count
 from langchain_tokenmem.memory.working_notes import WorkingNotes
 from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
@@ -178,9 +179,10 @@ class Engine:
         context = with_pinned_text(context, known, budget, tokens.text)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
-        called = self._model_counted_for(budget)
-        call = anchored_call(context, known, kinds, called, limit=budget.limit)
-        return PreparedCall(call.context, budget, known, call.counter, call.factors, on)
+        model = self._model_counted_for(budget)
+        found = anchored_call(context, known, kinds, model, limit=budget.limit)
+        call = PreparedCall(found.context, budget, known, found.counter, found.factors, on)
+        return with_known_count(call, kinds, self.counter, tools)
 
     def _cache_of(
         self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile

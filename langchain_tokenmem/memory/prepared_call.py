@@ -26,6 +26,8 @@ class PreparedCall:
         counter: Counts tokens, corrected by what the provider has reported.
         factors: The corrections; None where counts are exact.
         mode: The mode that is on; None for none.
+        provider_tokens: Tokens of the request as its provider counts them; None where it was not
+            asked.
     """
 
     context: ContextParts
@@ -34,12 +36,15 @@ class PreparedCall:
     counter: TokenCounter
     factors: Factors | None = None
     mode: ModeProfile | None = None
+    provider_tokens: int | None = None
 
     def view(self) -> View:
         """Return the request for the call."""
         view = build_view(self.context, self.budget, exact=True)
+        tokens = view.usage.input_tokens
         # A counter of the application can fail while the view is made.
-        usage = replace(view.usage, is_estimate=self.counter.method != "exact")
+        is_counted = self.counter.method == "exact" or tokens == self.provider_tokens
+        usage = replace(view.usage, is_estimate=not is_counted)
         return replace(view, usage=usage)
 
     def is_prepared_for(self, state: MemoryState) -> bool:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langchain_tokenmem.circuit_breaker import CircuitBreaker
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import ProposedOperation, SummaryRequest
-from langchain_tokenmem.summarize.breaker import CircuitBreaker
 from langchain_tokenmem.summarize.checks import check_answer
 from langchain_tokenmem.summarize.compact_requests import PromptBuilder
 from langchain_tokenmem.summarize.literal_check import (

@@ -13,11 +13,11 @@ from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable
 
 from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.circuit_breaker import CircuitBreaker
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.profiles import profile_of_model
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
-from langchain_tokenmem.summarize.breaker import CircuitBreaker
 from langchain_tokenmem.summarize.checks import is_worth_a_call
 from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps

@@ -16,6 +16,7 @@ from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount, TokenCounter
 from langchain_tokenmem.tokens.cache import CountCache, message_key
 from langchain_tokenmem.tokens.content import message_tokens
+from langchain_tokenmem.tokens.expected_output import expected_output
 
 ANCHORED_ACCURACY = 0.03
 """Relative error of the next request after three replies (docs/counting.md)."""
@@ -130,7 +131,7 @@ class AnchoredCounter:
         self._kinds = kinds
         self._factors = factors
         self.id = f"{kinds.counter.id}/" + "/".join(f"{factor:g}" for factor in factors)
-        self.method: Method = "estimate"
+        self.method: Method = "anchored"
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""
@@ -153,7 +154,14 @@ class AnchoredCounter:
         started = time.perf_counter()
         total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
         latency = time.perf_counter() - started
-        return TokenCount(total, "estimate", ANCHORED_ACCURACY, cached=False, latency=latency)
+        return TokenCount(
+            total,
+            "anchored",
+            ANCHORED_ACCURACY,
+            cached=False,
+            latency=latency,
+            estimated_output_tokens=expected_output(messages, self.message),
+        )
 
 
 @functools.lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
-Method = Literal["exact", "estimate", "provider"]
+Method = Literal["exact", "provider", "anchored", "estimate"]
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,13 @@ class TokenCount:
 
     Attributes:
         tokens: The count.
-        method: `exact` (the model's own vocabulary), `estimate` (no vocabulary) or `provider`
-            (asked of the provider).
+        method: `exact` (the model's own vocabulary), `provider` (asked of the provider), `anchored`
+            (an estimate, corrected by what replies have reported) or `estimate`.
         accuracy: Documented relative error of the method as a fraction: 0.0 for exact text.
-        cached: True when every message came from the cache.
-        latency: Seconds spent counting.
+        cached: True when every message, or the provider's answer, came from the cache.
+        latency: Seconds spent counting, a wait for the provider included.
+        estimated_output_tokens: Tokens that the answer may have: the median of the newest answers
+            of the request; None where it has none.
     """
 
     tokens: int
@@ -29,16 +31,29 @@ class TokenCount:
     accuracy: float
     cached: bool
     latency: float
+    estimated_output_tokens: int | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether neither the model's own vocabulary nor its provider has counted."""
+        return self.method in {"anchored", "estimate"}
 
     def __int__(self) -> int:
         return self.tokens
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of texts, messages and tool schemas. Never raises, never fetches.
+    """Counts the tokens of texts, messages and tool schemas. Never raises.
 
-    `count(messages, tools=t)` is always the sum of `message(m)` over `messages`, plus `tools(t)`,
-    plus a constant for the reply's priming, so that callers can add and subtract messages.
+    `count(messages, tools=t)` is the sum of `message(m)` over `messages`, plus `tools(t)`, plus a
+    constant for the reply's priming, so that callers can add and subtract messages. Nothing is
+    fetched, but by the `count` of a `ProviderCounter`, which is the provider's where it answers.
+
+    Example:
+        >>> from langchain_tokenmem import TokenCounter, counter_for
+        >>> counter: TokenCounter = counter_for("gpt-4o")
+        >>> counter.text("hello")
+        1
     """
 
     @property
@@ -47,7 +62,7 @@ class TokenCounter(Protocol):
 
     @property
     def method(self) -> Method:
-        """Method of this counter: `exact`, `estimate` or `provider`."""
+        """Method of its counts of messages: see `TokenCount`."""
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""

@@ -7,7 +7,8 @@ string); for blocks and tool calls one JSON dump.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -119,3 +120,37 @@ def to_json(value: Any) -> bytes | str:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
+
+
+# Parts of a message that no provider is sent.
+_NOT_SENT = {"id", "response_metadata", "usage_metadata", "artifact"}
+
+
+def request_digest(
+    messages: Sequence[BaseMessage], tools: Sequence[Any] | None, *around: str
+) -> bytes:
+    """Return the hash of a request: of everything in it that a provider may be sent; never raises.
+
+    Args:
+        messages: Its messages.
+        tools: Its tools.
+        around: What else tells one request from another: provider, model.
+    """
+    sent = [
+        {name: value for name, value in vars(message).items() if name not in _NOT_SENT}
+        for message in messages
+    ]
+    written = to_json([around, sent, [*map(_schema, tools or ())]])
+    if isinstance(written, str):
+        written = written.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(written, digest_size=16).digest()
+
+
+def _schema(tool: Any) -> Any:
+    # Half a second of tracing clients, already there for whoever has tools.
+    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
+
+    try:
+        return tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
+    except Exception:  # noqa: BLE001  # anything can be handed over as a tool
+        return repr(tool)

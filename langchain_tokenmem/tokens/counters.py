@@ -18,6 +18,7 @@ from langchain_tokenmem.tokens.cache import CountCache, message_key, to_json
 from langchain_tokenmem.tokens.content import MESSAGE_FRAME, message_tokens
 from langchain_tokenmem.tokens.encodings import count_tokens
 from langchain_tokenmem.tokens.estimate import ESTIMATE_ACCURACY, estimate_tokens
+from langchain_tokenmem.tokens.expected_output import expected_output
 from langchain_tokenmem.tokens.media import ImageRule
 from langchain_tokenmem.tokens.schemas import FUNCTIONS_END, tool_tokens
 
@@ -141,8 +142,9 @@ class _Counter:
             tokens, known = self._message(message)
             total += tokens
             cached = cached and known
+        output = _never_raise(lambda: expected_output(messages, self.message), lambda: None)
         latency = time.perf_counter() - started
-        return TokenCount(total, self.method, self.accuracy, cached, latency)
+        return TokenCount(total, self.method, self.accuracy, cached, latency, output)
 
 
 class TiktokenCounter(_Counter):

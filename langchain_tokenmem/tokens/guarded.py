@@ -13,6 +13,7 @@ from langchain_tokenmem.tokens.counters import (
     TiktokenCounter,
     is_interruption,
 )
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
 _T = TypeVar("_T")
@@ -91,9 +92,12 @@ class GuardedCounter:
         return guess()
 
 
+_NEVER_RAISE = (TiktokenCounter, EstimateCounter, ProviderCounter, GuardedCounter)
+
+
 def guarded(counter: TokenCounter | None, warn: Callable[[str], None]) -> TokenCounter | None:
     """Return a counter of the application, guarded; one of this package as it is."""
-    if counter is None or isinstance(counter, (TiktokenCounter, EstimateCounter, GuardedCounter)):
+    if counter is None or isinstance(counter, _NEVER_RAISE):
         return counter
     return GuardedCounter(counter, counter_for(None), warn)
 

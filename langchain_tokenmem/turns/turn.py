@@ -1,6 +1,7 @@
 """One turn of a conversation: from an adapter's request to the view for the model call.
 
-    load (with a finished summary) -> recall -> start the summary that is due
+    load (with a finished summary) -> recall -> ask the provider for its count
+        -> start the summary that is due
         -> wait for it at the hard limit -> compact and view -> commit
     the model's reply -> start the summary that the next call needs
 
@@ -18,7 +19,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
-from langchain_tokenmem.memory.drivers import PendingSummary, Work, arun, run
+from langchain_tokenmem.memory.drivers import PendingJob, Work, arun, run
 from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
@@ -108,6 +109,9 @@ class Turn:
         for it, at most `max_wait_s`. A summarizer that fails never fails the turn.
         """
         snapshot = self._load()
+        if snapshot.newest is None:
+            messages, state, options = snapshot.messages, snapshot.state, snapshot.options
+            yield from self.memory.ask_provider(messages, state, self.until, **options)
         job, is_needed = self._start_due_summary(snapshot)
         if job is not None and is_needed:
             late = yield from self._wait_for(job, snapshot)
@@ -147,7 +151,7 @@ class Turn:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""
         running = self._running_summary()
         if running is not None:  # no batch is paid for twice
-            yield PendingSummary(running, self.until)
+            yield PendingJob(running, self.until)
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
             state = yield from self.memory.engine.compaction(
@@ -194,10 +198,10 @@ class Turn:
         That one is made before the wait: at its end there may be many calls, and no time.
         """
         if self.request.instruction is not None:
-            yield PendingSummary(job, self.until)
+            yield PendingJob(job, self.until)
             return None
         state, view = yield from self._compact(snapshot, "shorten_if_enough")
-        yield PendingSummary(job, self.until)
+        yield PendingJob(job, self.until)
         if job.done() or not self.conversation.commit(snapshot, state):
             return None
         return self._result(snapshot, state, view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Literal, assert_type
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -14,14 +14,18 @@ from langchain_tokenmem import (
     LegalityProfile,
     MemoryState,
     ModeProfile,
+    ProviderCounter,
     RunningSummary,
     TokenBudget,
+    TokenCount,
+    TokenCounter,
     TokenMemory,
     TokenUsage,
     ToolKinds,
     Trigger,
     TurnMemory,
     View,
+    counter_for,
     format_message_for_provider,
 )
 
@@ -33,6 +37,20 @@ def budgets(model: BaseChatModel) -> None:
     assert_type(budget.limit, int)
     assert_type(budget.margin, float | None)
     assert_type(TokenBudget.for_model(model, recent_share=0.2), TokenBudget)
+
+
+def counters(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
+    """Count by a name, and as the provider does."""
+    counter = counter_for("gpt-4o")
+    assert_type(counter, TokenCounter)
+    count = counter.count(messages, tools=[])
+    assert_type(count, TokenCount)
+    assert_type(count.method, Literal["exact", "provider", "anchored", "estimate"])
+    assert_type(count.estimated_output_tokens, int | None)
+    assert_type(count.is_estimate, bool)
+    asking = ProviderCounter(model, timeout_s=1.0)
+    assert_type(asking.count(messages), TokenCount)
+    return TokenMemory(TokenBudget.for_model(model), counter=asking)
 
 
 def turn(messages: list[BaseMessage], state: MemoryState | None) -> MemoryState:

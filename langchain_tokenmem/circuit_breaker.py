@@ -1,4 +1,4 @@
-"""Circuit breaker: a summarizer that keeps failing is not called for a while."""
+"""Circuit breaker: a service that keeps failing is not called for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class CircuitBreaker:
     """Opens after so many failures in a row, and closes again after a while.
 
     Written here because the libraries for it read a clock of their own and wrap a call, while
-    attempts here are steps of a generator that knows no call.
+    attempts here are steps of a generator that knows no call, or end behind their caller's back.
 
     Args:
         attempts: Failures in a row that open it.

@@ -1,0 +1,122 @@
+"""Provider's count of a call: asked for near a threshold, and spread over the parts of the request.
+
+The parts stay estimates, times the factor that makes their sum the provider's. A compaction keeps
+that factor in the state (`anchor`), so the provider need not be asked again soon.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.anchoring import LEAST_FACTOR, MOST_FACTOR, NO_CORRECTION, Factors
+from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
+from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.memory.anchoring import with_factors
+from langchain_tokenmem.memory.drivers import PendingJob, Work
+from langchain_tokenmem.memory.prepared_call import PreparedCall
+from langchain_tokenmem.tokens.anchored import KindCounter, anchored_counter
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CountQuestion:
+    """A request of which the provider's count decides something.
+
+    Attributes:
+        counter: Asks the provider.
+        messages: The whole request, its system message included.
+        tools: Its tools.
+    """
+
+    counter: ProviderCounter
+    messages: Sequence[BaseMessage]
+    tools: Sequence[Any] | None
+
+    @classmethod
+    def of(
+        cls, call: PreparedCall, counter: object, tools: Sequence[Any] | None
+    ) -> CountQuestion | None:
+        """Return the question of a call; None where nobody is to be asked."""
+        if not isinstance(counter, ProviderCounter) or not counter.asks:
+            return None
+        try:
+            capped = cap_messages(call.context, call.budget)
+        except BudgetExceededError:  # whoever plans the call says so
+            return None
+        if not is_near_threshold(request_tokens(capped), call.budget):
+            return None
+        return cls(counter, capped.request_messages(), tools)
+
+    @property
+    def answer(self) -> int | None:
+        """Tokens, as the provider has counted them; None where it has not."""
+        return self.counter.known(self.messages, self.tools)
+
+    def ask(self, until: float) -> Work[None]:
+        """Ask the provider; its answer is known then, if there is one.
+
+        Args:
+            until: Time at which the call goes on without it, by `time.monotonic`, in seconds.
+        """
+        started = self.counter.start(self.messages, self.tools)
+        if started is not None:
+            yield PendingJob(started.job, min(until, started.until))
+            self.counter.settle(started)
+
+
+def with_known_count(
+    call: PreparedCall, kinds: KindCounter, counter: object, tools: Sequence[Any] | None
+) -> PreparedCall:
+    """Return a call counted as the provider has counted it; as it is where that is not known."""
+    question = CountQuestion.of(call, counter, tools)
+    known = question.answer if question else None
+    return call if known is None else with_provider_count(call, kinds, known)
+
+
+def is_near_threshold(tokens: int, budget: TokenBudget) -> bool:
+    """Return whether an estimate is so near a threshold that its error can decide.
+
+    That is within the margin of estimates, a tenth of the window, or within the budget's own where
+    that is larger.
+    """
+    within = max(ESTIMATE_MARGIN, budget.margin or 0.0) * budget.context_window
+    thresholds = (budget.compact_tokens, budget.summarize_tokens, budget.limit)
+    return any(abs(tokens - threshold) <= within for threshold in thresholds)
+
+
+def with_provider_count(call: PreparedCall, kinds: KindCounter, tokens: int) -> PreparedCall:
+    """Return a call whose request has the tokens that its provider has counted.
+
+    Args:
+        call: The call, with its estimates.
+        kinds: Counts by kind.
+        tokens: The provider's count of messages and tools.
+    """
+    context, budget = call.context, call.budget
+    whole = tokens + (context.counter.estimated or context.counter).overhead
+    factor = whole / request_tokens(cap_messages(context, budget))
+    if not LEAST_FACTOR < factor < MOST_FACTOR:
+        logger.warning("A provider's count is %.1f times the estimate: it is not used.", factor)
+        return call
+    *scales, hidden = call.factors or NO_CORRECTION
+    bounded = (min(MOST_FACTOR, max(LEAST_FACTOR, round(scale * factor, 4))) for scale in scales)
+    factors = Factors._make([*bounded, hidden])
+    counter = anchored_counter(kinds, factors)
+    context = with_factors(context, counter.message, factors)
+    rest = whole - request_tokens(cap_messages(context, budget))
+    exact = replace(context.counter, overhead=context.counter.overhead + rest)
+    return replace(
+        call,
+        context=replace(context, counter=exact),
+        counter=counter,
+        factors=factors._replace(hidden=max(0.0, hidden + rest)),
+        provider_tokens=whole,
+    )

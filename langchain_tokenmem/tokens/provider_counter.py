@@ -1,0 +1,300 @@
+"""`ProviderCounter`: asks the provider of a model how many tokens a whole request has.
+
+A question takes a request to the provider, so few are asked: none twice for the same content, three
+at once at most, in threads of their own, and none for a while after three have failed. Whoever
+waits for an answer waits two seconds at most and has the estimate then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cachetools import TTLCache
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_own_thread, wait_for
+from langchain_tokenmem.circuit_breaker import CircuitBreaker
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.tokens.base import Method, TokenCount
+from langchain_tokenmem.tokens.cache import request_digest
+from langchain_tokenmem.tokens.count_endpoints import count_endpoint
+from langchain_tokenmem.tokens.resolve import counter_for
+
+logger = logging.getLogger(__name__)
+
+MOST_REQUESTS = 3
+"""Requests to a provider at once."""
+
+TIMEOUT_S = 2.0
+"""Seconds that a call waits for an answer at most, the wait for its turn included."""
+
+KEPT_ANSWERS = 1_000
+KEPT_SECONDS = 300.0
+"""Answers that are kept, the most recently used ones, and for how long."""
+
+FAILURES = 3
+COOL_DOWN_S = 60.0
+"""After so many failures in a row nothing is asked for so many seconds."""
+
+PROVIDER_ACCURACY = 0.02
+"""Margin of exact counts: Anthropic calls its counts estimates that "may differ by a small amount"
+(docs, "Token counting"). Not measured here: the endpoints ask for an account."""
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """A question to a provider that a call waits for.
+
+    Attributes:
+        key: Names the request.
+        job: Ends when the answer is there, or none comes.
+        until: Time at which the call goes on without it, by `time.monotonic`, in seconds.
+    """
+
+    key: bytes
+    job: Future[None]
+    until: float
+
+
+class ProviderCounter:
+    """Counts whole requests as the model's provider does, and everything else by estimate.
+
+    As a memory's counter it is asked where its answer decides something: where the estimate of a
+    request is near `compact_at`, `summarize_at` or the limit. A turn asks at most once, and goes on
+    with the estimate where no answer comes. The parts of the request are estimated, times the
+    factor that makes their sum the provider's.
+
+    Where nobody can be asked, `counter_for(model)` counts: models of which the vocabulary is known
+    (OpenAI's), classes without an endpoint of their own, models with fallbacks.
+
+    Args:
+        model: A chat model, also inside bindings.
+        timeout_s: Seconds that a call waits at most.
+        cool_down_s: Seconds for which a provider is left alone after three failures in a row.
+        clock: Gives seconds that only grow.
+
+    Raises:
+        ConfigurationError: When a time is not above 0, or the model is only a name.
+
+    Example:
+        >>> memory = TokenMemory(TokenBudget.for_model(model), counter=ProviderCounter(model))
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        cool_down_s: float = COOL_DOWN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if model is None or isinstance(model, str):
+            raise ConfigurationError(
+                f"ProviderCounter takes the chat model that is called, not {model!r}: its own "
+                f"client asks. counter_for({model!r}) counts by a name."
+            )
+        for name, value in (("timeout_s", timeout_s), ("cool_down_s", cool_down_s)):
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise ConfigurationError(f"{name} is {value!r}; it is a time in seconds, over 0.")
+        self._local = counter_for(model)
+        self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
+        self._timeout_s = timeout_s
+        self._breaker = CircuitBreaker(FAILURES, cool_down_s, clock)
+        self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
+        # None stands for a request that was asked for without an answer.
+        self._answers: TTLCache[bytes, int | None] = TTLCache(KEPT_ANSWERS, KEPT_SECONDS, clock)
+        self._lock = ForkSafeLock()
+
+    def __repr__(self) -> str:
+        return f"<ProviderCounter asks {getattr(self._endpoint, 'provider', 'nobody')}>"
+
+    @property
+    def id(self) -> str:
+        """Names vocabulary and rules of the counts of messages; part of every cache key."""
+        return self._local.id
+
+    @property
+    def method(self) -> Method:
+        """Method of its counts of messages: `exact` or `estimate`."""
+        return self._local.method
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a provider to ask."""
+        return bool(self._endpoint)
+
+    def text(self, text: str) -> int:
+        """Return the tokens of a bare text; nobody is asked."""
+        return self._local.text(text)
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of one message with its frame; nobody is asked."""
+        return self._local.message(message)
+
+    def tools(self, tools: Sequence[Any] | None) -> int:
+        """Return the tokens of tool schemas, 0 for none; nobody is asked."""
+        return self._local.tools(tools)
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of a whole request, as the provider counts it; never raises.
+
+        It waits `timeout_s` at most. On an event loop it does not wait and asks nobody: there
+        `acount` does.
+
+        Args:
+            messages: The request, its system message included.
+            tools: Its tools.
+
+        Returns:
+            The provider's count, or the estimate, for which `is_estimate` is true.
+        """
+        began = time.perf_counter()
+        started = None if _running_loop() else self.start(messages, tools)
+        if started is not None:
+            wait_for(started.job, started.until - time.monotonic())
+        return self._result(messages, tools, began, started)
+
+    async def acount(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Do the same as `count` without blocking the event loop."""
+        began, until = time.perf_counter(), time.monotonic() + self._timeout_s
+        started = await in_own_thread(self.start, messages, tools, until)
+        if started is not None:
+            left = max(0.0, started.until - time.monotonic())
+            await asyncio.wait([asyncio.wrap_future(started.job)], timeout=left)
+        return await in_own_thread(self._result, messages, tools, began, started)
+
+    def start(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None = None,
+        until: float | None = None,
+    ) -> CountJob | None:
+        """Start to ask for a request, and return what to wait for.
+
+        Args:
+            messages: The request.
+            tools: Its tools.
+            until: Time at which the caller goes on, by `time.monotonic`; default: in `timeout_s`.
+
+        Returns:
+            The job; None where the answer is known, where the request was asked for without one,
+            and where nobody is to be asked now. Hand it to `settle` after the wait.
+        """
+        until = time.monotonic() + self._timeout_s if until is None else until
+        if self._endpoint is None or not self._endpoint.can_count(messages):
+            return None
+        key = self._key(messages, tools)
+        with self._lock:
+            if key in self._answers:
+                return None
+        if self._breaker.is_open or self._is_stuck():
+            return None
+        work = functools.partial(self._ask, key, tuple(messages), tools, until)
+        return CountJob(key, self._runner.start(key, work), until)
+
+    def settle(self, started: CountJob) -> None:
+        """Note whether an answer came in time; what did not is not asked for again."""
+        with self._lock:
+            if started.key in self._answers:
+                return
+            self._answers[started.key] = None
+        job = self._runner.job(started.key)
+        # One that has only waited for its turn says nothing about the provider.
+        if job is not None and job.is_overdue(self._timeout_s / 2):
+            self._fail(f"no answer in {self._timeout_s:g} s")
+
+    def known(
+        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
+    ) -> int | None:
+        """Return the provider's count of a request that was asked for; None where it is unknown."""
+        if self._endpoint is None:
+            return None
+        key = self._key(messages, tools)
+        with self._lock:
+            tokens: int | None = self._answers.get(key)
+        return tokens
+
+    def _result(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None,
+        began: float,
+        started: CountJob | None,
+    ) -> TokenCount:
+        if started is not None:
+            self.settle(started)
+        tokens = self.known(messages, tools)
+        count = self._local.count(messages, tools=tools)
+        count = replace(count, latency=time.perf_counter() - began)
+        if tokens is None:
+            return count
+        return replace(
+            count,
+            tokens=tokens,
+            method="provider",
+            accuracy=PROVIDER_ACCURACY,
+            cached=started is None,
+        )
+
+    def _is_stuck(self) -> bool:
+        """Return whether all places are taken by requests that do not end."""
+        jobs = self._runner.jobs()
+        return sum(job.is_overdue(self._timeout_s) for job in jobs) >= MOST_REQUESTS
+
+    def _ask(
+        self,
+        key: bytes,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Any] | None,
+        until: float,
+    ) -> None:
+        """Ask the provider, and keep its answer; the work of a job."""
+        began = time.monotonic()
+        if self._endpoint is None or began >= until or self._breaker.is_open:
+            return  # nobody waits any more, or others have failed meanwhile
+        try:
+            tokens = self._endpoint.ask(messages, tools, self._timeout_s)
+            if not isinstance(tokens, int) or tokens <= 0:
+                raise ValueError(f"it counted {tokens!r} tokens")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001  # libraries of providers raise anything
+            with self._lock:
+                self._answers.setdefault(key, None)
+            self._fail(f"{type(error).__name__}: {error}"[:200])
+            return
+        if not self._endpoint.counts_tools:
+            tokens += self._local.tools(tools)
+        with self._lock:
+            self._answers[key] = tokens
+        if time.monotonic() - began < self._timeout_s:
+            self._breaker.succeeded()
+
+    def _fail(self, why: str) -> None:
+        self._breaker.failed()
+        _report_failure(repr(self), why)
+
+    def _key(self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None) -> bytes:
+        names = (self._endpoint.provider, self._endpoint.model) if self._endpoint else ()
+        return request_digest(messages, tools, *names)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    with contextlib.suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _report_failure(counter: str, why: str) -> None:
+    logger.warning("Tokens are estimated, %s got no count: %s", counter, why)
