@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import pairwise
 
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.known_notes import KnownNote
@@ -31,10 +29,11 @@ _BM25 = Bm25()
 match alike the one comes first whose neighbours match, too. On LoCoMo that gives 3 points of the
 evidence, on REALTALK 2."""
 
-_ONE_TALK = timedelta(hours=1)
-"""Time between two notes from which on they are not of one talk, and lend each other nothing."""
+_ONE_TALK_S = 3_600.0
+"""Seconds between two notes from which on they are of two talks, and lend each other nothing."""
 
-_NO_NEIGHBOUR = _BM25.neighbours + 1
+_STEP = 1 << PART_BITS
+_FAR_STEP = (_BM25.neighbours + 1) * _STEP
 _DATE_BOOST = Boosts().date
 _LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # as recall has them
 
@@ -111,16 +110,14 @@ class NoteRanker:
 
 def _units(notes: Sequence[KnownNote]) -> dict[int, KnownNote]:
     """Return notes by the numbers that BM25 knows them by: those of one talk are neighbours."""
-    by_level = sorted(notes, key=lambda known: (known.note.type, known.note.updated_at))
-    number, numbers = _NO_NEIGHBOUR, [_NO_NEIGHBOUR]
-    for before, known in pairwise(by_level):
-        is_near = (
-            known.note.type == before.note.type
-            and known.note.updated_at - before.note.updated_at <= _ONE_TALK
-        )
-        number += 1 if is_near else _NO_NEIGHBOUR
-        numbers.append(number)
-    return {number << PART_BITS: known for number, known in zip(numbers, by_level, strict=False)}
+    by_unit: dict[int, KnownNote] = {}
+    unit, before, level = 0, -_ONE_TALK_S, ""
+    for known in sorted(notes, key=lambda known: known.place):
+        is_near = known.note.type == level and known.written_s - before <= _ONE_TALK_S
+        unit += _STEP if is_near else _FAR_STEP
+        before, level = known.written_s, known.note.type
+        by_unit[unit] = known
+    return by_unit
 
 
 def _postings(notes: Mapping[int, KnownNote], asked: Sequence[str]) -> dict[str, list[Posting]]:
