@@ -164,7 +164,7 @@ class _Request:
     def _none(self) -> str:
         if not self.name:
             return "Name the note by its key or its id."
-        return f'There is no note "{" ".join(self.name.split())[:80]}".''
+        return f'There is no note "{" ".join(self.name.split())[:80]}".'
 
     def _search(self, notes: NoteOperations) -> StoreWork[str]:
         asked = self.query or self.content
