@@ -18,8 +18,9 @@ from langchain_tokenmem.adapters.tool_scope import (
 )
 from langchain_tokenmem.notes.note import Note, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations, StoreWork
+from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations
 from langchain_tokenmem.notes.rendering import note_line
+from langchain_tokenmem.notes.store_work import StoreWork
 
 _MOST = 100
 """Most notes of one answer."""
@@ -163,7 +164,7 @@ class _Request:
     def _none(self) -> str:
         if not self.name:
             return "Name the note by its key or its id."
-        return f'There is no note "{self.name[:80]}".'
+        return f'There is no note "{" ".join(self.name.split())[:80]}".'
 
     def _search(self, notes: NoteOperations) -> StoreWork[str]:
         asked = self.query or self.content

@@ -116,7 +116,7 @@ def _unpinned(pin: Pin) -> str:
 
 
 def _no_pin(text: str) -> str:
-    return f'There is no pin "{text.strip()[:80]}".'
+    return f'There is no pin "{" ".join(text.split())[:80]}".'
 
 
 def _listed(pins: Sequence[Pin]) -> str:

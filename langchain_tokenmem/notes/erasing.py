@@ -8,8 +8,8 @@ from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, Se
 
 from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
 from langchain_tokenmem.errors import ScopeError, StoreError
-from langchain_tokenmem.notes.operations import StoreWork
 from langchain_tokenmem.notes.scope import Namespace
+from langchain_tokenmem.notes.store_work import StoreWork
 
 _PAGE = 100
 _ANY = "*"

@@ -21,13 +21,11 @@ from langchain_tokenmem.notes.note import Note, Project
 from langchain_tokenmem.notes.operations import (
     NoteAddition,
     NoteOperations,
-    StoreWork,
-    arun,
-    run,
 )
 from langchain_tokenmem.notes.options import NewNote, NoteChoice, NoteOwner, NotesChoice
 from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
+from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -236,7 +234,7 @@ class Notebook:
             now=self._now,
             ranker=self._ranker,
             known=self._known,
-            has_vectors=bool(getattr(self._found_store(store), "index_config", None)),
+            store=self._found_store(store),
         )
 
     def run(self, work: StoreWork[T], store: BaseStore | None = None) -> T:

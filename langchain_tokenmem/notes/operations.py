@@ -1,20 +1,15 @@
-"""Operations on the notes of one scope, as generators over the operations of a `BaseStore`.
-
-A generator yields a batch and takes its results, so that sync and async callers share every
-decision: `run` and `arun` do the batches.
-"""
+"""Operations on the notes of one scope, as generators over the operations of a `BaseStore`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
 
-from langgraph.store.base import GetOp, Item, Op, PutOp, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchItem, SearchOp
 
-from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.notes.known_notes import KnownNote, KnownNotes
+from langchain_tokenmem.notes.lifetime import SessionLifetime
 from langchain_tokenmem.notes.note import (
     Note,
     NoteLevel,
@@ -28,16 +23,11 @@ from langchain_tokenmem.notes.note import (
     note_id,
     value_of,
 )
+from langchain_tokenmem.notes.reading import LevelReader
 from langchain_tokenmem.notes.scope import Namespace, NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
+from langchain_tokenmem.notes.store_work import StoreWork
 from langchain_tokenmem.notes.tags import tags_in
-
-T = TypeVar("T")
-
-StoreWork = Generator[list[Op], list[Any], T]
-
-_PAGE = 1_000
-"""Items that a store is asked for at a time; its own default is ten."""
 
 _NEAREST = 50
 """Notes that are asked for by their vectors."""
@@ -71,6 +61,7 @@ class NoteOperations:
         ranker: Ranks notes by a question.
         known: Reads notes; those that were read before are known.
         has_vectors: Whether the store has an index for search by meaning.
+        versions_of: The store, where it tells by `VersionOp` whether a level is as it was read.
     """
 
     scope: NoteScope
@@ -78,7 +69,8 @@ class NoteOperations:
     now: Callable[[], datetime]
     ranker: NoteRanker
     known: KnownNotes
-    has_vectors: bool = False
+    store: BaseStore
+    versions_of: object = None
 
     def add(
         self,
@@ -114,13 +106,19 @@ class NoteOperations:
             project=self.scope.project if level == "project" else None,
             source=source,
         )
-        value = value_of(note, self.scope.user_id)
-        put = PutOp(namespace, note.item_key, value, index=["content"])
-        yield [put, *_deletions(namespace, moved)]
+        yield [self._put(note, namespace), *_deletions(namespace, moved)]
         dropped: tuple[Note, ...] = ()
         if len(here) - len(moved) + (replaced is None) > self.limit:
             dropped = yield from self._drop_oldest(level, note)
         return NoteAddition(note, replaced=replaced, dropped=dropped)
+
+    def _put(self, note: Note, namespace: Namespace) -> PutOp:
+        value = value_of(note, self.scope.user_id)
+        if note.type != "session":
+            return PutOp(namespace, note.item_key, value, index=["content"])
+        lifetime = SessionLifetime.of(self.store)
+        value |= lifetime.in_value(note.updated_at)
+        return PutOp(namespace, note.item_key, value, index=["content"], ttl=lifetime.minutes)
 
     def _drop_oldest(self, level: NoteLevel, newest: Note) -> StoreWork[tuple[Note, ...]]:
         """Delete what is over the limit, and return it; read again, for others may write, too."""
@@ -136,9 +134,10 @@ class NoteOperations:
         is_id = is_note_id(name)
         key = name if is_id else item_key_of(name)
         namespaces = [self.scope.namespace(each) for each in levels]
-        items = yield [GetOp(namespace, key) for namespace in namespaces]
+        gets = [GetOp(n, key, self._reader.lifetime.refreshes) for n in namespaces]
+        items = yield gets
         for each, namespace, item in zip(levels, namespaces, items, strict=True):
-            found = self._read(item, each, namespace) if item is not None else None
+            found = self._reader.of_item(item, each, namespace) if item is not None else None
             if found is not None and name in {found.note.id, found.note.key}:
                 return found.note
         if not is_id:
@@ -193,7 +192,7 @@ class NoteOperations:
     ) -> StoreWork[list[Note]]:
         """Return the notes that match, of the first question first; the same content once."""
         cosines: dict[str, float] = {}
-        if self.has_vectors and here and questions and questions[0].strip():
+        if self._has_vectors and here and questions and questions[0].strip():
             asked = questions[0]
             pages = yield [
                 SearchOp(self.scope.namespace(each), limit=_NEAREST, query=asked) for each in levels
@@ -205,6 +204,10 @@ class NoteOperations:
                 found.setdefault(each.note.content, each.note)
         return list(found.values())
 
+    @property
+    def _has_vectors(self) -> bool:
+        return bool(getattr(self.store, "index_config", None))
+
     def _levels(self, level: NoteLevel | None) -> tuple[NoteLevel, ...]:
         return self.scope.levels(None if level is None else checked_level(level))
 
@@ -215,29 +218,13 @@ class NoteOperations:
 
     def _known_notes(self, levels: Sequence[NoteLevel]) -> StoreWork[list[KnownNote]]:
         """Return all notes of some levels; what is no note of this scope is left out."""
-        found: dict[tuple[NoteLevel, str], KnownNote] = {}
         namespaces = {level: self.scope.namespace(level) for level in levels}
-        unread = dict.fromkeys(levels, 0)
-        while unread:
-            pages = yield [
-                SearchOp(namespaces[level], limit=_PAGE, offset=offset)
-                for level, offset in unread.items()
-            ]
-            unread_before, unread = unread, {}
-            for (level, offset), page in zip(unread_before.items(), pages, strict=True):
-                for item in page:
-                    known = self._read(item, level, namespaces[level])
-                    if known is not None:
-                        found[level, item.key] = known
-                if page:  # a store may have smaller pages than it is asked for
-                    unread[level] = offset + len(page)
-        return list(found.values())
+        return (yield from self._reader.notes(namespaces))
 
-    def _read(self, item: Item, level: NoteLevel, namespace: Namespace) -> KnownNote | None:
-        """Return the note of an item; None for one of another scope, whatever a store brings."""
-        if tuple(item.namespace) != namespace:
-            return None
-        return self.known.read(item, self.scope.user_id, level)
+    @property
+    def _reader(self) -> LevelReader:
+        lifetime = SessionLifetime.of(self.store)
+        return LevelReader(self.known, self.scope.user_id, self.store, self.now, lifetime)
 
 
 def _deletions(namespace: Namespace, notes: Iterable[Note]) -> list[Op]:
@@ -255,28 +242,3 @@ def _cosines(items: Iterable[SearchItem]) -> dict[str, float]:
         for item in items
         if item.score is not None and isinstance(item.value.get("content"), str)
     }
-
-
-def run(work: StoreWork[T], batch: Callable[[list[Op]], list[Any]]) -> T:
-    """Do the batches that a generator asks for, and return what it returns."""
-    is_done, asked = _step(work, None)
-    while not is_done:
-        is_done, asked = _step(work, batch(asked) if asked else [])
-    return asked  # type: ignore[no-any-return]  # the last one is the result
-
-
-async def arun(work: StoreWork[T], abatch: Callable[[list[Op]], Awaitable[list[Any]]]) -> T:
-    """Do the same as `run` without blocking the event loop: notes are read in a thread of ours."""
-    is_done, asked = await in_own_thread(_step, work, None)
-    while not is_done:
-        results = await abatch(asked) if asked else []
-        is_done, asked = await in_own_thread(_step, work, results)
-    return asked  # type: ignore[no-any-return]  # the last one is the result
-
-
-def _step(work: StoreWork[Any], results: list[Any] | None) -> tuple[bool, Any]:
-    """Advance a generator; return whether it has ended, and its result or the next batch."""
-    try:
-        return False, next(work) if results is None else work.send(results)
-    except StopIteration as end:
-        return True, end.value

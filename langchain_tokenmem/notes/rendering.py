@@ -53,7 +53,7 @@ def kept_notes(
     left = most - count_text(_fenced(lines))
     for note in notes:
         line = note_line(note)
-        needed = count_text(line) + 2  # its own end, and what a tokenizer makes of two lines
+        needed = count_text(line) + 1  # its end; where two lines make more, one goes below
         if needed <= left:
             lines.append(line)
             levels[note.id] = note.type

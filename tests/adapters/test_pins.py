@@ -6,12 +6,15 @@ import asyncio
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_google_genai.chat_models import _parse_chat_history
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from langchain_tokenmem import (
     MemoryMessagesState,
+    MemoryNode,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
@@ -19,9 +22,14 @@ from langchain_tokenmem import (
     memory_nodes,
     memory_tools,
     pin_update,
+    with_token_memory,
 )
+from langchain_tokenmem.adapters.pins import update_of
+from langchain_tokenmem.core.pins import new_pin, prefix_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.state import new_state
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
+from tests.providers import CHECKS, StrictModel
 
 
 @pytest.fixture
@@ -44,6 +52,47 @@ def test_a_pinned_text_stands_in_the_system_part_from_the_next_view_on(store):
     assert (first.type, "Answer in French." in first.content) == ("system", True)
     assert history.pins() == [pin]
     assert history.usage().parts["pinned"] > 10
+
+
+PROMPT = ChatPromptTemplate.from_messages(
+    [("system", "You sell tea."), MessagesPlaceholder("history"), ("human", "{input}")]
+)
+
+
+def test_behind_a_prompts_system_message_pins_of_a_bare_history_are_a_second_one(store):
+    """Those who take two in front; a chat template that takes one needs `with_token_memory`."""
+    history = history_on(store)
+    history.add_messages([HumanMessage("hi"), AIMessage("Hello.")])
+    history.pin("Answer in French.")
+    request = PROMPT.invoke({"history": history.messages, "input": "tea?"}).to_messages()
+    assert [message.type for message in request] == ["system", "system", "human", "ai", "human"]
+    for family in ("openai", "anthropic", "bedrock"):
+        CHECKS[family](request)
+    system, body = _parse_chat_history(request)
+    assert system.parts[0].text == "You sell tea."
+    assert "Answer in French." in system.parts[1].text
+    assert len(body) == 3
+
+
+@pytest.mark.parametrize("family", CHECKS)
+def test_with_token_memory_pins_stand_in_the_prompts_own_system_message(store, family):
+    model = StrictModel(family=family)
+    memory = memory_of(4_000).for_model(model)
+    history_on(store).pin("Answer in French.")
+    chain = with_token_memory(
+        PROMPT | model,
+        memory,
+        store,
+        input_messages_key="input",
+        history_messages_key="history",
+    )
+    config = {"configurable": {"session_id": "s1", "user_id": "ann"}}
+    for said in ("tea?", "coffee?"):
+        chain.invoke({"input": said}, config)
+    for request in model.seen:
+        assert [message.type for message in request].count("system") == 1
+        assert request[0].text.startswith("You sell tea.")
+        assert "Answer in French." in request[0].text
 
 
 def test_any_stored_message_can_be_pinned_and_unpinned_by_its_number(store):
@@ -180,6 +229,37 @@ def test_a_command_pins_from_the_next_view_on_and_unpins():
         graph.invoke({"messages": [HumanMessage("hi")]}, thread())
     texts = ["Answer in French." in str(request[0].content) for request in seen]
     assert texts == [True, True, False]
+
+
+def test_a_pin_written_behind_the_memorys_node_stands_in_the_models_next_view():
+    memory, seen = memory_of(), []
+    builder = StateGraph(MemoryMessagesState)
+
+    def model(state: MemoryMessagesState) -> dict:
+        seen.append(memory_input(state, memory))
+        return {"messages": [AIMessage("Done.")]}
+
+    def pinning(state: MemoryMessagesState) -> dict:
+        return pin_update("Answer in French.", unpin=len(state["messages"]) > 1)
+
+    builder.add_node("rules", pinning)
+    builder.add_node("model", model)
+    builder.add_edge(START, memory_nodes(builder, memory, before="rules"))
+    builder.add_edge("rules", "model")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for _ in range(2):
+        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
+    first, second = seen
+    assert "Answer in French." in first[0].content
+    assert "Answer in French." not in str(second)
+
+
+def test_what_a_tool_pinned_behind_the_memorys_node_waits_for_the_next_change():
+    memory = memory_of()
+    held = MemoryNode(memory).invoke({"messages": [HumanMessage("hi", id="h")]})
+    channel = update_of(new_pin("rule", by="tool", prefix=prefix_of(new_state())))
+    state = {"messages": [HumanMessage("hi", id="h")], **held, **channel}
+    assert memory_input(state, memory) == held["llm_input_messages"]
 
 
 def test_pins_follow_forks():

@@ -20,12 +20,12 @@ from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.pins import merge_pins
+from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import MemoryState, load_state, new_state
 
 VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"
@@ -197,12 +197,19 @@ def channel_of(state: Any, key: str) -> Any:
 
 
 def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
-    """Return what a view depends on, in short: how many messages, the last one, the state."""
+    """Return what a view depends on, in short: how many messages, the last one, the state.
+
+    Args:
+        messages: The conversation.
+        state: The memory's state, with the pins of the graph's channel.
+    """
     last = digest_of(messages[-1]) if messages else ""
     ids = hash(tuple(message.id for message in messages))
     decided = state or new_state()
     summary = decided["summary"]["covers_to"] if decided["summary"] else ""
-    return f"{len(messages)} {ids} {last} {summary} {hash((*decided['cuts'], *decided['blocks']))}"
+    pins = (pin["id"] for pin in shown_pins(decided))
+    rest = hash((*decided["cuts"], *decided["blocks"], *pins))
+    return f"{len(messages)} {ids} {last} {summary} {rest}"
 
 
 def memory_input(
@@ -221,8 +228,8 @@ def memory_input(
     """Return what a model node sends: the view of the memory's node, or a new one.
 
     A view is missing after a resume, because it is never checkpointed; it is stale where messages
-    were added behind the memory's node. Then it is made anew, by the state as it stands: that
-    fits in any case and calls no model. The state needs `messages` only: what the memory keeps
+    or pins were added behind the memory's node. Then it is made anew, by the state as it stands:
+    that fits in any case and calls no model. The state needs `messages` only: what the memory keeps
     beside them is read from the running graph where the node's own schema does not have it.
 
     Args:
@@ -250,7 +257,8 @@ def memory_input(
     checked(memory, TokenMemory, "memory", "memory_input(state, memory)")
     keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
     messages = as_messages(value_of(state, keys.messages) or [])
-    held = channel_of(state, keys.state)
+    held, pins = channel_of(state, keys.state), channel_of(state, PINS_KEY)
+    held = with_pins(load_state(held), pins) if pins else held
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
         return list(view)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langgraph.store.base import (
     BaseStore,
@@ -40,6 +40,19 @@ from langchain_tokenmem.core.stored_items import (
 from langchain_tokenmem.notes.stores.ttl_sweeper import TtlSweeper
 
 
+class VersionOp(NamedTuple):
+    """An operation that asks whether items under a prefix are as they were read before.
+
+    The plain way, to read a thousand notes again for every question, takes 20 ms on a database and
+    10 on files; to ask takes 1 (benchmarks/notes_question.py).
+
+    Attributes:
+        namespace_prefix: Labels from the root on.
+    """
+
+    namespace_prefix: Namespace
+
+
 class ItemReader(Protocol):
     """Reads items as they are at one moment."""
 
@@ -60,12 +73,20 @@ class ItemReader(Protocol):
     def namespaces(self, prefix: Namespace, live_at: datetime | None) -> Iterable[Namespace]:
         """Return the namespaces under a prefix that hold items."""
 
+    def version(self, prefix: Namespace) -> object:
+        """Return a value that is equal as long as the items under a prefix are the same.
+
+        None where one of them can expire: to read such items begins their time anew.
+        """
+
 
 class ItemStore(TtlSweeper, BaseStore):
     """Base of stores that read and change `StoredItem`s.
 
     Operations of one batch that read see what was stored before it; of several puts of one key the
     last one counts.
+
+    Besides LangGraph's operations `batch` does `VersionOp`.
 
     Args:
         ttl: LangGraph's settings for items that expire.
@@ -128,6 +149,8 @@ class ItemStore(TtlSweeper, BaseStore):
             result = [SearchItem(**fields) for fields in _fields(found)]
         elif isinstance(op, ListNamespacesOp):
             return _listed(reader, op, live_at), []
+        elif isinstance(op, VersionOp):
+            return reader.version(op.namespace_prefix), []
         else:
             raise TypeError(f"Unknown operation type: {type(op)}")
         return result, [item for item in found if op.refresh_ttl and item.ttl_minutes is not None]

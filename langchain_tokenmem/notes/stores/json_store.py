@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 
@@ -69,6 +70,21 @@ class PendingItems:
     def namespaces(self, prefix: Namespace, live_at: datetime | None) -> Iterable[Namespace]:
         """Return the namespaces under a prefix that hold items."""
         return {item.namespace for item in self.under(prefix, live_at, None)}
+
+    def version(self, prefix: Namespace) -> object:
+        """Return what the files hold and what was put; None where one of these can expire.
+
+        A file that is as it was is the same object, so that to compare two versions is cheap.
+        """
+        files = [self._folder.read(file) for file in self._folder.files_under(prefix)]
+        put = [
+            (item_id, change)
+            for item_id, change in self._pending.items()
+            if starts_with(item_id[0], prefix)
+        ]
+        stored = (item.ttl_minutes for items in files for item in items.values())
+        minutes = chain(stored, (getattr(change, "ttl_minutes", None) for _, change in put))
+        return None if any(each is not None for each in minutes) else (files, put)
 
 
 class JsonStore(ItemStore, Closeable):

@@ -35,3 +35,7 @@ class ItemRows:
     def namespaces(self, prefix: Namespace, live_at: datetime | None) -> set[Namespace]:
         """Return the namespaces under a prefix that hold items."""
         return rows.read_namespaces(self.connection, prefix, live_at)
+
+    def version(self, prefix: Namespace) -> str | None:
+        """Return the checksums of all items under a prefix; None where one of them can expire."""
+        return rows.read_version(self.connection, prefix)

@@ -175,6 +175,21 @@ def read_namespaces(
     return set(map(_namespace, connection.execute(query).scalars()))
 
 
+def read_version(connection: Connection, prefix: Namespace) -> str | None:
+    """Return the checksums of all items under a prefix; None where one of them can expire.
+
+    A checksum is over all columns of an item, so that whatever any process puts or deletes makes
+    other ones, and what is put back makes the same.
+    """
+    order = (items.c.namespace_key, items.c.item_key)
+    columns = (items.c.checksum, items.c.expires_at)
+    ordered = select(*columns).where(_under(prefix)).order_by(*order).subquery()
+    joined = func.aggregate_strings(ordered.c.checksum, ",")
+    query = select(joined, func.count(), func.count(ordered.c.expires_at)).select_from(ordered)
+    checksums, count, mortal = connection.execute(query).one()
+    return None if mortal else f"{count} {checksums or ''}"
+
+
 def change_items(connection: Connection, changes: Mapping[ItemId, ItemChange]) -> None:
     """Store changes of items.
 

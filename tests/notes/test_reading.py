@@ -1,0 +1,186 @@
+"""A level is read again only where its store holds other notes since: never what is gone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import SearchOp
+
+from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.notes.stores.item_store import VersionOp
+from tests.notes.conftest import notebook_on
+
+GLOBAL = {"level": "global", "user_id": "ann"}
+
+
+class Counted:
+    """Counts the searches of a store of this package."""
+
+    searches = 0
+
+    def batch(self, ops):
+        ops = [*ops]
+        self.searches += sum(isinstance(op, SearchOp) for op in ops)
+        return super().batch(ops)
+
+
+class CountedSql(Counted, SqlStore):
+    pass
+
+
+class CountedJson(Counted, JsonStore):
+    pass
+
+
+@pytest.fixture(params=["sql", "json"])
+def opened(request, tmp_path):
+    """Open the store of one place, as two processes would."""
+    stores = []
+
+    def open_store():
+        if request.param == "sql":
+            store = CountedSql(TranscriptStore(f"sqlite:///{tmp_path}/notes.db"))
+        else:
+            store = CountedJson(tmp_path / "notes")
+        stores.append(store)
+        return store
+
+    yield open_store
+    for store in stores:
+        store.store.close() if isinstance(store, SqlStore) else store.close()
+
+
+def contents(notebook):
+    return sorted(note.content for note in notebook.list(**GLOBAL))
+
+
+def flush(store):
+    if isinstance(store, JsonStore):
+        store.flush()
+
+
+def test_an_unchanged_level_is_not_read_again(opened):
+    store = opened()
+    notebook = notebook_on(store)
+    for number in range(5):
+        notebook.add(f"note {number}", **GLOBAL)
+    assert notebook.search("note 1", **GLOBAL)
+    flush(store)
+    assert notebook.search("note 1", **GLOBAL)
+    before = store.searches
+    for number in range(5):
+        assert notebook.search(f"note {number}", **GLOBAL)
+    assert store.searches == before
+
+
+def test_what_another_process_adds_changes_removes_or_erases_is_seen_at_once(opened):
+    mine, theirs = opened(), opened()
+    notebook, other = notebook_on(mine), notebook_on(theirs)
+    seen = []
+    for change in (
+        lambda: other.add("one", key="k", **GLOBAL),
+        lambda: other.add("two", **GLOBAL),
+        lambda: other.add("uno", key="k", **GLOBAL),
+        lambda: other.remove("k", **GLOBAL),
+        lambda: other.add("one", key="k", **GLOBAL),
+        lambda: other.erase(user_id="ann"),
+        lambda: other.add("two", **GLOBAL),
+    ):
+        change()
+        flush(theirs)
+        seen.append(contents(notebook))
+    assert seen == [["one"], ["one", "two"], ["two", "uno"], ["two"], ["one", "two"], [], ["two"]]
+
+
+def test_what_the_transcript_store_erases_is_not_known_any_more(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/notes.db") as transcripts:
+        notebook = notebook_on(SqlStore(transcripts))
+        notebook.add("secret", **GLOBAL)
+        assert contents(notebook) == ["secret"]
+        assert transcripts.erase(user_id="ann")["items"] == 1
+        assert contents(notebook) == []
+
+
+def test_a_level_of_one_version_is_never_known_by_what_was_read_of_another(opened):
+    """Somebody adds a note between two looks, and takes it back: nobody is shown it later."""
+    store, theirs = opened(), opened()
+    other = notebook_on(theirs)
+
+    class Raced(type(store)):
+        def batch(self, ops):
+            ops = [*ops]
+            if len(ops) > 1 and isinstance(ops[0], VersionOp):
+                first = super().batch(ops[:1])
+                other.add("for a moment", **GLOBAL)
+                flush(theirs)
+                results = [*first, *super().batch(ops[1:])]
+                other.remove("mem_" + "0" * 8, **GLOBAL)
+                other.erase(user_id="ann")
+                flush(theirs)
+                return results
+            return super().batch(ops)
+
+    store.__class__ = Raced
+    notebook = notebook_on(store)
+    assert contents(notebook) == ["for a moment"]
+    store.__class__ = Raced.__base__
+    assert contents(notebook) == []
+
+
+def test_items_that_can_expire_have_no_version(opened):
+    store = opened()
+    namespace = (*notes_of_user("ann"), "global")
+    store.put(namespace, "a", {"x": 1})
+    assert store.batch([VersionOp(namespace)])[0] is not None
+    store.put(namespace, "b", {"x": 1}, ttl=5)
+    assert store.batch([VersionOp(namespace)]) == [None]
+    flush(store)
+    assert store.batch([VersionOp(namespace)]) == [None]
+
+
+def test_a_search_opens_no_file_of_another_level(tmp_path, monkeypatch):
+    store = JsonStore(tmp_path)
+    notebook = notebook_on(store)
+    for number in range(5):
+        notebook.add("x", level="session", user_id="ann", session_id=f"s{number}")
+    notebook.add("y", **GLOBAL)
+    store.flush()
+    assert contents(notebook) == ["y"]
+    opened = []
+    parsed = store._folder._parsed
+    monkeypatch.setattr(store._folder, "_parsed", lambda file: opened.append(file) or parsed(file))
+    assert contents(notebook) == ["y"]
+    assert len(opened) == 1
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "remove", "erase"]),
+        st.integers(min_value=0, max_value=1),
+        st.integers(min_value=0, max_value=3),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.slow
+@given(CHANGES)
+def test_two_notebooks_on_one_database_never_differ(changes):
+    with TranscriptStore("sqlite://") as transcripts:
+        books = [notebook_on(SqlStore(transcripts)) for _ in range(2)]
+        held = set()
+        for action, who, number in changes:
+            if action == "add":
+                books[who].add(f"n{number}", **GLOBAL)
+                held.add(f"n{number}")
+            elif action == "remove":
+                found = next((n for n in books[who].list(**GLOBAL) if n.content == f"n{number}"), 0)
+                assert bool(found) == (f"n{number}" in held)
+                books[who].remove(found.id if found else "no", **GLOBAL)
+                held.discard(f"n{number}")
+            else:
+                books[who].erase(user_id="ann")
+                held.clear()
+            assert [contents(book) for book in books] == [sorted(held)] * 2
