@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in [one for one in os.environ if one.startswith("TOKENMEM_")]:
+        monkeypatch.delenv(name)  # those of the tests are no settings
     script = ModuleType(f"docs_{page.stem}")
     monkeypatch.setitem(
         sys.modules, script.__name__, script
