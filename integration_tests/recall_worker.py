@@ -51,7 +51,7 @@ def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
         vectors = reader.count_vectors(active.key)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()
-    question = dense.question("thing")
+    question = dense.question("thing").vector
     for name in store.sessions():
         with store.index.reading(Scope(name)) as reader:
             found |= {unit for unit, _ in collection.nearest(question, reader.partitions, 10_000)}
