@@ -13,7 +13,6 @@ from pathlib import Path
 
 import note_worker
 import pytest
-from item_worker import open_store
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -46,7 +45,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres"))
 
 
-def test_eight_processes_add_200_notes_each_and_identical_ones_once(place: str) -> None:
+def test_eight_processes_add_200_notes_each_and_identical_ones_once(
+    place: str, request: pytest.FixtureRequest
+) -> None:
     if "://" in place:
         with TranscriptStore(place) as transcripts:
             transcripts.count("s")  # makes the tables
@@ -67,7 +68,13 @@ def test_eight_processes_add_200_notes_each_and_identical_ones_once(place: str) 
         out, err = worker.communicate(timeout=500)
         assert (worker.returncode, err) == (0, "")
         said |= {*out.splitlines()}
-    notebook = Notebook(open_store(place), project="shop", limit=10_000)
+    if "://" in place:
+        transcripts = TranscriptStore(place)
+        request.addfinalizer(transcripts.close)
+        items: BaseStore = SqlStore(transcripts)
+    else:
+        items = JsonStore(place)
+    notebook = Notebook(items, project="shop", limit=10_000)
     found = Counter(note.content for note in notebook.list(**note_worker.OWNER))
     assert len(said) == WRITERS * EACH + SHARED
     assert found == Counter(said)  # none lost, none doubled
