@@ -34,7 +34,7 @@ _SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True)
-class _Line:
+class _FoundMessage:
     """A message as an answer shows it."""
 
     number: int
@@ -97,7 +97,9 @@ def history_search_tool(
     return as_tool(history_search, ahistory_search)
 
 
-def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[_Line]:
+def _in_store(
+    recall: Recall, scope: ToolScope, pattern: str, by: str, most: int
+) -> list[_FoundMessage]:
     """Return what the transcript of a store has, the newest or the best first."""
     session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
     hits: Sequence[Hit]
@@ -112,7 +114,7 @@ def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int
             continue
         speaker = hit.name or _SPEAKERS.get(hit.role, hit.role)
         start = _place(pattern, hit.text) if by == "regex" else 0
-        lines.append(_Line(hit.seq, hit.created_at, speaker, hit.text, start))
+        lines.append(_FoundMessage(hit.seq, hit.created_at, speaker, hit.text, start))
     return lines
 
 
@@ -127,7 +129,7 @@ def _place(pattern: str, text: str) -> int:
 
 def _in_messages(
     held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int, analyser: TextAnalyser
-) -> list[_Line]:
+) -> list[_FoundMessage]:
     """Return what the messages of a graph's state have, the newest or the best first.
 
     Raises:
@@ -150,8 +152,8 @@ def _in_messages(
         raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     until = time.monotonic() + _SECONDS
 
-    def search() -> list[_Line]:
-        found: list[_Line] = []
+    def search() -> list[_FoundMessage]:
+        found: list[_FoundMessage] = []
         for number, message in numbered:
             left = until - time.monotonic()
             if left <= 0:
@@ -169,9 +171,9 @@ def _in_messages(
         raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
 
 
-def _line(number: int, message: BaseMessage, start: int = 0) -> _Line:
+def _line(number: int, message: BaseMessage, start: int = 0) -> _FoundMessage:
     said_at = marks_of(message).get("created_at")
     moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
     role = role_of(message)
     speaker = message.name or _SPEAKERS.get(role, role)
-    return _Line(number, moment, speaker, text_of(message), start)
+    return _FoundMessage(number, moment, speaker, text_of(message), start)

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group, marks_of
 from langchain_tokenmem.core.repair import RepairedGroup
-from langchain_tokenmem.core.turn_cache import Turn, TurnCache
+from langchain_tokenmem.core.turn_cache import TurnCache, TurnOutcome
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
 from langchain_tokenmem.core.turn_memory_text import turn_memory_text, with_turn_text
 from langchain_tokenmem.core.turns import TurnReader
@@ -32,7 +32,7 @@ class ShownTurns:
 
     reader: TurnReader = field(default_factory=TurnReader)
     shown: TurnMemoryShown = "never"
-    turns: Sequence[Turn] = ()
+    turns: Sequence[TurnOutcome] = ()
     memories: Mapping[str, TurnMemory] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 

@@ -14,8 +14,8 @@ from langchain_tokenmem.notes_state import TurnMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn that has a turn memory.
+class TurnOutcome:
+    """Turn memory of one turn, with the message that it is kept by.
 
     Attributes:
         key: Id of the message that it is kept by: the model's last one, or while the turn runs the
@@ -86,7 +86,7 @@ class ReadTurns:
     first: TurnSpan
     span: TurnSpan
     groups: tuple[Group, ...] = ()
-    turns: tuple[Turn | None, ...] = ()
+    turns: tuple[TurnOutcome | None, ...] = ()
 
 
 class TurnCache:

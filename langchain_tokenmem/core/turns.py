@@ -15,7 +15,7 @@ from itertools import islice
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group, groups, role_of
-from langchain_tokenmem.core.turn_cache import ReadTurns, Turn, TurnCache, TurnSpan
+from langchain_tokenmem.core.turn_cache import ReadTurns, TurnCache, TurnOutcome, TurnSpan
 from langchain_tokenmem.core.turn_memory import (
     GroupOutcome,
     ReadOutcomes,
@@ -56,7 +56,7 @@ class TurnReader:
 
     def read(
         self, visible: Iterable[Group], tail: Sequence[Group], cache: TurnCache | None = None
-    ) -> list[Turn]:
+    ) -> list[TurnOutcome]:
         """Return the turns that have a turn memory, oldest first.
 
         Args:
@@ -90,7 +90,7 @@ class TurnReader:
             found.append(self._turn(span, span.opening, there, is_finished=False))
         return [turn for turn in (*covered, *found) if turn is not None]
 
-    def _covered(self, visible: Iterable[Group]) -> tuple[str, list[Turn | None]]:
+    def _covered(self, visible: Iterable[Group]) -> tuple[str, list[TurnOutcome | None]]:
         """Return the id of the last human message that is covered and visible, and the turns."""
         opening, found = "", []
         for group in visible:
@@ -101,7 +101,7 @@ class TurnReader:
                 found.append(self._visible(message, group))
         return opening, found
 
-    def folded(self, turns: Sequence[Turn], groups: Sequence[Group]) -> TurnReader:
+    def folded(self, turns: Sequence[TurnOutcome], groups: Sequence[Group]) -> TurnReader:
         """Return the reader after the oldest groups of the tail were covered.
 
         Args:
@@ -120,7 +120,7 @@ class TurnReader:
         done = {turn.key: turn.memory for turn in turns}
         return replace(self, kept={"done": done, "running": running, "calls": calls})
 
-    def state(self, turns: Sequence[Turn], tail: Sequence[Group]) -> TurnMemories:
+    def state(self, turns: Sequence[TurnOutcome], tail: Sequence[Group]) -> TurnMemories:
         """Return the turn memories as a state keeps them.
 
         Args:
@@ -134,16 +134,16 @@ class TurnReader:
             "calls": {turn.key: [*turn.results] for turn in turns},
         }
 
-    def _visible(self, message: BaseMessage, group: Group) -> Turn | None:
+    def _visible(self, message: BaseMessage, group: Group) -> TurnOutcome | None:
         """Return the turn of a covered message that stays visible."""
         outcome = self.outcomes.get(group.last_id)
         explicit = outcome.explicit if outcome else None
         memory = explicit if explicit is not None else self.kept["done"].get(message.id or "")
         if memory is None or is_empty(memory):
             return None
-        return Turn(message.id or "", memory, is_finished=True, is_hidden=True)
+        return TurnOutcome(message.id or "", memory, is_finished=True, is_hidden=True)
 
-    def _finished(self, span: TurnSpan, there: set[str | None]) -> Turn | None:
+    def _finished(self, span: TurnSpan, there: set[str | None]) -> TurnOutcome | None:
         """Return a turn that the model has ended; an interrupted one where these count, too."""
         last = span.last
         if last is None or not (is_final(last) or self.include_partial):
@@ -154,11 +154,11 @@ class TurnReader:
             return None
         hidden = span.is_cut or not span.first
         key = last.id or ""
-        return Turn(key, span.explicit, True, hidden, span.first, tuple(span.results))
+        return TurnOutcome(key, span.explicit, True, hidden, span.first, tuple(span.results))
 
     def _turn(
         self, span: TurnSpan, key: str, there: set[str | None], *, is_finished: bool
-    ) -> Turn | None:
+    ) -> TurnOutcome | None:
         """Return the turn with what is kept of calls that were removed."""
         memory, hidden, results = span.memory, span.is_cut, tuple(span.results)
         for kept_by in (key, span.opening):
@@ -169,7 +169,7 @@ class TurnReader:
                 break
         if is_empty(memory):
             return None
-        return Turn(key, memory, is_finished, hidden, span.first, results)
+        return TurnOutcome(key, memory, is_finished, hidden, span.first, results)
 
 
 def covered_turn(covered: Sequence[BaseMessage], read: ReadOutcomes) -> TurnMemories:

@@ -61,7 +61,7 @@ class _Edit(TypedDict):
     message: dict[str, Any] | None
 
 
-class _Line(TypedDict):
+class _ExportLine(TypedDict):
     seq: int
     created_at: str
     has_own_id: bool
@@ -155,7 +155,7 @@ def _pages(numbered: Iterator[tuple[str, str]], head: _Head) -> Iterator[list[_E
 
 
 def _exported(line: str, seq: int, where: str) -> _Exported:
-    found: _Line = _checked(_Line, _parsed(line, where), where)
+    found: _ExportLine = _checked(_ExportLine, _parsed(line, where), where)
     if found["seq"] != seq:
         raise HistoryImportError(f"This is message {found['seq']}, {seq} is missing.", where)
     try:
