@@ -16,7 +16,13 @@ from langgraph.prebuilt import ToolRuntime
 from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
 from langchain_tokenmem.background import in_own_thread, in_time
-from langchain_tokenmem.core.messages import marks_of, role_of, spoken_messages, text_of
+from langchain_tokenmem.core.messages import (
+    marks_of,
+    role_of,
+    speaker_of,
+    spoken_messages,
+    text_of,
+)
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
@@ -29,8 +35,6 @@ _MOST = 100
 _SECONDS = 2.0
 _EXCERPT = 240
 """Characters of a message that an answer shows."""
-
-_SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def _in_store(
     for hit in hits:
         if hit.name == _NAME:
             continue
-        speaker = hit.name or _SPEAKERS.get(hit.role, hit.role)
+        speaker = speaker_of(hit.role, hit.name)
         start = _place(pattern, hit.text) if by == "regex" else 0
         lines.append(_FoundMessage(hit.seq, hit.created_at, speaker, hit.text, start))
     return lines
@@ -145,7 +149,7 @@ def _in_messages(
         asked = set(analyser.query_terms(pattern))
         shares = [(len(asked & {*analyser.terms(text_of(m))}), n, m) for n, m in numbered]
         best = sorted(shares, key=lambda one: (-one[0], -one[1]))
-        return [_line(n, m) for share, n, m in best if 2 * share >= len(asked) > 0][:most]
+        return [_found(n, m) for share, n, m in best if 2 * share >= len(asked) > 0][:most]
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except regex.error as error:
@@ -160,7 +164,7 @@ def _in_messages(
                 raise TimeoutError
             match = compiled.search(text_of(message), timeout=left, concurrent=True)
             if match is not None:
-                found.append(_line(number, message, match.start()))
+                found.append(_found(number, message, match.start()))
             if len(found) == most:
                 break
         return found
@@ -171,9 +175,8 @@ def _in_messages(
         raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
 
 
-def _line(number: int, message: BaseMessage, start: int = 0) -> _FoundMessage:
+def _found(number: int, message: BaseMessage, start: int = 0) -> _FoundMessage:
     said_at = marks_of(message).get("created_at")
     moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
-    role = role_of(message)
-    speaker = message.name or _SPEAKERS.get(role, role)
+    speaker = speaker_of(role_of(message), message.name)
     return _FoundMessage(number, moment, speaker, text_of(message), start)

@@ -48,7 +48,7 @@ class ContextParts:
         first_request: Id of the pinned first human message.
         newest_human: Id of the newest human message.
         left_out: Messages that a marker stands for, because they did not fit.
-        notes: Repairs that were made.
+        warnings: Repairs that were made, and pins that do not fit.
         profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
         blocks: Texts of live memory blocks, by the id of the human message that holds them.
@@ -75,7 +75,7 @@ class ContextParts:
     first_request: str | None
     newest_human: str | None
     left_out: int = 0
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)

@@ -69,7 +69,7 @@ def split_context(
         counter.remember(parsed.groups, state["cuts"], parsed.sizes)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
-    repairs = [*kept.notes, *tail.notes, *kept.adapted, *tail.adapted]
+    repairs = [*kept.repairs, *tail.repairs, *kept.adapted, *tail.adapted]
     if summary and not start:
         repairs.append(POINTER_IS_LOST)
     if summary:
@@ -86,7 +86,7 @@ def split_context(
         cuts=state["cuts"],
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
-        notes=tuple(repairs),
+        warnings=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},

@@ -9,7 +9,6 @@ from itertools import accumulate
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.core.note_tokens import tokens_of_new_notes
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.turn_memory_text import with_turn_text
@@ -185,7 +184,7 @@ class FoldForecast:
             fixed_tokens=request_tokens(rest)
             + opening
             + context.max_added_tokens()
-            + tokens_of_new_notes(context),
+            + _tokens_of_new_notes(context),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],
@@ -214,3 +213,16 @@ def _turn_tokens(context: ContextParts) -> list[int]:
             changes[first + 1] += added
             changes[last + 1] -= added
     return [*accumulate(changes)]
+
+
+def _tokens_of_new_notes(context: ContextParts) -> int:
+    """Return the tokens by which the newest human message may grow when something is folded."""
+    if context.notes_after_fold is None:
+        return 0
+    new = context.with_notes(context.notes_after_fold)
+    groups = (
+        group
+        for group in (*context.kept, *context.tail)
+        if any(message.id == context.newest_human for message in group.source.messages)
+    )
+    return max(0, sum(new.block_tokens(one) - context.block_tokens(one) for one in groups))

@@ -62,7 +62,7 @@ def _entry_text(entry: SummaryEntry) -> str:
         since, until = map(_minute, (entry["since"], entry["until"]))
         same_day = since[:10] == until[:10]
         span += f' from="{since} UTC" to="{until[11:] if same_day else until + " UTC"}"'
-    safe = _FENCES.sub("&lt;", entry["text"])
+    safe = without_fences(entry["text"])
     return f"<{SUMMARY_FENCE} {span}>\n{safe}\n</{SUMMARY_FENCE}>"
 
 

@@ -7,12 +7,11 @@ from datetime import UTC
 from itertools import groupby
 
 from langchain_tokenmem.core.inserted_text import RECALL_FENCE, fenced
+from langchain_tokenmem.core.messages import speaker_of
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.state import Block, MemoryState
 
 ABOUT = "Earlier messages that match the newest one, in the order in which they were said."
-
-_SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 def block_of(hits: Iterable[Hit], most: int, count_text: Callable[[str], int]) -> Block:
@@ -82,7 +81,7 @@ def _day(hit: Hit) -> str:
 
 def _line(hit: Hit) -> str:
     time = hit.created_at.astimezone(UTC).strftime("%H:%M")
-    speaker = hit.name or _SPEAKERS.get(hit.role, hit.role)
+    speaker = speaker_of(hit.role, hit.name)
     part = (
         f" (part {hit.part + 1} of {hit.parts} of {hit.document_id or hit.message_id})"
         if hit.parts > 1

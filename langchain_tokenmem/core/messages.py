@@ -36,6 +36,7 @@ _ROLES: dict[str, Role] = {
     "ToolMessageChunk": "tool",
     "FunctionMessageChunk": "tool",
 }
+_SPEAKERS = {"human": "user", "ai": "assistant"}
 CHAT_TYPES = frozenset({"human", "ai", "tool"})
 """Types of messages that are spoken whatever else they hold."""
 
@@ -57,6 +58,11 @@ def role_of(message: BaseMessage) -> Role:
     if isinstance(message, ChatMessage):
         return _ROLES.get(message.role, "human")
     return _ROLES.get(message.type, "human")
+
+
+def speaker_of(role: str, name: str | None = None) -> str:
+    """Return the speaker of a message as a text names it: by name, else `user`, `assistant`, ..."""
+    return name or _SPEAKERS.get(role, role)
 
 
 def text_of(message: BaseMessage) -> str:

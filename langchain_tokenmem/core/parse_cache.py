@@ -67,8 +67,8 @@ class ParsedMessages:
         system: The system messages in it.
         humans: Ids of its first and its last human message; empty where there is none.
         groups: The conversation in it, as providers accept it.
-        notes: What was repaired.
-        adapted: What was changed for the provider.
+        repairs: Repairs that were made.
+        adapted: Changes that were made for the provider.
         sizes: Sizes of the groups.
         answered: Time of the answer that it ends with, where times are shown.
         outcomes: What groups have changed, and what failed, by the id of each one's last message.
@@ -79,7 +79,7 @@ class ParsedMessages:
     system: tuple[BaseMessage, ...] = ()
     humans: tuple[str | None, ...] = ()
     groups: tuple[RepairedGroup, ...] = ()
-    notes: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     adapted: tuple[str, ...] = ()
     sizes: GroupSizes = field(default_factory=GroupSizes)
     answered: datetime | None = None
@@ -93,7 +93,7 @@ class ParsedMessages:
         humans = [*self.humans, *(m.id for m in conversation if role_of(m) == "human")]
         used = set(self.call_ids)
         found = groups(conversation)
-        repaired, notes = repair_groups(
+        repaired, repairs = repair_groups(
             found, dangling=rules.dangling, used=used, profile=rules.profile
         )
         adapted: list[str] = []
@@ -108,7 +108,7 @@ class ParsedMessages:
             system=(*self.system, *(m for m in messages if role_of(m) == "system")),
             humans=(humans[0], humans[-1]) if humans else (),
             groups=(*self.groups, *repaired),
-            notes=(*self.notes, *notes),
+            repairs=(*self.repairs, *repairs),
             adapted=(*self.adapted, *adapted),
             sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
             answered=answered,
@@ -116,11 +116,13 @@ class ParsedMessages:
         )
 
 
-def _fit_group(group: RepairedGroup, profile: LegalityProfile, notes: list[str]) -> RepairedGroup:
+def _fit_group(
+    group: RepairedGroup, profile: LegalityProfile, warnings: list[str]
+) -> RepairedGroup:
     messages = tuple(
         fitted
         for message in group.messages
-        if not says_nothing(fitted := fit_message(message, profile, notes))
+        if not says_nothing(fitted := fit_message(message, profile, warnings))
     )
     return group if _same(messages, group.messages) else replace(group, messages=messages)
 

@@ -53,8 +53,8 @@ def new_pin(
     Raises:
         ConfigurationError: When the text is blank, no text, or longer than 4,000 characters.
     """
-    plain = text.replace("\0", "").encode("utf-8", "replace").decode() if _is_text(text) else ""
-    plain = plain.strip()
+    given = text if isinstance(text, str) else ""
+    plain = given.replace("\0", "").encode("utf-8", "replace").decode().strip()
     if not plain:
         raise ConfigurationError("A pin is a text, and not blank.")
     if len(plain) > MAX_PIN:
@@ -64,10 +64,6 @@ def new_pin(
         )
     digest = hashlib.sha256(plain.encode()).hexdigest()
     return {"id": f"pin_{digest[:8]}", "text": plain, "by": by, "since": prefix, "source": source}
-
-
-def _is_text(text: Any) -> bool:
-    return isinstance(text, str)
 
 
 def pinned_again(held: Iterable[Pin], pin: Pin) -> Pin:
@@ -137,7 +133,9 @@ def with_pinned_text(
         return context
     text, left = pins_text(shown, budget.pinned_tokens, count_text)
     said = f"{left} of {len(shown)} pins do not fit pinned_share whole: unpin some or shorten them."
-    return replace(context, pins=text, notes=(*context.notes, said) if left else context.notes)
+    return replace(
+        context, pins=text, warnings=(*context.warnings, said) if left else context.warnings
+    )
 
 
 def _is_gone(pin: Pin, prefix: str) -> bool:

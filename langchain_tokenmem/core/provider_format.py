@@ -38,7 +38,7 @@ _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
 def fit_message(
-    message: BaseMessage, profile: LegalityProfile, notes: list[str] | None = None
+    message: BaseMessage, profile: LegalityProfile, warnings: list[str] | None = None
 ) -> BaseMessage:
     """Return a message without the parts that the provider refuses; the same object if none.
 
@@ -47,15 +47,15 @@ def fit_message(
     Args:
         message: A message as the application wrote it.
         profile: Requirements of the provider.
-        notes: Are told of blocks that are shown as text.
+        warnings: Are told of blocks that are shown as text.
     """
     fitted = message
     if profile.blocks is not None:
         plain = as_plain_message(message)
         fitted, kinds = fit_blocks(plain, profile.blocks, is_own=_is_own(plain, profile))
-        if kinds and notes is not None:
+        if kinds and warnings is not None:
             named = ", ".join(dict.fromkeys(kinds))
-            notes.append(f"Message {message.id} holds {named}; shown as text to this provider.")
+            warnings.append(f"Message {message.id} holds {named}; shown as text to this provider.")
     if profile.refuses_blank:
         fitted = _without_blanks(fitted)
     if not isinstance(fitted, AIMessage):

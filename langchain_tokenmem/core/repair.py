@@ -75,12 +75,12 @@ def repair_groups(
         profile: Requirements of the provider on calls.
 
     Returns:
-        The repaired groups, one for each group, and the notes.
+        The repaired groups, one for each group, and the repairs.
     """
     used = set() if used is None else used
-    notes: list[str] = []
-    repair = _Repair(used, notes, dangling, profile)
-    return [RepairedGroup(group, repair.group(group)) for group in found], notes
+    repairs: list[str] = []
+    repair = _Repair(used, repairs, dangling, profile)
+    return [RepairedGroup(group, repair.group(group)) for group in found], repairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class _Repair:
 
     Attributes:
         used: Ids of earlier tool calls.
-        notes: What was repaired.
+        repairs: What was repaired.
         dangling: Treatment of calls without a result.
         profile: Requirements of the provider on calls.
     """
 
     used: set[str]
-    notes: list[str]
+    repairs: list[str]
     dangling: Dangling
     profile: LegalityProfile
 
@@ -119,10 +119,10 @@ class _Repair:
                 if shown and _calls_function(shown[-1]):
                     shown.append(message)
                 else:
-                    self.notes.append(
+                    self.repairs.append(
                         f"Function result {message.id} has no call; left out of the view."
                     )
-        self.notes.extend(
+        self.repairs.extend(
             f"Tool result {message.id} has no call; left out of the view."
             for message in results.values()
         )
@@ -135,7 +135,7 @@ class _Repair:
             if key is None:
                 continue
             if key in results:
-                self.notes.append(f"Tool call {key} has a second result, {message.id}; left out.")
+                self.repairs.append(f"Tool call {key} has a second result, {message.id}; left out.")
                 continue
             results[key] = message
         return results
@@ -144,21 +144,21 @@ class _Repair:
         """Return an AI message followed by the results of its calls, taken from `results`."""
         if not isinstance(message, AIMessage) or not _has_calls(message):
             if has_no_content(message):
-                self.notes.append(
+                self.repairs.append(
                     f"Assistant message {message.id} says nothing; left out of the view."
                 )
                 return []
             return [message]
-        repaired = _without_repeated_calls(message, self.notes)
+        repaired = _without_repeated_calls(message, self.repairs)
         keys = call_ids(repaired)
         answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
         if self.dangling == "drop" and None in answers:
-            self.notes.append(
+            self.repairs.append(
                 f"Assistant message {message.id} has open tool calls; left out of the view."
             )
             return []
         if None in answers:
-            self.notes.append(
+            self.repairs.append(
                 f"Tool calls of {message.id} have no result; answered as interrupted."
             )
         full = [
@@ -173,7 +173,7 @@ class _Repair:
         """Return a call and its results, under ids that the provider takes and that are new."""
         renamed: dict[str, str] = {}
         if self.used & answers.keys():
-            self.notes.append(
+            self.repairs.append(
                 f"Tool call ids of {message.id} were used before; renamed in the view."
             )
         for key in answers:
@@ -233,7 +233,7 @@ def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
     )
 
 
-def _without_repeated_calls(message: AIMessage, notes: list[str]) -> AIMessage:
+def _without_repeated_calls(message: AIMessage, repairs: list[str]) -> AIMessage:
     """Return the message with one call for each id."""
     valid = list({call["id"]: call for call in message.tool_calls}.values())
     known = {call["id"] for call in valid}
@@ -244,5 +244,5 @@ def _without_repeated_calls(message: AIMessage, notes: list[str]) -> AIMessage:
     ]
     if len(valid) == len(message.tool_calls) and len(invalid) == len(message.invalid_tool_calls):
         return message
-    notes.append(f"Tool calls of {message.id} repeat an id; left out of the view.")
+    repairs.append(f"Tool calls of {message.id} repeat an id; left out of the view.")
     return with_calls(message, valid, invalid)

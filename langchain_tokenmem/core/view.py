@@ -10,7 +10,6 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.fitting import fit_request, fit_to_count
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.note_tokens import notes_tokens
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap
@@ -68,7 +67,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     # What is cut or left out only here is not kept.
     context = replace(context, numbers=None, notes_after_fold=None)
     whole, context = context, fit_request(context, budget)
-    warnings = context.notes
+    warnings = context.warnings
     newest = context.summary["entries"][-1] if context.summary is not None else None
     if newest is not None and newest["failures"]:
         why = "; ".join(newest["failures"])
@@ -90,7 +89,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     messages = context.request_messages()
     if context.max_messages is not None and len(messages) > context.max_messages:
         warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
-    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=notes_tokens(context))
+    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=_notes_tokens(context))
     return View(
         messages=messages,
         usage=usage,
@@ -120,3 +119,14 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
         for message, tokens in found
         if role_of(message) != "tool" or tokens > share
     )
+
+
+def _notes_tokens(context: ContextParts) -> int:
+    """Return the tokens that working notes and kept notes have in the memory blocks."""
+    held = {key: text for key, text in context.kept_notes.items() if key in context.blocks}
+    if not (held or context.working_notes):
+        return 0
+    bare = context.with_notes("")
+    blocks = {key: text.replace(held.get(key, ""), "", 1) for key, text in bare.blocks.items()}
+    without, groups = replace(bare, blocks=blocks, kept_notes={}), (*context.kept, *context.tail)
+    return sum(map(context.block_tokens, groups)) - sum(map(without.block_tokens, groups))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from langchain_tokenmem.core.messages import role_of, spoken_messages, text_of
+from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
 from langchain_tokenmem.core.pins import (
     live_pins,
     new_pin,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 T = TypeVar("T")
-
-_SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True)
@@ -117,5 +115,4 @@ class SessionPins:
                 f"There is no message {number}: session {self.session_id!r} has {len(spoken)}."
             )
         message = spoken[number - 1]
-        role = role_of(message)
-        return f"{message.name or _SPEAKERS.get(role, role)}: {text_of(message)}"
+        return f"{speaker_of(role_of(message), message.name)}: {text_of(message)}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
+from operator import attrgetter
+from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired
 
+from cachetools import LRUCache, cachedmethod
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
     ModelCallResult,
@@ -122,7 +125,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._limit_output = limit_output
         self._shared_threads = shared_threads
         self._own: TokenMemory | None = None
-        self._by_model: dict[int, tuple[BaseChatModel, TokenMemory]] = {}
+        self._by_model = LRUCache[int, tuple[BaseChatModel, TokenMemory]](_MAX_MODELS)
+        self._lock = Lock()
         self.tools = [*chosen_tools(agent_tools, name, memory)]
 
     @property
@@ -234,16 +238,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """
         if self.memory is not None:
             return self.memory.for_model(model)
-        if self._own is None:
-            self._own = TokenMemory(TokenBudget.for_model(model), summarizer=model)
-        known = self._by_model.get(id(model))
-        if known is None or known[0] is not model:
-            memory = self._own.for_model(model, budget=TokenBudget.for_model(model))
-            known = (model, memory)
-            if len(self._by_model) >= _MAX_MODELS:
-                self._by_model.clear()
-            self._by_model[id(model)] = known
-        return known[1]
+        return self._own_for(model)[1]
+
+    @cachedmethod(attrgetter("_by_model"), key=lambda _, model: id(model), lock=attrgetter("_lock"))
+    def _own_for(self, model: BaseChatModel) -> tuple[BaseChatModel, TokenMemory]:
+        """Return a memory for calls of a model; with the model, so that its id stays its own."""
+        budget = TokenBudget.for_model(model)
+        self._own = self._own or TokenMemory(budget, summarizer=model)
+        return model, self._own.for_model(model, budget=budget)
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
