@@ -33,8 +33,8 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem.cli.conversations import to_messages
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.turns import with_turn_memories
+from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
-from langchain_tokenmem.core.working_notes.settings import NotesSettings
 
 _WRITES = re.compile(
     r"(?:^|[-_])(?:write|edit|editor|create|insert|replace|delete|move|patch|apply"
@@ -139,7 +139,7 @@ def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tupl
     """Add what the turn memories of a recording tell; return its messages and the seconds."""
     # Without the next question the last turn would still run.
     messages = [*to_messages(recorded, label=name), HumanMessage("Next?", id="next")]
-    reading = turn_reading(NotesSettings(include_partial=True))
+    reading = turn_reading(AnnotationSettings(include_partial=True))
     began = time.process_time()
     told = with_turn_memories(messages, reading)
     seconds = time.process_time() - began

@@ -186,7 +186,7 @@ class MemoryDecisions:
         Raises:
             ConfigurationError: When there is no mode of the name that is asked for.
         """
-        return self.engine.notes.mode_of(load_state(state).get("modes"), asked)
+        return self.engine.annotations.mode_of(load_state(state).get("modes"), asked)
 
     def explain(
         self,

@@ -31,8 +31,8 @@ from langchain_tokenmem.core.request_options import (
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View
+from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
-from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
@@ -71,7 +71,7 @@ class Engine:
         dangling: What becomes of a tool call without a result.
         legality: What the provider asks of a list; None to go by the called model, or the budget's.
         summary_role: Message in which the running summary stands.
-        notes: Settings of working notes.
+        annotations: Settings of turn memory, working notes and times.
         called: The model that is called; None where it is not known.
         parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
             conversations that share a key cost each other time and nothing else.
@@ -88,7 +88,7 @@ class Engine:
     dangling: Dangling
     legality: LegalityProfile | None
     summary_role: SummaryRole = "auto"
-    notes: NotesSettings = field(default_factory=NotesSettings)
+    annotations: AnnotationSettings = field(default_factory=AnnotationSettings)
     called: CalledModel | None = None
     parse_caches: Callable[..., ParseCache] = field(default_factory=parse_caches)
 
@@ -162,10 +162,10 @@ class Engine:
             dangling=self.dangling,
             profile=profile,
             cache=self._cache_of(messages, tokens, profile),
-            show_times=self.notes.show_times,
-            reading=turn_reading(self.notes),
+            show_times=self.annotations.show_times,
+            reading=turn_reading(self.annotations),
         )
-        on = self.notes.mode_of(known.get("modes"), mode)
+        on = self.annotations.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:
             context = replace(context, system=with_text(context.system, on.system_text))
         context = replace(
@@ -189,7 +189,7 @@ class Engine:
     ) -> ParseCache | None:
         if not messages:
             return None
-        return self.parse_caches(id(messages[0]), id(tokens), profile, self.notes.show_times)
+        return self.parse_caches(id(messages[0]), id(tokens), profile, self.annotations.show_times)
 
     def _mixes(self) -> bool:
         """Return whether a call may reach models that count differently."""
@@ -271,7 +271,7 @@ class Engine:
         self, call: PreparedCall, options: RequestOptions
     ) -> tuple[PreparedCall, WorkingNotes]:
         asked, count = options.get("mode"), call.counter.text
-        notes = WorkingNotes(self.notes, call.mode, asked, call.budget, count)
+        notes = WorkingNotes(self.annotations, call.mode, asked, call.budget, count)
         event = notes.event(call.context, call.state)
         if event is not None:
             notify(self.callbacks, "end", event)
@@ -291,6 +291,6 @@ class Engine:
             warn=self.warn,
             called=self.called.model if self.called else None,
             sections=mode.summary_sections if mode else (),
-            noting=mode if self.notes.model_notes else None,
+            noting=mode if self.annotations.model_notes else None,
             **asked,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.working_notes.settings import NotesSettings
+from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from langchain_tokenmem.summarize.base import Summarizer
@@ -34,13 +34,15 @@ def configured_engine(
         engine = _with_summarizer(engine, settings.summarizer, summarizer_named, warn)
     if settings.mode is not None:
         try:
-            mode = engine.notes.mode_named(settings.mode)
-            engine = replace(engine, notes=replace(engine.notes, mode=mode))
+            mode = engine.annotations.mode_named(settings.mode)
+            engine = replace(engine, annotations=replace(engine.annotations, mode=mode))
         except ConfigurationError as error:
             warn(f"A session's own mode is not used: {error}")
     if settings.enabled is False:
-        off = NotesSettings(turn_memory="never", show_times=engine.notes.show_times, modes_on=False)
-        engine = replace(engine, notes=off, policy=SummaryPolicy(trigger=None))
+        off = AnnotationSettings(
+            turn_memory="never", show_times=engine.annotations.show_times, modes_on=False
+        )
+        engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
     return engine
 
 

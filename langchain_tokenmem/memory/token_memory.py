@@ -23,8 +23,11 @@ from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.working_notes.annotation_settings import (
+    AnnotationSettings,
+    TurnMemoryShown,
+)
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
-from langchain_tokenmem.core.working_notes.settings import NotesSettings, TurnMemoryShown
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
@@ -157,7 +160,7 @@ class TokenMemory(MemoryDecisions, Closeable):
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),
             summary_role=summary_role,
-            notes=NotesSettings(
+            annotations=AnnotationSettings(
                 turn_memory=turn_memory,
                 tools=tool_kinds or ToolKinds(),
                 project_root=project_root,
@@ -210,7 +213,7 @@ class TokenMemory(MemoryDecisions, Closeable):
     @property
     def show_times(self) -> ShownTimes | None:
         """Messages that show their time; None for none."""
-        return self.engine.notes.show_times
+        return self.engine.annotations.show_times
 
     def now(self) -> datetime:
         """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""

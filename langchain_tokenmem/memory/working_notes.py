@@ -16,11 +16,11 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
+from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.operations import with_entry_operations
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
-from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.events import CompactEvent
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary
@@ -38,7 +38,7 @@ class WorkingNotes:
         count_text: Counts the tokens of a text.
     """
 
-    settings: NotesSettings
+    settings: AnnotationSettings
     mode: ModeProfile | None
     asked: str | None
     budget: TokenBudget

@@ -99,12 +99,12 @@ class StoredSession:
             ConfigurationError: When there is no such mode.
             StoreError: When other writers committed first, again and again.
         """
-        notes = self.memory.engine.notes
-        notes.mode_named(name)
+        annotations = self.memory.engine.annotations
+        annotations.mode_named(name)
         for _ in range(ATTEMPTS):
             held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
             state = held.state or new_state()
-            now = notes.mode_of(state.get("modes"))
+            now = annotations.mode_of(state.get("modes"))
             modes = state.get("modes") or new_modes_state(now.name if now else "")
             changed: MemoryState = {**state, "modes": {**modes, "chosen": name}}
             if self.store.save_state(self.session_id, changed, expected=held.version):
@@ -139,7 +139,7 @@ class StoredSession:
         Superseded words, which stand in front of the current ones, tell nothing.
         """
         current = [message for message in messages if "superseded" not in marks_of(message)]
-        reading = turn_reading(self.memory.engine.notes)
+        reading = turn_reading(self.memory.engine.annotations)
         told = {message.id: message for message in with_turn_memories(current, reading)}
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
 
@@ -153,7 +153,7 @@ class StoredSession:
             return state
         pointer = summary["covers_to"]
         covered = self.store.turn_up_to(self.session_id, pointer, user_id=self.user_id)
-        read = turn_reading(self.memory.engine.notes).outcomes
+        read = turn_reading(self.memory.engine.annotations).outcomes
         return {**state, "turns": covered_turn(covered, read)}
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:

@@ -177,5 +177,5 @@ def test_what_is_not_given_is_as_in_the_parts_themselves():
     assert groups.ToolKindsSettings().made() == ToolKinds()
     own, plain = TokenMemorySettings(mode=None).memory(), TokenMemory()
     assert dataclasses.asdict(own.budget) == dataclasses.asdict(plain.budget)
-    assert own.engine.notes == plain.engine.notes
+    assert own.engine.annotations == plain.engine.annotations
     assert own.policy == plain.policy

@@ -82,6 +82,8 @@ def test_chroma_of_the_settings_takes_embeddings_by_keyword(tmp_path):
 
 def test_a_mode_of_ones_own_and_a_changed_one():
     own = {"name": "support", "window": 20, "sections": ["facts"]}
-    assert TokenMemorySettings(mode=own).memory().engine.notes.mode.window == 20
-    changed = TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.notes.mode
+    assert TokenMemorySettings(mode=own).memory().engine.annotations.mode.window == 20
+    changed = (
+        TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.annotations.mode
+    )
     assert (changed.name, changed.recall_k, changed.window) == ("code", 7, 30)

@@ -41,9 +41,9 @@ def test_keyword_beats_environment_beats_file_beats_default(tmp_path, monkeypatc
 
 
 def test_the_default_mode_is_conversation_and_none_is_none(monkeypatch):
-    assert TokenMemorySettings().memory().engine.notes.mode.name == "conversation"
+    assert TokenMemorySettings().memory().engine.annotations.mode.name == "conversation"
     monkeypatch.setenv("TOKENMEM_MODE", "none")
-    assert TokenMemorySettings().memory().engine.notes.mode is None
+    assert TokenMemorySettings().memory().engine.annotations.mode is None
 
 
 @pytest.mark.parametrize("variable", ["TOKENMEM_MODE", "TOKENMEM_BUDGET__TARGET", "TOKENMEM_NONE"])
@@ -169,7 +169,7 @@ def test_objects_of_the_parts_are_taken_as_keywords():
     own = ModeProfile("support", window=20, sections=("facts",))
     settings = TokenMemorySettings(budget=TokenBudget(9_000, target=0.3), mode=own)
     assert settings.memory().budget == TokenBudget(9_000, target=0.3)
-    assert settings.memory().engine.notes.mode == own
+    assert settings.memory().engine.annotations.mode == own
 
 
 def test_secrets_stand_in_no_error_and_no_repr(monkeypatch):

@@ -40,7 +40,7 @@ def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> li
         "set_goal": set_goal_tool,
     }
     names = [*makers, *sorted(MEMORY_TOOLS)]
-    has_mode = memory is not None and memory.engine.notes.mode is not None
+    has_mode = memory is not None and memory.engine.annotations.mode is not None
     usual = {*makers} if has_mode else {*makers} - _OF_A_MODE
     chosen = {*asked} if not isinstance(asked, bool) else usual if asked else set()
     if isinstance(asked, str) or chosen - {*names}:

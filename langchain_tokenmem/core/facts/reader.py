@@ -10,6 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from langchain_tokenmem.core.facts.call_kinds import (
+    CallKind,
+    command_of,
+    kind_of_command,
+    kind_of_tool,
+    path_of,
+)
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.sentences import (
@@ -19,13 +26,6 @@ from langchain_tokenmem.core.facts.sentences import (
     prose_lines,
     split_sentences,
     strip_bullet,
-)
-from langchain_tokenmem.core.facts.tool_kinds import (
-    ToolKind,
-    command_of,
-    kind_of_command,
-    kind_of_tool,
-    path_of,
 )
 from langchain_tokenmem.core.facts.tool_results import (
     ResultValue,
@@ -78,7 +78,7 @@ class ToolCallFact:
     """
 
     name: str
-    kind: ToolKind
+    kind: CallKind
     command: str | None
     path: str | None
     arguments: tuple[tuple[str, str], ...]
@@ -167,7 +167,7 @@ class FactsReader:
             return
         call = self.facts[at]
         assert isinstance(call, ToolCallFact)  # noqa: S101 - `_open_calls` points at calls only
-        reads = call.kind in (ToolKind.READ, ToolKind.SEARCH)
+        reads = call.kind in (CallKind.READ, CallKind.SEARCH)
         text = ends_of(message_text(message))
         failure = failure_of(message, reads=reads)
         self.facts[at] = replace(

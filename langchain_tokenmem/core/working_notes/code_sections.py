@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from langchain_core.messages import ToolMessage
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
 from langchain_tokenmem.core.facts.sentences import one_line
-from langchain_tokenmem.core.facts.tool_kinds import ToolKind, kind_of_command
 from langchain_tokenmem.core.facts.tool_results import error_lines
 from langchain_tokenmem.core.facts.vocabulary import any_of
 from langchain_tokenmem.core.working_notes.failures import call_name, failure_of_call
@@ -27,7 +27,7 @@ _FILE = re.compile(
 _NO_FILE = re.compile(r"[A-Z]\w*\.js|[\w.]+\.(?:env|db|lock|c|h)", re.ASCII)
 _COMMAND_PARTS = re.compile(r"&&|\|\||[;|\n]")
 _WRITTEN = re.compile(r"(?<![0-9&<>])>{1,2}\s*$")
-_VERBS = {ToolKind.READ: "read", ToolKind.SEARCH: "read", ToolKind.EDIT: "changed"}
+_VERBS = {CallKind.READ: "read", CallKind.SEARCH: "read", CallKind.EDIT: "changed"}
 _STRENGTH = {None: 0, "read": 1, "ran": 2, "changed": 3}
 _NAMED_FILES = 10
 """Files that one message names in words and that are kept."""

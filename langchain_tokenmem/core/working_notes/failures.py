@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from langchain_core.messages import ToolMessage
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.sentences import one_line
-from langchain_tokenmem.core.facts.tool_kinds import ToolKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.tool_results import ends_of, error_lines
 from langchain_tokenmem.core.working_notes.exit_codes import plain_result
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, is_refused
@@ -80,7 +80,7 @@ def _tells_of_failure(effect: ToolEffect, result: ToolMessage, text: str) -> boo
     refused = is_refused(result)
     if not effect.command:
         return refused
-    if kind_of_command(effect.command) in {ToolKind.READ, ToolKind.SEARCH}:
+    if kind_of_command(effect.command) in {CallKind.READ, CallKind.SEARCH}:
         return refused and text.count("\n") < _FEW_LINES  # else it is what stands in a file
     return refused or bool(error_lines(text[-_TAIL:]))
 

@@ -17,21 +17,23 @@ from langchain_tokenmem.core.turn_memory import (
     is_empty,
     joined,
 )
+from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.settings import NotesSettings
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
 
-def turn_reading(notes: NotesSettings) -> TurnReading:
+def turn_reading(annotations: AnnotationSettings) -> TurnReading:
     """Return how turn memories are read and shown by the settings of a memory."""
 
     def outcomes(groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
-        found = ((g.last_id, outcome_of(g, notes.tools, notes.project_root)) for g in groups)
+        found = (
+            (g.last_id, outcome_of(g, annotations.tools, annotations.project_root)) for g in groups
+        )
         return {key: outcome for key, outcome in found if outcome is not None}
 
-    return TurnReading(outcomes, notes.turn_memory, notes.include_partial)
+    return TurnReading(outcomes, annotations.turn_memory, annotations.include_partial)
 
 
 def outcome_of(group: Group, kinds: ToolKinds, project_root: str | None) -> GroupOutcome | None:

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.error_signs import exit_code_in
-from langchain_tokenmem.core.facts.tool_kinds import TABLES, ToolKind, kind_of_tool, path_of
+from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
 from langchain_tokenmem.core.facts.tool_results import failure_of
 from langchain_tokenmem.core.messages import call_ids
 from langchain_tokenmem.core.tool_calls import uniform_calls
@@ -138,7 +138,7 @@ class _Reader:
             changed = ()
         is_reader = looks or self.kinds.only_reads(tool) or (not writes and not runs)
         read: tuple[str, ...] = ()
-        if is_reader and (looks or kind_of_tool(tool) in {ToolKind.READ, ToolKind.SEARCH}):
+        if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
             read = self._paths([path_of(args) or ""])
         return ToolEffect(
             tool=tool,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from langchain_tokenmem.core.argument_checks import described
-from langchain_tokenmem.core.facts.tool_kinds import TABLES
+from langchain_tokenmem.core.facts.call_kinds import TABLES
 from langchain_tokenmem.errors import ConfigurationError
 
 _SEPARATORS = re.compile(r"__|[-.:/ ]")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind
 from langchain_tokenmem.core.facts.identifiers import find_identifiers
 from langchain_tokenmem.core.facts.reader import Fact, FactsReader, ToolCallFact
 from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
-from langchain_tokenmem.core.facts.tool_kinds import ToolKind
 from langchain_tokenmem.core.facts.tool_results import ResultValue
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, closed_items
 from langchain_tokenmem.summarize.extractive.clauses import clauses_of
@@ -18,11 +18,11 @@ from langchain_tokenmem.summarize.extractive.worth import Weighting, worth_of
 
 _SHORT_CALL, _LONG_CALL = 60, 140
 _STEP = {
-    ToolKind.READ: 0.3,
-    ToolKind.SEARCH: 0.3,
-    ToolKind.RUN: 0.8,
-    ToolKind.EDIT: 2.5,
-    ToolKind.OTHER: 1.5,
+    CallKind.READ: 0.3,
+    CallKind.SEARCH: 0.3,
+    CallKind.RUN: 0.8,
+    CallKind.EDIT: 2.5,
+    CallKind.OTHER: 1.5,
 }
 _FAILED = 4.0
 _CLAUSE_SHARE, _ORDER_SHARE = 0.6, 0.9
@@ -160,9 +160,9 @@ def _step_line(call: ToolCallFact, past: str, weighting: Weighting, prior: str |
             pieces.append(_outcome_piece(call, weighting))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
-        values = _without_content(call, call.values, ToolKind.READ, weighting)
+        values = _without_content(call, call.values, CallKind.READ, weighting)
         pieces += _value_pieces(values, call.places, weighting, share=share)
-    passed = _without_content(call, call.passed, ToolKind.EDIT, weighting)
+    passed = _without_content(call, call.passed, CallKind.EDIT, weighting)
     pieces += _value_pieces(passed, call.places[:1], weighting, share=_PASSED_SHARE)
     return Line(Mark.STEP, tuple(pieces))
 
@@ -173,8 +173,8 @@ def _call_texts(call: ToolCallFact) -> Iterator[str]:
         if call.command:
             command = one_line(prose(call.command[: 4 * limit]), limit)
             yield "ran " + command.replace("; ", ";")
-        elif call.path and call.kind in (ToolKind.READ, ToolKind.EDIT):
-            verb = "read" if call.kind is ToolKind.READ else "edited"
+        elif call.path and call.kind in (CallKind.READ, CallKind.EDIT):
+            verb = "read" if call.kind is CallKind.READ else "edited"
             yield f"{verb} {one_line(call.path, 200)}"
         else:
             shown = ", ".join(f"{key}={text}" for key, text in call.arguments if text)
@@ -184,7 +184,7 @@ def _call_texts(call: ToolCallFact) -> Iterator[str]:
 
 def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
     """Return a call with how it ended, where that must be told."""
-    worked = "passed" if call.kind is ToolKind.RUN else "succeeded"
+    worked = "passed" if call.kind is CallKind.RUN else "succeeded"
     if call.failure is not None:
         return f"{text}: failed ({call.failure})"
     if not call.has_result:
@@ -208,7 +208,7 @@ def _outcome_piece(call: ToolCallFact, weighting: Weighting) -> Piece:
 
 
 def _without_content(
-    call: ToolCallFact, values: Sequence[ResultValue], kind: ToolKind, weighting: Weighting
+    call: ToolCallFact, values: Sequence[ResultValue], kind: CallKind, weighting: Weighting
 ) -> Sequence[ResultValue]:
     """Return values, of a file's content none with mere names that nobody used since."""
     if call.kind is not kind or call.path is None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.core.facts import tool_kinds
+from langchain_tokenmem.core.facts import call_kinds
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, kind_of_tool
 from langchain_tokenmem.core.facts.reader import FactsReader, ToolCallFact, statements_of
-from langchain_tokenmem.core.facts.tool_kinds import ToolKind, kind_of_command, kind_of_tool
 from langchain_tokenmem.core.facts.utterances import Speaker, Utterance
 
 TABLES = tomllib.loads(
@@ -36,32 +36,32 @@ def called(name: str, args: dict[str, Any], result: str = "", **kwargs: Any) -> 
 @pytest.mark.parametrize("kind", TABLES["words"])
 def test_each_word_of_the_table_tells_the_kind_of_a_tool(kind: str) -> None:
     for word in TABLES["words"][kind]:
-        assert kind_of_tool(f"{word}_thing") is ToolKind(kind)
-        assert kind_of_tool(f"my-{word}") is ToolKind(kind)
+        assert kind_of_tool(f"{word}_thing") is CallKind(kind)
+        assert kind_of_tool(f"my-{word}") is CallKind(kind)
 
 
 @pytest.mark.parametrize("kind", TABLES["commands"])
 def test_each_command_of_the_table_tells_the_kind_of_a_call(kind: str) -> None:
     for word in TABLES["commands"][kind]:
-        assert kind_of_command(f"cd /app && {word} x.py") is ToolKind(kind)
-        assert called("bash", {"command": f"{word} x.py"}).kind is ToolKind(kind)
+        assert kind_of_command(f"cd /app && {word} x.py") is CallKind(kind)
+        assert called("bash", {"command": f"{word} x.py"}).kind is CallKind(kind)
 
 
 def test_a_tool_that_no_list_knows_is_of_another_kind() -> None:
-    assert kind_of_tool("frobnicate") is ToolKind.OTHER
-    assert kind_of_command("frobnicate x") is ToolKind.RUN
+    assert kind_of_tool("frobnicate") is CallKind.OTHER
+    assert kind_of_command("frobnicate x") is CallKind.RUN
 
 
 def test_a_word_added_to_the_open_table_tells_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(tool_kinds._BY_WORD, "frobnicate", ToolKind.EDIT)
+    monkeypatch.setitem(call_kinds._BY_WORD, "frobnicate", CallKind.EDIT)
     fact = called("frobnicate_file", {"path": "src/a.py"}, "ok")
-    assert (fact.kind, fact.path) == (ToolKind.EDIT, "src/a.py")
+    assert (fact.kind, fact.path) == (CallKind.EDIT, "src/a.py")
 
 
 def test_an_editor_is_told_by_its_action() -> None:
     viewed = called("str_replace_editor", {"command": "view", "path": "/a.py"})
     created = called("str_replace_editor", {"command": "create", "path": "/a.py"})
-    assert (viewed.kind, created.kind) == (ToolKind.READ, ToolKind.EDIT)
+    assert (viewed.kind, created.kind) == (CallKind.READ, CallKind.EDIT)
 
 
 @pytest.mark.parametrize(

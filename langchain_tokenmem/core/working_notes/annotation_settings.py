@@ -1,4 +1,4 @@
-"""Settings of working notes: turn memory, mode and times, as a `TokenMemory` is given them."""
+"""Settings of annotations: turn memory, working notes and times of messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
 
-__all__ = ["NotesSettings", "ShownTimes", "TurnMemoryShown"]
+__all__ = ["AnnotationSettings", "ShownTimes", "TurnMemoryShown"]
 
 
 @dataclass(frozen=True)
-class NotesSettings:
-    """Settings of working notes.
+class AnnotationSettings:
+    """Settings of what a request tells beside the messages: turn memory, working notes, times.
 
     Attributes:
         turn_memory: Assistant messages that show their turn memory.

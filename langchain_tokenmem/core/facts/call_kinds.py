@@ -20,7 +20,7 @@ _REDIRECTED = re.compile(r"(?<![0-9&])>|\btee\b|<<")
 _LONGEST_NAME = 80
 
 
-class ToolKind(Enum):
+class CallKind(Enum):
     """Kind of a tool call: it reads, edits, runs or searches something, or does anything else."""
 
     READ = "read"
@@ -30,39 +30,39 @@ class ToolKind(Enum):
     OTHER = "other"
 
 
-_BY_WORD = {word: ToolKind(kind) for kind, words in TABLES["words"].items() for word in words}
-_BY_COMMAND = {word: ToolKind(kind) for kind, words in TABLES["commands"].items() for word in words}
+_BY_WORD = {word: CallKind(kind) for kind, words in TABLES["words"].items() for word in words}
+_BY_COMMAND = {word: CallKind(kind) for kind, words in TABLES["commands"].items() for word in words}
 
 
-def kind_of_tool(name: str) -> ToolKind:
+def kind_of_tool(name: str) -> CallKind:
     """Return the kind of a tool by the words of its name.
 
     Example:
         >>> kind_of_tool("getUserDetails"), kind_of_tool("str_replace_editor")
-        (<ToolKind.READ: 'read'>, <ToolKind.EDIT: 'edit'>)
+        (<CallKind.READ: 'read'>, <CallKind.EDIT: 'edit'>)
     """
     words = [word.lower() for word in _NAME_WORD.findall(name[:_LONGEST_NAME])]
-    return next((_BY_WORD[word] for word in words if word in _BY_WORD), ToolKind.OTHER)
+    return next((_BY_WORD[word] for word in words if word in _BY_WORD), CallKind.OTHER)
 
 
-def kind_of_command(command: str) -> ToolKind:
+def kind_of_command(command: str) -> CallKind:
     """Return the kind of a shell command by its first words; one that writes a file is run.
 
     Example:
         >>> kind_of_command("cd /app && git log -3"), kind_of_command("make test")
-        (<ToolKind.READ: 'read'>, <ToolKind.RUN: 'run'>)
+        (<CallKind.READ: 'read'>, <CallKind.RUN: 'run'>)
     """
     command = _CHANGE_DIRECTORY.sub("", command[:400], count=1)
     first = command.split(None, 2)[:2]
     kind = _BY_COMMAND.get(" ".join(first)) or _BY_COMMAND.get(first[0] if first else "")
-    if kind in (None, ToolKind.EDIT):
-        return kind or ToolKind.RUN
-    return ToolKind.RUN if _REDIRECTED.search(command) else kind or ToolKind.RUN
+    if kind in (None, CallKind.EDIT):
+        return kind or CallKind.RUN
+    return CallKind.RUN if _REDIRECTED.search(command) else kind or CallKind.RUN
 
 
 def command_of(name: str, args: Mapping[str, object]) -> str | None:
     """Return the command, script or statement that a call runs, as a text; else `None`."""
-    if kind_of_tool(name) is not ToolKind.RUN:
+    if kind_of_tool(name) is not CallKind.RUN:
         return None
     value = next((args[key] for key in TABLES["arguments"]["command"] if key in args), None)
     if isinstance(value, list):
