@@ -1,4 +1,4 @@
-"""What recall is compared with: plain FTS5, plain dense, and the usual fusion of the two."""
+"""Searches that recall is compared with: FTS5 alone, dense alone, and the usual fusion of both."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ VOCABULARY = 30_000
 """About the words that a person uses in years of talk."""
 
 STOP_WORDS = 120
-"""How many of the commonest words say nothing, as in English."""
+"""Number of the commonest words that say nothing, as in English."""
 
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il")]
 

@@ -1,4 +1,4 @@
-"""What a slow summarizer adds to a turn of the chat history, behind the reply and in front of it.
+"""Time that a slow summarizer adds to a turn of the chat history, in front of and behind the reply.
 
 A session over a SQLite file goes through `--turns` turns of about 250 tokens. Each is what an
 application does: read the view, wait for the model, store question and answer. The model takes
@@ -46,7 +46,7 @@ MOST_SUMMARIES = 8
 
 @dataclass(frozen=True)
 class Run:
-    """What one run gave.
+    """Figures of one run.
 
     Attributes:
         latencies: Seconds of each turn.
@@ -164,7 +164,7 @@ def pauses(turns: int) -> tuple[float, int]:
 
 @dataclass
 class Burst:
-    """What a burst of calls gave.
+    """Figures of a burst of calls.
 
     Attributes:
         took: Seconds of each call.

@@ -35,7 +35,7 @@ SLACK_S = 0.5
 
 @dataclass(frozen=True)
 class Contact:
-    """What a first contact took.
+    """Figures of a first contact.
 
     Attributes:
         messages: How many messages the history has.

@@ -1,4 +1,4 @@
-"""What a turn costs in the chat history, as a ratio against LangChain's `trim_messages`.
+"""Cost of a turn in the chat history, as a ratio against LangChain's `trim_messages`.
 
 Run: python benchmarks/history_cost.py [--small 1000] [--large 10000]
 """

@@ -1,4 +1,4 @@
-"""What `import langchain_tokenmem` costs, against the part of langchain-core that it is made of.
+"""Cost of `import langchain_tokenmem`, against the part of langchain-core that it is made of.
 
 Run: python benchmarks/import_weight.py [--times 15]
 """

@@ -1,4 +1,4 @@
-"""What the memory costs per model call of an agent, beside counting the list approximately.
+"""Cost of the memory per model call of an agent, beside counting the list approximately.
 
 Run: python benchmarks/middleware_cost.py [--messages 10000] [--times 15]
 

@@ -62,7 +62,7 @@ class Drawn:
 
     @property
     def text(self) -> str:
-        """What the item says, with reason and what was rejected."""
+        """Text of the item, with reason and what was rejected."""
         rejected = "; ".join(self.item.get("rejected", []))
         parts = (self.item["text"], self.item.get("rationale", ""), rejected)
         return " || ".join(filter(None, parts))

@@ -1,4 +1,4 @@
-"""How much of the evidence recall finds on LoCoMo, beside the usual ways of searching.
+"""Evidence that recall finds on LoCoMo, beside the usual ways of searching.
 
 Ten dialogues of months, questions with labelled evidence. A unit is one message. R@n is the mean
 share of a question's evidence among the first n hits; Bn the share within n tokens (o200k) when

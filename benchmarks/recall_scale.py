@@ -1,4 +1,4 @@
-"""What recall costs as a history grows: a question by words, and a turn of the chat history.
+"""Cost of recall as a history grows: a question by words, and a turn of the chat history.
 
 One user talks in sessions of 1,000 messages (Zipf's law, 30,000 words). At two sizes it prints the
 median of a question over everything of the user, and in one long session the median cost of a turn

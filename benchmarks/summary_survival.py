@@ -1,4 +1,4 @@
-"""How much of what was said survives many summaries, by a model and without one.
+"""Share of planted literals that survives many summaries, by a model and without one.
 
 Eight literals (path, UUID, price, date, name, version, negated constraint, error code) stand in
 natural sentences at random places of the first half of a conversation, between small talk and long

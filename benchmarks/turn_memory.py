@@ -53,7 +53,7 @@ Event = tuple[str, int, str]
 
 @dataclass
 class Found:
-    """What turns did, by one of the two sides.
+    """Acts of turns, by one of the two sides.
 
     Attributes:
         files: Files that were changed, once for each turn.

@@ -1,4 +1,4 @@
-"""What the user asks of the recorded agent, and what its scripted model does about it."""
+"""Script of a recorded agent: questions of the user, and answers of the scripted model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make demo` runs: a recorded agent played through a small window, and a look inside.
+"""Program of `make demo`: a recorded agent played through a small window, and a look inside.
 
 The recording is of a real agent at work on this repository (`examples/record_agent.py` made it).
 Nothing here calls a model: the summaries are the extractive ones, the numbers are counted.

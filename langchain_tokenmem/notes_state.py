@@ -10,8 +10,7 @@ from typing_extensions import TypedDict
 _Number = Annotated[int, Field(ge=0)]
 
 NoteSource = Literal["tool", "rule", "model", "application"]
-"""What an item of working notes was read from, or by whom it was written."""
-
+"""Source of an item of working notes: a tool call, a rule on words, a model, the application."""
 
 PinnedBy = Literal["application", "tool"]
 
@@ -128,7 +127,7 @@ class NoteOperation(TypedDict):
 
 
 class ModesState(TypedDict):
-    """What a session is about, for all modes; the one that is on decides what is shown.
+    """Working notes of a session, for all modes; the mode that is on decides what is shown.
 
     Attributes:
         mode: Name of the mode that was on at the last call; empty for none.

@@ -143,7 +143,7 @@ class _Request:
 
     @property
     def most(self) -> int:
-        """How many notes the answer may have."""
+        """Most notes that the answer has."""
         return max(1, min(self.limit, _MOST))
 
     def _add(self, notes: NoteOperations) -> StoreWork[str]:

@@ -34,7 +34,7 @@ Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
 DEFAULT_POLICY = SummaryPolicy()
 
 Steps = Literal["all", "shorten", "shorten_if_enough"]
-"""Which steps a plan may take: both; only the shortening of old results, as far as it gets; or
+"""Steps that a plan may take: both; only the shortening of old results, as far as it gets; or
 that one only where it is enough, because folding follows in a step of its own."""
 
 

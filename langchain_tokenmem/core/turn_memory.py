@@ -57,7 +57,7 @@ def no_outcomes(_groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
 
 @dataclass(frozen=True, slots=True)
 class TurnReading:
-    """How turn memories of a conversation are read and shown.
+    """Settings by which turn memories are read and shown.
 
     Attributes:
         outcomes: Reads the outcomes of groups.

@@ -63,13 +63,13 @@ class Recaller(Protocol):
 
 @dataclass(frozen=True)
 class ConversationScope:
-    """ConversationScope conversation it is, and which messages are its own.
+    """A conversation whose messages may be recalled: its key, its owner, its own messages.
 
     Attributes:
         session_id: Names the conversation.
         user_id: Who owns it.
         branch: Every message of this branch by its id, where a session may have several: a graph's
-            thread with forks and edits. None: whatever is stored in the session.
+            thread with forks and edits. None for all that is stored in the session.
         pruned: Numbers of messages of this branch beside those, as ranges.
     """
 

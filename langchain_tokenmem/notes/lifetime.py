@@ -16,7 +16,7 @@ _EXPIRES_AT = "expires_at"
 
 @dataclass(frozen=True)
 class SessionLifetime:
-    """How long notes of a session live; those of a project and global ones live for ever.
+    """Lifetime of notes at session level; those of a project and global ones do not expire.
 
     It is the store's `default_ttl`. A store of this package that omits what has expired begins the
     time of notes anew with each look at them, as LangGraph has it. Another one goes on showing them

@@ -36,7 +36,7 @@ OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
     ("Together, Fireworks", r"inputs? tokens? \+ max_new_tokens must be"),
     ("OpenRouter", r"context length is only"),
 )
-"""Who says it, and what (a regular expression, looked for without regard to case)."""
+"""Providers and their words for an overflow: regular expressions, in any case of letters."""
 
 _RATE_LIMIT = re.compile(r"rate.?limit|tokens per (?:min|day)|quota", re.IGNORECASE)
 _OVERFLOW = re.compile(

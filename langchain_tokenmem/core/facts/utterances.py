@@ -30,14 +30,14 @@ _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|E
 
 
 class Speaker(Enum):
-    """Who said a sentence."""
+    """Speaker of a sentence."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
 class Cue(Enum):
-    """Purpose of a sentence, told by its words."""
+    """Purpose of a sentence, as its words show it."""
 
     ORDER = "order"
     DECISION = "decision"

@@ -20,8 +20,7 @@ _TITLES = {
 }
 _ONE_BY_LINE = frozenset({"commands", "decisions", "errors"})
 _VERBS = ("changed", "ran", "read", "named")
-"""What was done with a file, in the order in which it is shown."""
-
+"""Actions on files, in the order in which they are shown."""
 
 _MOST_NAMED = 5
 """Files that were only named and are shown: the latest."""

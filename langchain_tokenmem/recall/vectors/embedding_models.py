@@ -17,7 +17,7 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 logger = logging.getLogger(__name__)
 
 AUTO = ("ollama:nomic-embed-text", "openai:text-embedding-3-small")
-"""What `embeddings="auto"` tries: a model on this machine first, so that no text leaves it."""
+"""Models that `embeddings="auto"` tries: one on this machine first, so that no text leaves it."""
 
 EmbeddingFunction = Callable[[list[str]], Any]
 """`f(texts) -> vectors`, one for each text; sync or async, as LangGraph's stores take it."""

@@ -115,7 +115,7 @@ class Database:
         Raises:
             StoreError: When somebody has been writing for half a minute, and still is.
         """
-        about = "Closeable the database"
+        about = "Closing the database"
         with self._translated_errors(about), self._only_writer(about), self._open_lock:
             self.closings += 1
             self._drop_writer()

@@ -22,7 +22,7 @@ SUMMARY = "summary"
 """Position of the message that holds the summary of the source's memory."""
 
 _SQL_PARTS = ("sql_model_class", "converter", "session_id_field_name", "async_mode", "session_id")
-"""What langchain-community's SQLChatMessageHistory, and nothing else, has."""
+"""Attributes that only langchain-community's SQLChatMessageHistory has."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Line:
 
 
 Chosen = Mapping[int, int]
-"""Which pieces of a line were chosen: index of the form by index of the piece."""
+"""Chosen pieces of a line: index of the form by index of the piece."""
 
 Written = tuple[str, tuple[int, ...]]
 """A line as it is written, with the numbers of the messages that it is taken from."""
