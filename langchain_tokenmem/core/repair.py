@@ -64,7 +64,7 @@ def repair_groups(
     used: set[str] | None = None,
     profile: LegalityProfile = COMMON,
 ) -> tuple[list[RepairedGroup], list[str]]:
-    """Return the groups in the form that providers accept, and a note for each repair.
+    """Return the groups in the form that providers accept, and a sentence for each repair.
 
     A group without fault comes back with the very same messages.
 

@@ -1,7 +1,7 @@
 """Rendering of messages as the text that a summarizing model reads.
 
-No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Closeable fences
-in the messages are escaped, so that nothing in it can end the block that holds it.
+No metadata, no reasoning, no payloads: media appear as handles such as `[image]`. Fences in
+the messages are escaped, so that nothing in them can end the block that holds them.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Removals:
     """Messages that may be removed from a graph's state.
 
     Attributes:
-        messages: `RemoveMessage`s, one for each the messages, one by one.
+        messages: One `RemoveMessage` for each of them.
         numbers: Their numbers in the transcript.
     """
 

@@ -197,8 +197,7 @@ def without_names(question: str, names: Iterable[str]) -> str:
     """Return a question without the names of the speakers, as the dense index should see it.
 
     A name pulls the vector towards every message that mentions it, whatever else the message is
-    the evidence are found on LoCoMo. The lexical index keeps it. A question of nothing
-    but names stays whole.
+    about. The lexical index keeps it. A question of nothing but names stays whole.
 
     Example:
         >>> without_names("When did Anna's brother call Bob?", ["Anna", "Bob"])

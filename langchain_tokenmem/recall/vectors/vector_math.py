@@ -1,8 +1,9 @@
 """Arithmetic of vectors: a message's blended with its neighbours', and exact nearest search.
 
 A message says little without what stands around it ("Yes, that one."): its vector is mixed with
-those of its neighbours before it is compared. `benchmarks/recall_locomo.py` measures what this,
-from 58.5 % (vectors alone) to 85.0 % (blended, fused with the lexical index).
+those of its neighbours before it is compared. On LoCoMo this raised the evidence that is found from
+58.5 % (vectors alone) to 85.0 % (blended, and fused with the lexical index);
+`benchmarks/recall_locomo.py` measures it.
 """
 
 from __future__ import annotations

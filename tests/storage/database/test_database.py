@@ -84,7 +84,7 @@ def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.Monkey
         with store.database.writing("here"):
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
                 threads.submit(store.add, "s", turn(1)).result(10)
-            with pytest.raises(StoreError, match="Closeable the database"):
+            with pytest.raises(StoreError, match="Closing the database"):
                 threads.submit(store.close).result(10)
         store.add("s", turn(1))
         assert len(store.messages("s")) == 2
@@ -159,7 +159,7 @@ def test_closing_inside_of_a_transaction_is_refused(path: Path, monkeypatch: pyt
         store.add("s", turn(1))
         with store.database.writing("here") as connection:
             connection.execute(delete(messages))
-            with pytest.raises(StoreError, match="Closeable the database"):
+            with pytest.raises(StoreError, match="Closing the database"):
                 store.close()
             with pytest.raises(StoreError, match=r"has been writing for 0\.05 s"):
                 store.add("s", turn(2))
