@@ -1,6 +1,6 @@
 """Cost of reading working notes: time of a message, in microseconds.
 
-    python benchmarks/notes_cost.py /work/shared/data/transcripts_dev.jsonl.gz
+    python benchmarks/notes_cost.py recordings.jsonl.gz
 
 Each conversation is read as an application does it: at every message of the user, and behind every
 result, what is new since. The fastest of the rounds counts: a busy machine only adds.

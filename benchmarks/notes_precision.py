@@ -1,7 +1,7 @@
 """Precision of what rules of words read: 200 items drawn by chance, judged by hand.
 
-    python benchmarks/notes_precision.py /work/shared/data            # the share that is right
-    python benchmarks/notes_precision.py /work/shared/data --show 40  # items with their context
+    python benchmarks/notes_precision.py FOLDER            # the share that is right
+    python benchmarks/notes_precision.py FOLDER --show 40  # items with their context
 
 The sheet (`notes_precision.csv`) holds no text of the recordings: each item has its data set, the
 index of its conversation, the number of its message, its section, a digest of its text, the
