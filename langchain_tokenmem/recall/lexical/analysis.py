@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
 
 import regex
 import snowballstemmer  # type: ignore[import-untyped]
@@ -69,13 +68,7 @@ class TextAnalyser:
                 f"{', '.join(snowballstemmer.algorithms())}."
             )
         self._language = language
-        stemmer: Any = snowballstemmer.stemmer(language)
-        self._stem = lru_cache(maxsize=50_000)(lambda word: str(stemmer.stemWord(word)))
-        # People use few words again and again, so most chains are known.
-        self._known = lru_cache(maxsize=50_000)(lambda chain: tuple(self._of_chain(chain)))
-        self._stop_words = frozenset(
-            term for word in stop_words(language) for term in self.terms(word)
-        )
+        self._stop_words = _stop_terms(language)
 
     @property
     def version(self) -> str:
@@ -98,7 +91,7 @@ class TextAnalyser:
 
     def terms(self, text: str) -> list[str]:
         """Return every term of a text, in order, as often as it occurs."""
-        return [term for chain in _chains(text) for term in self._known(chain)]
+        return [term for chain in _chains(text) for term in _terms_of_chain(chain, self._language)]
 
     def query_terms(self, text: str) -> list[str]:
         """Return the terms that a question is about, each once.
@@ -110,22 +103,6 @@ class TextAnalyser:
         words = [term for term in found if term not in self._stop_words]
         about = [term for term in words if not is_function_pair(term)]
         return about or words or list(found)
-
-    def _of_chain(self, chain: str) -> Iterator[str]:
-        chain = _POSSESSIVE.sub("", chain)
-        pieces = [hump for piece in _PIECES.findall(chain) for hump in _split(piece)]
-        if _is_name(chain, pieces) and len(chain) <= _LONGEST_TERM:
-            yield _folded(chain)
-            segments = regex.split(r"[/\\]", chain)
-            if len(segments) > 1:
-                yield from (_folded(part) for part in segments if _IS_NAME.search(part))
-            if len(pieces) == 1:
-                return
-        for piece in pieces:
-            if _IS_UNSPACED.match(piece):
-                yield from _pairs(piece)
-            elif len(piece) <= _LONGEST_TERM:
-                yield self._stem(_folded(piece))
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
         """Return an entry for each part of a message; none for what is not to be found."""
@@ -149,6 +126,42 @@ class TextAnalyser:
 
 def _chains(text: str) -> list[str]:
     return list(_CHAINS.findall(unicodedata.normalize("NFKC", text)))
+
+
+@lru_cache(maxsize=50_000)
+def _terms_of_chain(chain: str, language: str) -> tuple[str, ...]:
+    """Return the terms of a chain; people use few words again and again, so most are known."""
+    return tuple(_new_terms(chain, language))
+
+
+def _new_terms(chain: str, language: str) -> Iterator[str]:
+    chain = _POSSESSIVE.sub("", chain)
+    pieces = [hump for piece in _PIECES.findall(chain) for hump in _split(piece)]
+    if _is_name(chain, pieces) and len(chain) <= _LONGEST_TERM:
+        yield _folded(chain)
+        segments = regex.split(r"[/\\]", chain)
+        if len(segments) > 1:
+            yield from (_folded(part) for part in segments if _IS_NAME.search(part))
+        if len(pieces) == 1:
+            return
+    for piece in pieces:
+        if _IS_UNSPACED.match(piece):
+            yield from _pairs(piece)
+        elif len(piece) <= _LONGEST_TERM:
+            yield _stem(_folded(piece), language)
+
+
+@lru_cache(maxsize=50_000)
+def _stem(word: str, language: str) -> str:
+    # A stemmer keeps the word that it works on, so no two threads may share one; a new one takes
+    # 4 microseconds, a stem 80.
+    return str(snowballstemmer.stemmer(language).stemWord(word))
+
+
+@lru_cache
+def _stop_terms(language: str) -> frozenset[str]:
+    chains = (chain for word in stop_words(language) for chain in _chains(word))
+    return frozenset(term for chain in chains for term in _terms_of_chain(chain, language))
 
 
 def _is_name(chain: str, pieces: Sequence[str]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -16,6 +18,7 @@ from langchain_tokenmem.recall.base.text_parts import (
     parts_of,
     rough_tokens,
 )
+from langchain_tokenmem.recall.lexical import analysis
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.ranking.dates import NamedDate, dates_in
 
@@ -93,6 +96,22 @@ def test_an_inserted_block_is_cut_out_of_a_message():
 def test_an_unknown_language_is_a_configuration_error():
     with pytest.raises(ConfigurationError, match="klingon"):
         TextAnalyser("klingon")
+
+
+def test_threads_that_share_an_analyser_get_the_terms_of_their_own_words(monkeypatch):
+    interval = sys.getswitchinterval()
+    monkeypatch.setattr(analysis, "_stem", analysis._stem.__wrapped__)
+    monkeypatch.setattr(analysis, "_terms_of_chain", analysis._terms_of_chain.__wrapped__)
+    shared = TextAnalyser()
+    words = ["relational", "conditional", "rationalization", "hopefulness", "electricity"]
+    alone = [shared.terms(word) for word in words]
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda n: shared.terms(words[n % 5]), range(400)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert [found[n] for n in range(400) if found[n] != alone[n % 5]] == []
 
 
 def test_another_language_has_its_stems_and_stop_words():
