@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import parsed
+
 PACKAGE = "langchain_tokenmem"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
@@ -95,7 +97,7 @@ def faults_of(module: str, source: str) -> list[str]:
 def imports_of(module: str, source: str) -> list[str]:
     """Return the full names that a module imports, lazily or for types only, too."""
     targets = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             targets += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "promises.md"
 FOLDERS = ("langchain_tokenmem", "tests", "integration_tests", "benchmarks", "examples", "docs")
 
+TOP_FUNCTION = re.compile(r"^(?:async )?def (\w+)", re.MULTILINE)
 TEST_LINK = re.compile(r"\[`(test_\w+)`\]\((\.\./[^)]+)\)")
 ANY_LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 CODE_IN_NAME = re.compile(r"(?:^|_)[A-Z]\d+(?:_|$)")
@@ -41,9 +42,7 @@ def entries() -> dict[str, list[str]]:
 @cache
 def functions_of(path: Path) -> list[str]:
     """Return the names of the functions that a file defines at its top."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node.name for node in tree.body if isinstance(node, kinds)]
+    return TOP_FUNCTION.findall(path.read_text(encoding="utf-8"))
 
 
 def files() -> list[Path]:

@@ -9,6 +9,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from tests.source_trees import parsed
+
 PACKAGE = Path(__file__).parent.parent / "langchain_tokenmem"
 MAX_LINES, MAX_FUNCTION_LINES = 300, 50
 QUESTION = re.compile(r"\s*(?:what|how|whose|whatever|who|which|where|why)\b", re.IGNORECASE)
@@ -25,7 +27,7 @@ def sources() -> dict[str, str]:
 def definitions() -> list[tuple[str, ast.AST]]:
     """Return every module, class and function with its path."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    trees = ((path, ast.walk(ast.parse(source))) for path, source in sources().items())
+    trees = ((path, ast.walk(parsed(source))) for path, source in sources().items())
     return [(path, node) for path, tree in trees for node in tree if isinstance(node, kinds)]
 
 

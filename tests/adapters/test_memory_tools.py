@@ -32,8 +32,19 @@ from tests.providers import StrictModel
 ANN = {"configurable": {"thread_id": "t1", "user_id": "ann"}}
 
 
+class MadeWhenAsked(dict[str, Any]):
+    """The tools by name: the schema of each takes milliseconds, and most tests need one."""
+
+    def __init__(self, notebook: Notebook | None, **options: Any) -> None:
+        self.made_of: dict[str, Any] = {"notebook": notebook, **options}
+
+    def __missing__(self, name: str) -> Any:
+        (self[name],) = memory_tools(**self.made_of, include={name})
+        return self[name]
+
+
 def tools_of(notebook: Notebook | None = None, **options: Any) -> dict[str, Any]:
-    return {tool.name: tool for tool in memory_tools(notebook, **options)}
+    return MadeWhenAsked(notebook, **options)
 
 
 def bound(**options: Any) -> dict[str, Any]:
