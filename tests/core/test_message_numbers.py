@@ -164,6 +164,7 @@ def play(memory: TokenMemory, drawn, *, removes: bool) -> list[Branch]:
     return [*saved, branch]
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings.default.max_examples)
 @given(steps, st.sampled_from([900, 2_000]), st.booleans())
 def test_a_number_never_names_two_messages_and_opens_the_one_it_named(drawn, window, removes):

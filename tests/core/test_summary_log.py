@@ -169,6 +169,7 @@ def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memor
             assert two["first"] == one["last"] + 1
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said, memory):
     most = memory.budget.for_counts(exact=True).summary_tokens
@@ -184,6 +185,7 @@ def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said,
 _CONDENSED = LogWriter.condensed
 
 
+@pytest.mark.slow
 @given(runs(), st.sampled_from([700, 900, 1_500, 4_000]))
 def test_a_log_with_words_is_never_left_without_any(said, window):
     calls = calls_of(memory_of(window), said)
@@ -470,6 +472,7 @@ def test_where_a_summarizer_writes_nothing_under_an_instruction_the_log_stays_as
     assert log_text(after).startswith(log_text(state))
 
 
+@pytest.mark.slow
 def test_the_state_never_grows_with_the_number_of_condensations():
     memory, said, state, sizes = memory_of(2_000), [], None, []
     for n in range(600):
@@ -481,6 +484,7 @@ def test_the_state_never_grows_with_the_number_of_condensations():
     assert max(sizes[400:]) <= 1.2 * max(sizes[100:200])
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_a_forecast_of_the_request_is_never_less_than_what_the_view_then_has(said, memory):
     memory = TokenMemory(

@@ -500,6 +500,7 @@ def test_requests_grow_only_at_their_end_between_changes(messages, window, setti
         earlier = view
 
 
+@pytest.mark.slow
 @given(turns(), st.sampled_from([700, 8_000]))
 def test_no_path_and_no_command_that_is_not_in_the_arguments_of_the_calls(messages, window):
     memory = memory_of(window, turn_memory="always", include_partial=True)
