@@ -146,6 +146,7 @@ def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change(
     assert was_cut
 
 
+@pytest.mark.slow
 @given(
     first=st.integers(2, 1_400),
     sizes=st.lists(st.integers(4, 1_200), min_size=5, max_size=25),

@@ -154,6 +154,7 @@ def test_an_entry_is_never_changed_but_by_a_condensation(said, memory):
         assert all(entry["reason"] != "condensed" for entry in new[1:])
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memory):
     for call in calls_of(memory, said):
