@@ -297,9 +297,8 @@ def test_a_provider_that_is_always_late_is_left_alone():
         counter.count([HumanMessage(str(number))])
         while counter._runner.jobs():
             time.sleep(0.01)
-    began = time.perf_counter()
     assert counter.count([HumanMessage("next")]).is_estimate
-    assert time.perf_counter() - began < 0.02
+    assert not counter._runner.jobs()
     assert len(model.asked) == FAILURES
 
 
