@@ -42,8 +42,9 @@ _REPORTED = re.compile(
 )
 _OUTCOME = re.compile(rf"\b{any_of('outcome')}\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\W*(?:none|null|ok|true|success|done|\[\]|\{\})?\W*", re.IGNORECASE)
-_ESCAPED_SPACE = re.compile(r"\\+[nrt]")
-_ESCAPED_MARK = re.compile(r"\\+([\"'/])")
+# A run is tried from its first backslash only: thousands of them would cost the square of that.
+_ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
+_ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
 _LIST_MARK = re.compile(r"^[\s\-*•>|,{\[\]}(\"']+(?=[\w#/~.@])")
 _TAG = re.compile(r"</?[\w-]{1,40}>?")
 _ROW_NUMBER = re.compile(r"\d+:\W*")

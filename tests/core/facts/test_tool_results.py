@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from langchain_tokenmem.core.facts.tool_results import ends_of, values_of
@@ -41,3 +43,9 @@ def test_rows_of_python_read_like_rows_of_json():
 @pytest.mark.parametrize("words", ["", "Deleted file_4711."])
 def test_a_wrapper_of_text_is_read_as_its_text(words):
     assert ends_of(f'{{"type": "text", "content": "{words}"}}') == words
+
+
+def test_a_result_of_backslashes_is_read_in_linear_time():
+    began = time.process_time()
+    assert ends_of("\\" * 16_000)
+    assert time.process_time() - began < 0.3  # 2.8 s where each backslash is tried as a beginning
