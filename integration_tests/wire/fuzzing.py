@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from features import (
+    budget_options,
+    memory_options,
+    request_options,
+    with_features,
+    with_work,
+)
 from formatters import body_of
 from langchain_core.messages import BaseMessage
 from message_rules import message_faults
@@ -39,28 +46,39 @@ class Seen:
     tokens: int = 0
 
 
-def views(seed: int) -> Iterator[Seen]:
-    """Play one conversation, its memory state with it, and look at each view on the way."""
-    dice = random.Random(seed)
+def views(seed: int, *, has_features: bool = False) -> Iterator[Seen]:
+    """Play one conversation, its memory state with it, and look at each view on the way.
+
+    Args:
+        seed: Gives the conversation, the window and the options.
+        has_features: Whether the memory has the options of `features.py` too.
+    """
+    dice, other = random.Random(seed), random.Random(f"features {seed}")
     window, profile = dice.choice(WINDOWS), PROFILES[seed % len(PROFILES)]
     messages = conversation(dice, dice.choice([1, 2, 4, 8, 20]))
+    if has_features:
+        messages = with_work(other, messages)
     memory = TokenMemory(
-        TokenBudget(context_window=window),
+        TokenBudget(context_window=window, **(budget_options(other) if has_features else {})),
         legality=profile,
         summary_role=dice.choice(["system", "human"]),
         dangling=dice.choice(["answer", "answer", "drop"]),
         summarizer=ListSummarizer() if dice.random() < 0.9 else None,
         pin_first=dice.random() < 0.8,
+        **(memory_options(other) if has_features else {}),
     )
     state = None
     steps = dice.randint(1, 6)
     for step in range(steps):
         shown = messages[: max(1, len(messages) * (step + 1) // steps)]
+        options = request_options(other) if has_features else {}
+        if has_features:
+            state = with_features(other, state, shown)
         try:
             if dice.random() < 0.7:
-                state, view = memory.compact_and_view(shown, state)
+                state, view = memory.compact_and_view(shown, state, **options)
             else:
-                view = memory.view(shown, state)
+                view = memory.view(shown, state, **options)
         except BudgetExceededError:
             yield Seen(seed, profile, window, has_no_room=True)
             continue
@@ -83,7 +101,7 @@ def looked_at(view: View, seed: int, profile: str, window: int) -> Seen:
             continue
         faults += [f"{wire}: {fault}" for fault in FAULTS[wire](body)]
         most = max(most, tokens_of(body))
-    over = max(0, most - view.usage.max_tokens)
+    over = max(0, most + view.usage.parts["tools"] - view.usage.max_tokens)
     return Seen(seed, profile, window, False, tuple(faults), over, most)
 
 

@@ -1,8 +1,9 @@
 """Odd conversations by the thousand: no view that a provider refuses, none over its limit.
 
 Each view is formatted by LangChain's own integrations, and the body that would leave is checked by
-`wire_rules.py` and counted with o200k. `make nightly` looks at 20,000 views; otherwise at as many
-as two minutes allow, and at least at a few hundred.
+`wire_rules.py` and counted with o200k. In half of the conversations the memory has the options of
+`features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as two minutes allow,
+and at least at a few hundred.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ SECONDS = 4 * 3_600.0 if IS_WHOLE else 30.0
 SHOWN = 10
 
 
+def has_features(seed: int) -> bool:
+    """Return whether a seed has the features; each part sees each profile with and without."""
+    return seed // (PARTS * len(PROFILES)) % 2 == 1
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_view_of_an_odd_conversation_is_refused_or_over_its_limit(part: int) -> None:
     logging.disable(logging.WARNING)
@@ -36,11 +42,12 @@ def test_no_view_of_an_odd_conversation_is_refused_or_over_its_limit(part: int) 
     seed, end = part, time.monotonic() + SECONDS
     try:
         while len(seen) < VIEWS and (len(seen) < LEAST or time.monotonic() < end):
-            seen += views(seed)
+            seen += views(seed, has_features=has_features(seed))
             seed += PARTS
     finally:
         logging.disable(logging.NOTSET)
     told = [f"seed {one.seed}, {one.profile}, {one.window}" for one in seen]
+    assert {has_features(one.seed) for one in seen} == {False, True}
     refused = [
         f"{where}: {one.faults}" for one, where in zip(seen, told, strict=True) if one.faults
     ]
