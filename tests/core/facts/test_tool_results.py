@@ -47,5 +47,5 @@ def test_a_wrapper_of_text_is_read_as_its_text(words):
 
 def test_a_result_of_backslashes_is_read_in_linear_time():
     began = time.process_time()
-    assert ends_of("\\" * 16_000)
+    assert ends_of("Done.\n" + "\\" * 15_000).startswith("Done.")
     assert time.process_time() - began < 0.3  # 2.8 s where each backslash is tried as a beginning
