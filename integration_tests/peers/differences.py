@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from running import Outcome
@@ -14,11 +14,15 @@ LIST = Path(__file__).with_name("expected_differences.toml")
 
 @dataclass(frozen=True)
 class Differences:
-    """What is expected to fail in one suite: reasons and limits (seconds) by test id."""
+    """What is expected to fail in one suite: reasons and limits (seconds) by test id.
+
+    `timed` tests assert how long something takes and have to pass, one of a few times.
+    """
 
     reasons: Mapping[str, str]
     flaky: frozenset[str] = frozenset()
     limits: Mapping[str, float] = field(default_factory=dict)
+    timed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,17 @@ def read_list(text: str | None = None) -> Expected:
             if "limit_s" in entry
             else of_suite.limits,
         )
+    for entry in held["timed"]:
+        of_suite = suites.get(entry["suite"], Differences({}))
+        suites[entry["suite"]] = replace(of_suite, timed=frozenset(entry["tests"]))
     return Expected(held["versions"], suites)
+
+
+def slowed_down(outcomes: Mapping[str, Outcome], expected: Differences) -> list[str]:
+    """Return the timed tests that failed: a busy machine breaks them with any saver."""
+    return sorted(
+        t for t, one in outcomes.items() if one.outcome == "failed" and t in expected.timed
+    )
 
 
 def complaints(

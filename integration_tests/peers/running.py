@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,9 @@ class Run:
     with_ours: int
 
 
-def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) -> Run:
+def run(
+    suite: Suite, root: Path, *, share: int, limits: Mapping[str, float], only: Sequence[str] = ()
+) -> Run:
     """Run a suite.
 
     Args:
@@ -48,7 +50,9 @@ def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) ->
         root: The folder that holds its `tests/`.
         share: One of how many tests is run; 1 for all.
         limits: Seconds that single tests may take, by id.
+        only: Ids of the tests to run; empty for all.
     """
+    files = sorted({test.partition("::")[0] for test in only})
     with tempfile.TemporaryDirectory() as work:
         report, settings = Path(work) / "report.json", Path(work) / "pytest.ini"
         settings.write_text(
@@ -61,13 +65,14 @@ def run(suite: Suite, root: Path, *, share: int, limits: Mapping[str, float]) ->
             "swap": suite.swap,
             "without": suite.without,
             "share": share,
+            "only": [*only],
             "seed": SEED,
             "limit": _TEST_LIMIT_S,
             "limits": dict(limits),
             "report": str(report),
         }
         done = subprocess.run(
-            [sys.executable, *_options(root, settings), *suite.paths],
+            [sys.executable, *_options(root, settings), *(files or suite.paths)],
             cwd=root,
             env=_environment(order),
             capture_output=True,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from differences import Differences, complaints, read_list
+from differences import Differences, complaints, read_list, slowed_down
 from running import Outcome, Run, run
 from sdists import UnavailableError, unpacked_tests
 from suites import SUITES, Suite
@@ -20,6 +21,7 @@ IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
 MOST_EXPECTED = 36
 """Entries of the list now, 86 when it was frozen; 6 came with the suites of stores. It may only get
 shorter."""
+RUNS_OF_TIMED_TESTS = 3
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
@@ -36,8 +38,25 @@ def test_a_suite_of_others_fails_only_where_it_is_expected_to(suite: Suite) -> N
     done = run(suite, root, share=1 if IS_WHOLE else 10, limits=expected.limits)
     print(_summary(suite, done, expected))
     assert done.with_ours, f"No test of {suite.name} made a part of ours"
-    found = complaints(done.outcomes, expected, is_whole=IS_WHOLE)
+    outcomes = with_timed_again(suite, root, done.outcomes, expected)
+    found = complaints(outcomes, expected, is_whole=IS_WHOLE)
     assert not found, "\n".join([f"{suite.name} {installed}, list of {frozen}:", *found])
+
+
+def with_timed_again(
+    suite: Suite, root: Path, outcomes: Mapping[str, Outcome], expected: Differences
+) -> Mapping[str, Outcome]:
+    """Return the outcomes, those of failed tests of times from further runs of these alone."""
+    for _ in range(RUNS_OF_TIMED_TESTS):
+        slow = slowed_down(outcomes, expected)
+        if not slow:
+            break
+        again = run(suite, root, share=1, limits=expected.limits, only=slow)
+        print(
+            f"again: {', '.join(f'{test} {one.outcome}' for test, one in again.outcomes.items())}"
+        )
+        outcomes = {**outcomes, **again.outcomes}
+    return outcomes
 
 
 def _summary(suite: Suite, done: Run, expected: Differences) -> str:
@@ -69,6 +88,18 @@ def test_a_new_failure_a_listed_pass_and_a_lost_test_are_reported() -> None:
         "d is on the list and was not run",
     ]
     assert len(complaints(outcomes, expected, is_whole=False)) == 2
+
+
+def test_only_timed_tests_that_fail_are_run_again() -> None:
+    expected = Differences({"b": "why"}, timed=frozenset({"a", "d"}))
+    outcomes = {name: Outcome("failed", "late") for name in "abc"} | {"d": Outcome("passed", "")}
+    assert slowed_down(outcomes, expected) == ["a"]
+    assert len(complaints(outcomes, expected, is_whole=False)) == 2
+
+
+def test_a_timed_test_is_no_expected_difference() -> None:
+    listed = read_list().suites
+    assert [test for one in listed.values() for test in one.timed & one.reasons.keys()] == []
 
 
 def test_an_index_without_the_sdist_skips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
