@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.tokens.base import Method, TokenCount, TokenCounter
 from langchain_tokenmem.tokens.counters import (
     EstimateCounter,
@@ -99,6 +100,8 @@ def guarded(counter: TokenCounter | None, warn: Callable[[str], None]) -> TokenC
     """Return a counter of the application, guarded; one of this package as it is."""
     if counter is None or isinstance(counter, _NEVER_RAISE):
         return counter
+    line = 'TokenMemory(counter=counter_for("gpt-4o")), or a class like TokenCounter'
+    checked_parts(counter, ("text", "message", "tools"), "counter", line)
     return GuardedCounter(counter, counter_for(None), warn)
 
 

@@ -17,6 +17,7 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
+    TokenMemorySaver,
     TranscriptStore,
     memory_input,
     memory_nodes,
@@ -84,6 +85,18 @@ WRONG = {
     "a path as archive": (
         lambda _: CompactNode(TokenMemory(), archive="memory.db", prune=True),
         r"archive is a str; a TranscriptStore belongs there: CompactNode\(",
+    ),
+    "a path as store of a saver": (
+        lambda _: TokenMemorySaver("memory.db"),
+        r"store is a str; a TranscriptStore belongs there: TokenMemorySaver\(",
+    ),
+    "a memory as store of a recall": (
+        lambda _: Recall(TokenMemory()),
+        r"store is a TokenMemory; a TranscriptStore belongs there: Recall\(",
+    ),
+    "a function as counter": (
+        lambda _: TokenMemory(counter=len),
+        r"counter is a builtin_function_or_method, which cannot stand there: TokenMemory\(counter=",
     ),
     "memory and builder swapped": (
         lambda _: memory_nodes(TokenMemory(), StateGraph(MemoryMessagesState)),
@@ -223,7 +236,8 @@ def test_an_id_that_is_no_text_is_told_where_it_is_given(store, wrong):
     with pytest.raises(ScopeError, match="session_id is"):
         store.add(wrong, [HumanMessage("hi")])
     chain = with_token_memory(MODEL, store=store)
-    with pytest.raises(ScopeError, match="session_id"):
+    words = "name the session" if wrong is None else "session_id is .*name the session"
+    with pytest.raises(ScopeError, match=words):
         chain.invoke("hi", {"configurable": {"session_id": wrong}})
 
 

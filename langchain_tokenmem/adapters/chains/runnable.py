@@ -192,8 +192,9 @@ class _ChainTurns:
         configurable = config.get("configurable") or {}
         session_id = configurable.get("session_id")
         if not isinstance(session_id, str) or not session_id:
+            given_id = "" if session_id is None else f"session_id is {session_id!r}, no text. "
             raise ScopeError(
-                "This chain has a memory: name the session, "
+                f"{given_id}This chain has a memory: name the session, "
                 'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
             )
         memory = memory_for(self.chain, self.memory, config)

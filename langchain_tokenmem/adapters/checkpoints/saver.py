@@ -29,6 +29,7 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -125,7 +126,7 @@ class TokenMemorySaver(ThreadSaver):
                 f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
             )
         super().__init__(serde=serde or StateSerializer(allowed_types))
-        self.store = store
+        self.store = checked(store, TranscriptStore, "store", "TokenMemorySaver(TranscriptStore())")
         self._key = secret_of(key)
         self._metadata_keys = frozenset(metadata_keys)
         self._raises = on_conflict == "raise"

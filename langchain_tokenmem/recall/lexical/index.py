@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, score
@@ -65,7 +66,7 @@ class LexicalIndex:
         self.analyser = analyser or TextAnalyser()
         self.parameters = parameters or Bm25()
         self.effort = effort or ReadLimits()
-        self._store = store
+        self._store = checked(store, TranscriptStore, "store", "Recall(TranscriptStore())")
         store.index.attach(self.analyser)
 
     def search(self, query: str, scope: Scope) -> Scores:

@@ -14,6 +14,10 @@ from langchain_tokenmem.errors import ConfigurationError
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
 """Beginning of a URL. `C:\\file.db` is a path, and so is `file.db`."""
 
+_AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
+"""A second @, or one in what looks like options: the password's end is read as a host or a name."""
+
+_ESCAPES = " Signs such as @ : / in a user or password are written as %40 %3A %2F."
 _LINE = (
     'TranscriptStore("memory.db"), TranscriptStore("sqlite:///memory.db"), or '
     'TranscriptStore("postgresql+psycopg://user:password@host/database") with pip install '
@@ -49,14 +53,20 @@ def parsed(url: Any) -> URL:
     except ImportError as error:
         problem += f" Its driver is not installed ({error})."
     except (ArgumentError, ValueError):  # a ValueError comes of a port that is no number
-        problem += " Signs such as @ : / in a user or password are written as %40 %3A %2F."
+        problem += _ESCAPES
     else:
-        if address.get_backend_name() not in {"sqlite", "postgresql"}:
-            raise ConfigurationError(
-                f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
-            )
-        return address
+        if not (isinstance(url, str) and address.host and _AT_IN_PASSWORD.match(url)):
+            return _supported(address)
+        problem += _ESCAPES
     raise ConfigurationError(f"{problem} Use {_LINE}.")
+
+
+def _supported(address: URL) -> URL:
+    if address.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise ConfigurationError(
+            f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
+        )
+    return address
 
 
 def of_file(path: str) -> URL:

@@ -50,6 +50,13 @@ def test_a_url_without_its_scheme_shows_no_part_of_the_password(url):
     assert "ZZ" not in str(caught.value)
 
 
+@pytest.mark.parametrize("password", ["ZZa@ZZb", "a:b@ZZb", "a@ZZb/c", "a@ZZb/ZZc", "a@ZZb?ZZc"])
+def test_the_end_of_a_password_is_never_taken_for_a_host(password):
+    with pytest.raises(ConfigurationError, match="%40") as caught:
+        TranscriptStore(f"postgresql+psycopg://user:{password}@host/db")
+    assert "ZZ" not in str(caught.value)
+
+
 def test_the_error_for_a_bad_url_shows_the_lines_to_write():
     with pytest.raises(ConfigurationError, match=r'TranscriptStore\("memory\.db"\).*\+psycopg://'):
         TranscriptStore("postgres://user:x@host/db")
