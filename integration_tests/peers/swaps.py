@@ -32,7 +32,6 @@ class Saver(TokenMemorySaver):
 
     def __init__(self, *_: Any, serde: Any = None, **__: Any) -> None:
         super().__init__(TranscriptStore("sqlite://"), serde=serde)
-        self.store.sessions()  # makes the tables, as `setup` of other savers does
         MADE.append("saver")
 
     def __enter__(self) -> Self:
