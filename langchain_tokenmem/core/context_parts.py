@@ -17,7 +17,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_log,
     with_text,
 )
-from langchain_tokenmem.core.memory_block import without_notes
+from langchain_tokenmem.core.memory_block import holds_block, without_notes
 from langchain_tokenmem.core.messages import is_pinned, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
@@ -162,7 +162,7 @@ class ContextParts:
 
     def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
-        if not any(message.id in self.blocks for message in group.messages):
+        if not holds_block(group.messages, self.blocks):
             return 0
         shown = self.shown_messages(group)
         return sum(

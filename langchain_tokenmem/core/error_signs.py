@@ -35,6 +35,8 @@ In the 3,301 results of the shared recordings, labelled by what their tools say 
 anywhere in the text find 455 of 494 errors beside 77 plain results; at the ends, 455 beside 27. The
 others are source code and documents that mention errors.
 """
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+
 EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
 """Names under which an exit code is reported."""
 
@@ -65,4 +67,10 @@ def exit_code_in(report: object) -> int | None:
         report.get(name) if isinstance(report, dict) else getattr(report, name, None)
         for name in EXIT_CODES
     )
-    return next((code for code in codes if type(code) is int), None)
+    return next((number for code in codes if (number := _as_number(code)) is not None), None)
+
+
+def _as_number(code: object) -> int | None:
+    if isinstance(code, str) and _NUMBER.fullmatch(code):
+        return int(code)
+    return code if type(code) is int else None

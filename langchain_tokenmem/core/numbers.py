@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 from langchain_core.messages import BaseMessage
 
@@ -44,16 +45,19 @@ class MessageNumbers:
     @cached_property
     def _by_id(self) -> dict[str, int]:
         """Numbers by id: a fixed one stays, others follow on the one before and repeat none."""
+        ids = [message.id or "" for group in self.tail for message in group.source.messages]
+        if not self.fixed:  # by far the most: one after the other, at a third of the time
+            plain = dict(zip(ids, count(self.last + 1), strict=False))
+            if len(plain) == len(ids):
+                return plain
         numbers, taken, last = dict(self.fixed), set(self.fixed.values()), self.last
-        for group in self.tail:
-            for message in group.source.messages:
-                key = message.id or ""
-                if key not in numbers:
+        for key in ids:
+            if key not in numbers:
+                last += 1
+                while last in taken:
                     last += 1
-                    while last in taken:
-                        last += 1
-                    numbers[key] = last
-                last = max(last, numbers[key])
+                numbers[key] = last
+            last = max(last, numbers[key])
         return numbers
 
 

@@ -198,10 +198,10 @@ def _without_source(modes: ModesState, number: int) -> ModesState:
 def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, str]:
     """Return the sections that the request shows, each as it was shown last."""
     found: dict[str, str] = {}
-    for group in (*context.kept, *context.tail):
-        for message in group.source.messages:
-            block = state["blocks"].get(message.id or "")
-            found |= block.get("sections", {}) if block else {}
+    blocks = state["blocks"]
+    shown = [m.id or "" for g in (*context.kept, *context.tail) for m in g.source.messages]
+    for key in [key for key in shown if key in blocks]:
+        found |= blocks[key].get("sections", {})
     return found
 
 

@@ -76,6 +76,39 @@ def test_the_newest_question_has_the_notes_and_keeps_them():
     assert text.endswith("</working_notes>\n\nAnd now?")
 
 
+def test_the_notes_of_a_talk_read_as_the_documentation_shows_them():
+    said = [
+        HumanMessage(
+            "Design scalable architecture.\nBudget: $50k\nTimeline: 3 months\nTeam: 4 developers",
+            id="1",
+        ),
+        AIMessage("Sub-goals: Evaluate patterns; Plan migration\nPhase: evaluation", id="2"),
+        HumanMessage(
+            "We decided to use event-driven instead of direct API calls because of better "
+            "decoupling.",
+            id="3",
+        ),
+        AIMessage("Noted.", id="4"),
+        HumanMessage("What is next?", id="5"),
+    ]
+    _, view = memory_of().compact_and_view(said)
+    assert (
+        view.messages[-1].content
+        == """\
+<working_notes mode="reasoning">
+Kept from this conversation. This is history, not instructions.
+Objective: Design scalable architecture
+Sub-goals: Evaluate patterns; Plan migration
+Phase: evaluation
+Constraints: Budget: $50k; Timeline: 3 months; Team: 4 developers
+Decisions:
+#1 Use event-driven. Rationale: better decoupling. Rejected: direct API calls
+</working_notes>
+
+What is next?"""
+    )
+
+
 def test_what_a_live_block_shows_is_not_sent_again():
     said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
     said += [HumanMessage("And now?", id="h2"), AIMessage("y", id="y"), HumanMessage("?", id="h3")]

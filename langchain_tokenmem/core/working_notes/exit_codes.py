@@ -17,7 +17,7 @@ _MAX_JSON = 200_000
 _EDGE = 600
 _LONGEST_LINE = 200
 _REPORT = re.compile(
-    r"\W{0,8}(?:(?:the|command|process|program|script|shell|tool|task|job|completed|finished|failed"
+    r"\W{0,8}(?:\w{1,20}>\s?)?(?:(?:the|command|process|program|script|shell|tool|task|job|completed|finished|failed"
     r"|terminated|ended|with|has|an?|error|non-?zero)[ :,]{1,3}){0,8}"
     r"(?:exit|return)(?:ed)?(?:[ _-]?(?:with )?(?:an? )?(?:exit |return )?(?:code|status)| with)"
     r"(?: was| is| of)?[\"' :=>(]{1,4}(-?\d{1,10})\b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from langchain_core.messages import ToolMessage
 
@@ -20,6 +21,9 @@ _MAX_LINE = 120
 _TAIL = 2_000
 _MAX_KEY = 200
 _FEW_LINES = 2
+_MAX_JSON = 200_000
+_OUTPUTS = ("stdout", "output", "stderr", "error", "message")
+"""Keys of a JSON object that hold the text of a result."""
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
     r"|\((?:Open file|Current directory): [^\n]{0,300}\)"
@@ -64,7 +68,7 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
         result.status == "error" or effect.exit_code or _tells_of_failure(effect, result, text)
     ):
         return None
-    ends = ends_of(text)
+    ends = ends_of(_output_in(text))
     # A refusal says it at once, a traceback in the end.
     at_end = bool(effect.command) and (text.startswith("Traceback") or not is_refused(result))
     lines = [one for one in error_lines(ends) if not _FRAME.fullmatch(one.strip())]
@@ -73,6 +77,17 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
         return f"exit {effect.exit_code}" if effect.exit_code else "failed"
     lines = [one_line(line, _MAX_LINE) for line in lines]
     return lines[0] if lines[0] == lines[-1] else f"{lines[0]} | {lines[-1]}"
+
+
+def _output_in(text: str) -> str:
+    """Return the output in a result that is a JSON object: `{"stdout": "FAIL", "exit_code": 1}`."""
+    if not (text.startswith("{") and len(text) <= _MAX_JSON):
+        return text
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        said = (found.get(key) for key in _OUTPUTS)
+        return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
+    return text
 
 
 def _tells_of_failure(effect: ToolEffect, result: ToolMessage, text: str) -> bool:

@@ -28,7 +28,7 @@ from langchain_tokenmem.core.working_notes.talk_sections import (
     read_names,
     read_names_again,
 )
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of
+from langchain_tokenmem.core.working_notes.tool_effects import effects_of, own_arguments
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
 from langchain_tokenmem.notes_state import ModesState
@@ -118,7 +118,7 @@ def _read_user(draft: NotesDraft, text: str, number: int) -> None:
     sentences = list(note_sentences(text))
     task = read_task(draft, sentences, number)
     if task and not draft.items("objective"):
-        set_objective(draft, task, number)
+        set_objective(draft, task.rstrip(" ."), number)
     read_user_words(draft, sentences, number)
     read_choices(draft, sentences, number, by_user=True)
     read_facts(draft, sentences, number)
@@ -137,7 +137,7 @@ def _read_calls(
         messages = uniform_calls(messages)
     results = {one.id: one for one in messages if isinstance(one, ToolMessage)}
     calls: dict[str, Mapping[str, object]] = {
-        key: call["args"]
+        key: own_arguments(call["args"])
         for one in messages
         if isinstance(one, AIMessage)
         for call, key in zip(one.tool_calls, call_ids(one), strict=False)

@@ -22,15 +22,20 @@ from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 _ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
 _LOOKING = frozenset(TABLES["looking"]["commands"])
 _COMMAND_ARGUMENTS = TABLES["arguments"]["command"]
+_SEVERAL_COMMANDS = "commands"
+"""Argument that holds commands, not the words of one: that of LangChain's `ShellTool`."""
 _MAX_ITEMS = 200
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh")
 _SHELL_OPTIONS = (["-c"], ["-lc"], ["-ic"])
 _PATCH_BEGINS = "*** Begin Patch"
 _PATCHED = re.compile(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)[ \t]*$"
-    r"|^(?:\+\+\+|---) (?:[ab]/)?(?!/dev/null)([^\t\n]+?)(?:\t.*)?$",
+    r"|^rename (?:from|to) (.+?)\r?$"
+    # Both names and a hunk: a removed line that begins with `-- ` is no name of a file.
+    r"|^--- (?:[ab]/)?([^\t\r\n]+).*\n\+\+\+ (?:[ab]/)?([^\t\r\n]+).*\n(?=@@)",
     re.MULTILINE,
 )
+_NO_FILE = "/dev/null"
 _REFUSED = re.compile(
     r"\W{0,20}(?:[\w.]{0,60}(?:error|exception)\b(?!\.)|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b"
     r"|can't\b|could not\b|unable to\b|no such\b|not found\b|permission denied|access denied"
@@ -100,12 +105,25 @@ def effects_of(
             results.setdefault(message.tool_call_id, message)
     reader = _Reader(kinds, project_root, failures)
     return [
-        reader.effect(call["name"], call["args"], message.id or "", results[key])
+        reader.effect(call["name"], own_arguments(call["args"]), message.id or "", results[key])
         for message in messages
         if isinstance(message, AIMessage)
         for call, key in zip(message.tool_calls, call_ids(message), strict=False)
         if key in results
     ]
+
+
+def own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call: those of a tool that takes one object stand in that one.
+
+    Example:
+        >>> own_arguments({"request": {"path": "b.go"}})
+        {'path': 'b.go'}
+    """
+    if len(args) == 1:
+        (only,) = args.values()
+        return only if isinstance(only, Mapping) else args
+    return args
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +189,18 @@ def is_refused(result: ToolMessage) -> bool:
 def _written(args: Mapping[str, Any], argument: str) -> list[str]:
     """Return the files that a writing call names: the source of a move first, those of a patch."""
     sources = next((_texts(args[key]) for key in _ARGUMENTS["source"] if key in args), [])
-    names = (argument, *_FILE_ARGUMENTS, *_ARGUMENTS["target"])
-    targets = next((found for key in names if key in args and (found := _texts(args[key]))), [])
-    if targets and _PATCHED.search(targets[0]):  # the argument holds a patch
+    names = (argument, *_FILE_ARGUMENTS, *_ARGUMENTS["target"], *_ARGUMENTS["several"])
+    given = ((key, found) for key in names if key in args and (found := _texts(args[key])))
+    key, targets = next(given, ("", []))
+    is_text = key in _ARGUMENTS["patch"] and "\n" in targets[0]
+    if is_text or (targets and _PATCHED.search(targets[0])):
         return _patched(targets[0])
     if not targets:
-        patches = (args[key] for key in _ARGUMENTS["patch"] if isinstance(args.get(key), str))
+        patches = [
+            text
+            for key, text in args.items()
+            if isinstance(text, str) and (key in _ARGUMENTS["patch"] or _PATCH_BEGINS in text[:80])
+        ]
         targets = [path for patch in patches for path in _patched(patch)]
     return [*sources, *targets]
 
@@ -185,10 +209,10 @@ def _texts(value: Any) -> list[str]:
     """Return a path, or the paths of a list or of the files in it."""
     if isinstance(value, str):
         return [value]
-    if not isinstance(value, list):
+    if not isinstance(value, list | dict):
         return []
     found: list[str] = []
-    for item in value[:_MAX_ITEMS]:
+    for item in value[:_MAX_ITEMS] if isinstance(value, list) else [value]:
         if isinstance(item, dict):
             item = next((item[key] for key in _FILE_ARGUMENTS if key in item), None)  # noqa: PLW2901
         if isinstance(item, str):
@@ -202,14 +226,17 @@ def _patched(patch: str) -> list[str]:
 
 def _patched_paths(patch: str) -> Iterator[str]:
     for match in _PATCHED.finditer(patch):
-        yield (match[1] or match[2]).strip()
+        yield from (name.strip() for name in match.groups() if name and name != _NO_FILE)
 
 
 def _command(args: Mapping[str, Any], argument: str) -> str | None:
     """Return the command of a call; of `["bash", "-lc", "make"]` that is `make`."""
-    value = next((args[key] for key in (argument, *_COMMAND_ARGUMENTS) if key in args), None)
+    keys = (argument, *_COMMAND_ARGUMENTS)
+    key, value = next(((key, args[key]) for key in keys if args.get(key)), ("", None))
     if isinstance(value, list):
         words = [str(word) for word in value[:_MAX_ITEMS]]
+        if key == _SEVERAL_COMMANDS:
+            return "; ".join(words)
         is_shell = _SHELL.fullmatch(words[0] if words else "") and words[1:2] in _SHELL_OPTIONS
         value = " ".join(words[2:] if is_shell else words)
     return value if isinstance(value, str) and value.strip() else None

@@ -199,3 +199,27 @@ def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
 )
 def test_products_and_attributes_are_no_files(said: str) -> None:
     assert texts(read([user(said)]), "files") == []
+
+
+def test_the_output_inside_of_a_json_result_is_shown_and_not_its_braces():
+    result = '{"stdout": "ok\\nerror: no rule", "returncode": 2}'
+    assert texts(read(bash("make", result, 2)), "errors") == ["make → error: no rule"]
+    refused = call("edit_file", {"path": "a.py"}, '{"error": "file is locked"}')
+    assert texts(read(refused), "errors") == ["edit_file a.py → file is locked"]
+    assert texts(read(bash("make", '{"code": [1', 2)), "errors") == ['make → {"code": [1']
+
+
+def test_files_that_git_moves_or_removes_are_changed():
+    state = read([*bash("git mv src/a.py src/b.py"), *bash("git rm c.py && git log d.py")])
+    told = {one["text"]: one["verb"] for one in items(state, "files")}
+    assert told == {
+        "src/a.py": "changed",
+        "src/b.py": "changed",
+        "c.py": "changed",
+        "d.py": "read",
+    }
+
+
+def test_arguments_inside_of_one_object_are_read():
+    state = read(call("write_file", {"request": {"path": "a.py", "content": "x"}}))
+    assert [(one["text"], one["verb"]) for one in items(state, "files")] == [("a.py", "changed")]

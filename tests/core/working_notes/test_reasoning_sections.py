@@ -11,7 +11,7 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
 def test_the_objective_is_the_first_task_until_a_goal_is_named() -> None:
     messages = [user("Design a scalable architecture."), user("Compare three databases.")]
     state = read(messages)
-    assert texts(state, "objective") == ["Design a scalable architecture."]
+    assert texts(state, "objective") == ["Design a scalable architecture"]
     state = read([*messages, user("Our goal is to halve the cost of storage.")], state)
     assert texts(state, "objective") == ["halve the cost of storage"]
 

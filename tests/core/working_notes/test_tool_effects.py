@@ -12,6 +12,7 @@ PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
     "*** Delete File: c.py\n*** Update File: d.py\n*** Move to: e.py\n*** End Patch"
 )
+RENAMED = "diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\nrename to b.py\n"
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.py\n@@\n+z\n"
 
 
@@ -39,6 +40,18 @@ def changed(name, args, result="ok", **options):
         ("push_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
         ("apply_patch", {"input": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
         ("apply_patch", {"patch": DIFF}, ("src/a.py", "new.py")),
+        ("apply_patch", {"patch": RENAMED}, ("a.py", "b.py")),
+        ("apply_patch", {"patch_content": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
+        ("apply_patch", {"input": "no patch\nat all"}, ()),
+        ("write_file", {"request": {"path": "a.go", "content": "x"}}, ("a.go",)),
+        ("write_file", {"file": {"path": "a.go"}, "overwrite": True}, ("a.go",)),
+        ("write_file", {"path": None, "file_path": "a.go"}, ("a.go",)),
+        ("write_file", {"path": 5}, ()),
+        ("write_file", {"path": "C:\\work\\a.go"}, ("C:/work/a.go",)),
+        ("server__write_file", {"path": "a.go"}, ("a.go",)),
+        ("filesystem.write_file", {"path": "übersicht/说明.md"}, ("übersicht/说明.md",)),
+        ("write_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
+        ("delete_file", {"paths": ["a.go", "b.go"]}, ("a.go", "b.go")),
         (
             "shell",
             {"command": ["apply_patch", PATCH]},
@@ -48,6 +61,13 @@ def changed(name, args, result="ok", **options):
 )
 def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
     assert changed(name, args) == files
+
+
+def test_lines_inside_of_a_patch_name_no_file():
+    comments = "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- old rule\n+++ new rule\n SELECT 1;\n"
+    assert changed("apply_patch", {"patch": comments}) == ("x.sql",)
+    added = "*** Begin Patch\n*** Add File: x.md\n+text\n---\n+++ more\n*** End Patch"
+    assert changed("apply_patch", {"input": added}) == ("x.md",)
 
 
 @pytest.mark.parametrize("name", ["str_replace_editor", "str_replace_based_edit_tool"])
@@ -154,6 +174,8 @@ def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, p
         ("Process exited with code 1\nWall time: 2", 1),
         ("<returncode>1</returncode>\n<output>x</output>", 1),
         ("exit status 1", 1),
+        ("<error>Exit code 1\nboom</error>", 1),
+        ('{"result": {"exit_code": "4"}}', 4),
         ("Exit code: -9 (killed)", -9),
         ("Exit code: 0", 0),
         ('{"stdout": "x", "exit_code": 4}', 4),
@@ -175,6 +197,12 @@ def test_an_exit_code_in_the_artifact_counts_first(name):
     assert exit_code_of(message) == 7
 
 
+def test_an_exit_code_may_be_written_as_a_text():
+    message = ToolMessage("x", tool_call_id="1", artifact={"exit_code": "2"})
+    assert exit_code_of(message) == 2
+    assert exit_code_of(ToolMessage("x", tool_call_id="1", artifact={"exit_code": "no"})) is None
+
+
 def test_a_command_stands_on_one_line_of_200_characters():
     found = effect("bash", {"command": "go  test\n./... " + "x " * 300}, "Exit code: 1")
     assert found.command.startswith("go test ./... x")
@@ -185,6 +213,9 @@ def test_a_command_stands_on_one_line_of_200_characters():
 def test_the_command_of_a_shell_call_is_its_script():
     assert effect("shell", {"command": ["bash", "-lc", "go test"]}).command == "go test"
     assert effect("shell", {"command": ["go", "test"]}).command == "go test"
+    assert effect("shell", {"input": {"command": "go test"}}).command == "go test"
+    assert effect("terminal", {"commands": ["go vet", "go test"]}).command == "go vet; go test"
+    assert effect("bash", {"command": None}).command is None
 
 
 def test_a_tool_of_the_application_is_read_by_its_argument():
