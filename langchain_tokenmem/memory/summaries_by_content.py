@@ -19,6 +19,7 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
 from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
+from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry, Totals
 
 _MAX_SUMMARIES = 256
@@ -42,6 +43,44 @@ class _Key(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _KnownNotes:
+    """Sections of modes, with places in the conversation instead of ids.
+
+    Attributes:
+        modes: The sections.
+        read_to: Places of the last messages that they were read from, the newest first.
+        digest: Digest of all messages up to there, which may reach beyond the summary.
+    """
+
+    modes: ModesState
+    read_to: tuple[int, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, modes: ModesState | None, named: Sequence[BaseMessage]) -> _KnownNotes | None:
+        """Return the sections that were read of a conversation; None for none.
+
+        A mode that the session was switched to is not kept: it is no word of the conversation.
+        """
+        if modes is None:
+            return None
+        places = {message.id: place for place, message in enumerate(named)}
+        read_to = tuple(places[key] for key in modes["read_to"] if key in places)
+        if not read_to:
+            return None
+        kept = modes.copy()
+        kept.pop("chosen", None)
+        return cls(kept, read_to, _digest_of_all(named[: max(read_to) + 1]))
+
+    def modes_for(self, named: Sequence[BaseMessage]) -> ModesState | None:
+        """Return the sections under the ids of these messages; None where they say other words."""
+        size = max(self.read_to) + 1
+        if len(named) < size or _digest_of_all(named[:size]) != self.digest:
+            return None
+        return {**self.modes, "read_to": [named[place].id or "" for place in self.read_to]}
+
+
+@dataclass(frozen=True)
 class _KnownSummary:
     """A summary, with places in the conversation instead of ids.
 
@@ -53,6 +92,7 @@ class _KnownSummary:
         totals: What was done and used so far.
         made_in: Names of the sub-graphs in which it was made; empty for the graph itself.
         was_found: Whether it, or the one before it, was found by content.
+        notes: The sections of modes; None for none.
     """
 
     summary: RunningSummary
@@ -62,6 +102,7 @@ class _KnownSummary:
     totals: Totals
     made_in: str
     was_found: bool
+    notes: _KnownNotes | None = None
 
     def state_for(self, size: int, named: Sequence[BaseMessage], now: MemoryState) -> MemoryState:
         """Return the state in which these messages have the summary, under their own ids."""
@@ -87,6 +128,9 @@ class _KnownSummary:
             "totals": self.totals,
         }
         found.pop("turns", None)  # read again, of the messages that are covered now
+        if self.notes is not None and "modes" not in now:
+            modes = self.notes.modes_for(named)
+            found = {**found, "modes": modes} if modes else found
         numbers = {ids[place]: number for place, number in self.numbers if place < size}
         return {**found, "numbers": numbers} if numbers else found
 
@@ -94,8 +138,9 @@ class _KnownSummary:
 class SummariesByContent:
     """Keeps the latest summaries of a process, by user and by the words that they cover.
 
-    Nothing else of a state is kept: recalled messages belong to the conversation that asked for
-    them. It lives in the process, and is lost with it.
+    With it the working notes of these words are kept, and nothing else of a state: recalled
+    messages belong to the conversation that asked for them. It lives in the process, and is lost
+    with it.
     """
 
     def __init__(self) -> None:
@@ -151,6 +196,7 @@ class SummariesByContent:
             after["totals"],
             made_in,
             was_found=earlier is not None,
+            notes=_KnownNotes.of(after.get("modes"), named),
         )
         with self._lock:
             if earlier is not None:
@@ -221,6 +267,11 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
         before, start = entry["last"], start + entry["covered"]
     return found
+
+
+def _digest_of_all(named: Sequence[BaseMessage]) -> str:
+    """Return the digest of a beginning of a conversation."""
+    return [*_keys(None, named)][-1].digest
 
 
 def _keys(user_id: str | None, named: Sequence[BaseMessage]) -> Iterator[_Key]:

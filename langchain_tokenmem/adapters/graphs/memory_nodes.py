@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NotRequired, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
@@ -104,9 +104,23 @@ def memory_nodes(
         builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema)
         builder.add_edge(before, f"{name}_after_model")
     _keep_views_out_of_output(builder)
+    _take_mode_from_input(builder, summarizing.keys.mode)
     for node_name, following in pairwise([*nodes, before]):
         builder.add_edge(node_name, following)
     return next(iter(nodes))
+
+
+def _take_mode_from_input(builder: StateGraph[Any, Any, Any, Any], mode: str) -> None:
+    """Add the mode of a memory to a graph's input where that is its whole state."""
+    schema = builder.input_schema
+    channels = builder.schemas[schema]
+    known = {*builder.schemas[builder.state_schema]} <= {*channels}
+    if mode in channels or mode not in builder.channels or not (known and is_typeddict(schema)):
+        return
+    fields = get_type_hints(schema, include_extras=True)
+    wider = schema_of({**fields, mode: NotRequired[str]}, schema.__name__)
+    builder.schemas[wider] = {**channels, mode: builder.channels[mode]}
+    builder.input_schema = wider
 
 
 def _keep_views_out_of_output(builder: StateGraph[Any, Any, Any, Any]) -> None:

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, is_typeddict
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
-from langchain_tokenmem.adapters.run_context import state_in_run
+from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
@@ -267,6 +267,7 @@ def memory_input(
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
+        "mode": mode_asked(None, channel_of(state, keys.mode)),
     }
     fresh = called.view(messages, held, **options).messages
     if not fresh:
