@@ -38,6 +38,7 @@ from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
+from langchain_tokenmem.memory.covered_notes import with_covered_notes
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.provider_counts import with_known_count
@@ -248,7 +249,7 @@ class Engine:
     ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         prepared = self.prepare(messages, state, **options)
-        call, notes = self._with_notes(prepared, options)
+        call, notes = self._with_notes(messages, prepared, options)
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = notes.after_fold(call.context, call.state, (yield from work))
@@ -264,18 +265,19 @@ class Engine:
         **options: Unpack[RequestOptions],
     ) -> tuple[MemoryState, View]:
         """Return the state with what is new in its working notes, and the view under it."""
-        call, _ = self._with_notes(self.prepare(messages, state, **options), options)
+        call, _ = self._with_notes(messages, self.prepare(messages, state, **options), options)
         return call.state, call.view()
 
     def _with_notes(
-        self, call: PreparedCall, options: RequestOptions
+        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
     ) -> tuple[PreparedCall, WorkingNotes]:
         asked, count = options.get("mode"), call.counter.text
+        known = with_covered_notes(messages, call.state, self.annotations, asked)
         notes = WorkingNotes(self.annotations, call.mode, asked, call.budget, count)
         event = notes.event(call.context, call.state)
         if event is not None:
             notify(self.callbacks, "end", event)
-        context, state = notes.added(call.context, call.state)
+        context, state = notes.added(call.context, known)
         return replace(call, context=context, state=state), notes
 
     def _compaction(self, call: PreparedCall, **asked: Any) -> Compaction:

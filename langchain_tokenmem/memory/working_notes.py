@@ -17,7 +17,11 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import (
+    CONVERSATION,
+    ModeProfile,
+    new_modes_state,
+)
 from langchain_tokenmem.core.working_notes.operations import with_entry_operations
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
@@ -120,18 +124,19 @@ class WorkingNotes:
 
     def _read(self, modes: ModesState, context: ContextParts) -> ModesState:
         """Return the sections with what is new, and the mode that is on."""
-        read = modes
-        if self.mode is not None:
+        read, limits = modes, self.mode or self.settings.mode or CONVERSATION
+        # With no mode on, a session that had one is read on: it may be switched back.
+        if self.mode or self.settings.mode or modes["read_to"]:
             groups = list(_unread_groups(context, modes))
             read = read_groups(
                 modes,
                 groups,
                 tools=self.settings.tools,
                 project_root=self.settings.project_root,
-                limits=self.mode,
+                limits=limits,
             )
-            read = with_agent_notes(read, groups, self.mode)
-            read = with_entry_operations(read, context.summary, self.mode)
+            read = with_agent_notes(read, groups, limits)
+            read = with_entry_operations(read, context.summary, limits)
         if read["mode"] != self.name:
             read = {**read, "mode": self.name}
         if self.asked is not None and read.get("chosen") != self.asked:

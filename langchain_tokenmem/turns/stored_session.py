@@ -24,6 +24,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.anchoring import with_late_anchor
+from langchain_tokenmem.memory.covered_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -118,7 +119,7 @@ class StoredSession:
         """Read the state, the messages that a view needs, and the session's own budget."""
         held, rows = self.store.conversation(self.session_id, user_id=self.user_id)
         stored = held.state or new_state()
-        state = self._with_turns(stored)
+        state = self._with_covered_notes(self._with_turns(stored), request)
         if previous is not None:
             made = previous.state["blocks"].keys() - previous.stored["blocks"].keys()
             blocks = {key: previous.state["blocks"][key] for key in made}
@@ -155,6 +156,14 @@ class StoredSession:
         covered = self.store.turn_up_to(self.session_id, pointer, user_id=self.user_id)
         read = turn_reading(self.memory.engine.annotations).outcomes
         return {**state, "turns": covered_turn(covered, read)}
+
+    def _with_covered_notes(self, state: MemoryState, request: TurnRequest) -> MemoryState:
+        """Return a state that has the notes of what was covered before a mode was on."""
+        settings, asked = self.memory.engine.annotations, request.options.get("mode")
+        if not lacks_covered_notes(state, settings, asked):
+            return state
+        transcript = self.store.messages(self.session_id, user_id=self.user_id)
+        return with_covered_notes(transcript, state, settings, asked)
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:
         """Read the session with the reply in it."""

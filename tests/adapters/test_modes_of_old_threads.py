@@ -134,3 +134,54 @@ def test_a_backlog_of_a_stored_session_is_read_as_well():
     modes = store.state("s1").state["modes"]
     assert modes["turn"] == 302
     assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
+
+
+def graph_with(memory, checkpointer):
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": [AIMessage("ok")]})
+    builder.add_edge(START, memory_nodes(builder, memory))
+    return builder.compile(checkpointer=checkpointer)
+
+
+def test_a_mode_that_comes_late_reads_what_was_summarized_before():
+    saver = InMemorySaver()
+    before = graph_with(memory_of(2_000), saver)
+    result = before.invoke({"messages": [*long_talk(20), HumanMessage("And?", id="q")]}, thread())
+    assert result["memory"]["summary"]["covered"] > 2
+    assert "modes" not in result["memory"]
+    after = graph_with(memory_of(2_000, mode="reasoning"), saver)
+    modes = after.invoke({"messages": "And now?"}, thread())["memory"]["modes"]
+    assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
+    assert modes["turn"] == 22
+
+
+def test_a_mode_that_comes_late_reads_the_transcript_once(monkeypatch):
+    store, read = TranscriptStore("sqlite://"), []
+    plain = TokenMemoryChatHistory("s1", memory=memory_of(2_000), store=store)
+    plain.add_messages(long_talk(20))
+    plain.compact()
+    history = TokenMemoryChatHistory("s1", memory=memory_of(2_000, mode="code"), store=store)
+    whole = TranscriptStore.messages
+    monkeypatch.setattr(
+        TranscriptStore, "messages", lambda *a, **k: read.append(a) or whole(*a, **k)
+    )
+    for text in ("And?", "And now?"):
+        history.add_messages([HumanMessage(text), AIMessage("ok")])
+        _ = history.messages
+    modes = store.state("s1").state["modes"]
+    assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
+    assert (modes["turn"], len(read)) == (22, 1)
+
+
+def test_a_session_that_is_switched_to_no_mode_and_back_has_missed_nothing():
+    memory = memory_of(2_000, mode="reasoning")
+    said = [HumanMessage("Go", id="g"), AIMessage("ok", id="o")]
+    state, _ = memory.compact_and_view(said)
+    talk = long_talk(20)
+    for end in range(2, len(talk), 2):
+        state, view = memory.compact_and_view([*said, *talk[:end]], state, mode="")
+        assert FENCE not in text_of(view.messages)
+    assert state["summary"]["covered"] > 4
+    state, view = memory.compact_and_view([*said, *talk], state, mode="reasoning")
+    assert "Constraints: Budget: $50k" in text_of(view.messages)
+    assert state["modes"]["sections"]["decisions"][0]["number"] == 1
