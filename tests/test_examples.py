@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,14 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
         ("agent", ["All days are well.", "50 messages in the state"]),
         ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
         ("remember", ["Saved mem_", "The second session knows: True; asked of tea: False"]),
+        ("demo", ['<working_notes mode="code">', "Files: read ", "Errors:", "→ Error: "]),
         ("chain", ["60 messages in the transcript", "largest request"]),
     ],
 )
-def test_an_example_runs(name, words, capsys):
+def test_an_example_runs(name, words, capsys, monkeypatch):
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look it up
     spec.loader.exec_module(module)
     module.main()
     printed = capsys.readouterr().out

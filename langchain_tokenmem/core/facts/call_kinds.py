@@ -70,9 +70,14 @@ def command_of(name: str, args: Mapping[str, object]) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def path_of(args: Mapping[str, object]) -> str | None:
-    """Return the file or folder that a call is about, or `None`."""
-    for key in TABLES["arguments"]["path"]:
+def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
+    """Return the file or folder that a call is about, or `None`.
+
+    Args:
+        args: Arguments of the call.
+        names: Which ones are looked at: `path`, or `file` for those that never name a folder.
+    """
+    for key in TABLES["arguments"][names]:
         value = args.get(key)
         if isinstance(value, str) and ("/" in value or "." in value):
             return value

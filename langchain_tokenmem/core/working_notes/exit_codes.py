@@ -42,8 +42,13 @@ def exit_code_of(message: ToolMessage) -> int | None:
         if code is not None:
             return code
     lines = [*text[:_EDGE].splitlines()[:1], *text[-_EDGE:].rstrip().splitlines()[-1:]]
-    found = (_REPORT.fullmatch(line.strip()) for line in lines if len(line) <= _LONGEST_LINE)
-    return next((int(match[1]) for match in found if match), None)
+    return next((code for line in lines if (code := reported_code(line)) is not None), None)
+
+
+def reported_code(line: str) -> int | None:
+    """Return the exit code that a line reports which says nothing else; None where it does not."""
+    match = _REPORT.fullmatch(line.strip()) if len(line) <= _LONGEST_LINE else None
+    return int(match[1]) if match else None
 
 
 def plain_result(message: ToolMessage) -> str:

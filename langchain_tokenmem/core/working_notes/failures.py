@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.tool_results import ends_of, error_lines
-from langchain_tokenmem.core.working_notes.exit_codes import plain_result
+from langchain_tokenmem.core.working_notes.exit_codes import plain_result, reported_code
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, is_refused
 
 MAX_CALL = 120
@@ -71,7 +71,7 @@ def failure_of_call(effect: ToolEffect, result: ToolMessage) -> str | None:
     ends = ends_of(_output_in(text))
     # A refusal says it at once, a traceback in the end.
     at_end = bool(effect.command) and (text.startswith("Traceback") or not is_refused(result))
-    lines = [one for one in error_lines(ends) if not _FRAME.fullmatch(one.strip())]
+    lines = [one for one in error_lines(ends) if not _is_frame(one)]
     lines = lines or _edge_line(ends, at_end=at_end)
     if not lines:
         return f"exit {effect.exit_code}" if effect.exit_code else "failed"
@@ -100,8 +100,12 @@ def _tells_of_failure(effect: ToolEffect, result: ToolMessage, text: str) -> boo
     return refused or bool(error_lines(text[-_TAIL:]))
 
 
+def _is_frame(line: str) -> bool:
+    """Return whether a line is a prompt, or says no more than the exit code."""
+    return bool(_FRAME.fullmatch(line.strip())) or reported_code(line) is not None
+
+
 def _edge_line(text: str, *, at_end: bool) -> list[str]:
     """Return the last line of a command's output, or the first of any other result."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    lines = [line for line in lines if not _FRAME.fullmatch(line.strip())]
+    lines = [line for line in text.splitlines() if line.strip() and not _is_frame(line)]
     return lines[-1:] if at_end else lines[:1]

@@ -49,7 +49,8 @@ def render_notes(
     """Return the notes of a mode within their share; empty sections are left out.
 
     A section is shown where it changed within `prefix_max_stale_turns`, but for those that always
-    are. Where all together are too long, the oldest items of the longest section go first.
+    are. Where all together are too long, the oldest items of the longest section go first, and
+    the newest item of each section last.
 
     Args:
         modes: What was read.
@@ -107,10 +108,17 @@ def _fenced(texts: Mapping[str, str], mode: str) -> str:
 
 
 def _leave_out(shown: dict[str, list[NoteItem]], texts: Mapping[str, str], excess: int) -> None:
-    """Take old items out of the longest section: a character for each token too many."""
-    longest = max(texts, key=lambda name: len(texts[name]))
+    """Take old items out of the longest section: a character for each token too many.
+
+    The newest item of a section goes only where no section has more: those that always are shown
+    last of all.
+    """
+    several = [name for name in texts if len(shown[name]) > 1]
+    names = several or [name for name in texts if name not in ALWAYS_SHOWN] or list(texts)
+    longest = max(names, key=lambda name: len(texts[name]))
     items, size = shown[longest], len(texts[longest])
-    while items and size - len(section_text(longest, items)) < excess:
+    fewest = 1 if several else 0
+    while len(items) > fewest and size - len(section_text(longest, items)) < excess:
         items.pop(0)
     if not items:
         del shown[longest]

@@ -157,7 +157,7 @@ class _Reader:
         is_reader = looks or self.kinds.only_reads(tool) or (not writes and not runs)
         read: tuple[str, ...] = ()
         if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
-            read = self._paths([path_of(args) or ""])
+            read = self._paths([path_of(args, "file") or ""])
         return ToolEffect(
             tool=tool,
             call=call,

@@ -117,6 +117,9 @@ def test_an_error_shows_the_call_with_its_first_and_last_error_line() -> None:
 def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(bash("make", "3 tests, 1 wrong", 2)), "errors") == ["make → 3 tests, 1 wrong"]
     assert texts(read(bash("false", "", 1)), "errors") == ["false → exit 1"]
+    told = call("bash", {"command": "go test"}, "FAIL parse\nExit code: 1")
+    assert texts(read(told), "errors") == ["go test → FAIL parse"]
+    assert texts(read(call("bash", {"command": "x"}, "Exit code: 3")), "errors") == ["x → exit 3"]
 
 
 @pytest.mark.parametrize(

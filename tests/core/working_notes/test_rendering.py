@@ -113,6 +113,25 @@ def test_the_oldest_items_of_the_longest_section_go_first():
     assert "file_0.py" not in text
 
 
+def test_the_newest_item_of_a_section_stays_while_another_has_more():
+    files = [item(f"src/{n}.py", verb="read") for n in range(20)]
+    errors = [
+        item("old → error"),
+        item(f"pytest {'tests/test_api.py ' * 5} → ValueError: bad port"),
+    ]
+    text = shown(modes_of(task=[item("Fix it")], files=files, errors=errors), CODE, most=85)
+    assert "ValueError: bad port" in text
+    assert "src/19.py" in text
+    assert "old → error" not in text
+
+
+def test_errors_and_constraints_stay_longer_than_the_last_item_of_others():
+    long, most = item("Fix it. " * 30), 60
+    text = shown(modes_of(task=[long], errors=[item("make → error: no rule")]), CODE, most=most)
+    assert "make → error: no rule" in text
+    assert "Fix it." not in text
+
+
 @given(
     sizes=st.dictionaries(
         st.sampled_from(REASONING.sections), st.lists(st.integers(0, 300), max_size=6)

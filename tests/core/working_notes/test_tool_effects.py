@@ -83,6 +83,10 @@ def test_reading_tools_change_nothing(name):
     assert found.read == ("src/a.go",)
 
 
+def test_a_folder_that_is_searched_is_no_file_that_is_read():
+    assert effect("grep", {"folder": "src/api", "pattern": "x"}).read == ()
+
+
 @pytest.mark.parametrize(
     "result",
     [
