@@ -20,7 +20,9 @@ from langchain_tokenmem.core.working_notes.word_rules import (
 _VALUE = (
     rf"(?:{any_of('limit_bound')} )*"
     rf"(?:{any_of('month')} (?=\d)|(?:early|late|mid|end of) )*"
-    r"[$€£¥]? ?\d[\d.,:/'’-]*(?: \d{3}(?!\d))*\w*(?: ?[€$£%])?"
+    # Signs behind a number belong to a date only: "am 3. März", "April 20, 2024".
+    rf"[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
+    r"(?: \d{3}(?!\d))*\w*(?: ?[€$£%])?"
     r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or)\b)[^\W_]+)"
     r"{0,2}"
     r"(?: per [a-z]+)?"

@@ -40,6 +40,9 @@ _OPTION = re.compile(
     re.IGNORECASE,
 )
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
+_REJECTED_VERB_AT_END = re.compile(r" (?:zu [a-zäöü]+|entschieden|entschlossen)$")
+# "We settled on Redis": a name says enough alone.
+_NAME = re.compile(r"[A-Z][A-Za-z]*[a-z\d][\w.+#-]*")
 _AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
 
 _ASSUMING = pattern("assuming")
@@ -116,13 +119,14 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     if told[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
     chosen = _VERB_AT_END.sub("", chosen)
-    says_enough = _says_enough(chosen, 1 if reason or rejected else _FEWEST_WORDS)
+    is_named = not is_weak and _NAME.fullmatch(chosen)
+    says_enough = _says_enough(chosen, 1 if reason or rejected or is_named else _FEWEST_WORDS)
     if not says_enough or _OPTION.fullmatch(chosen) or rest.startswith(","):
         return None
     if is_weak and not (rejected or reason):
         return None
     alternatives = [
-        as_item(_VERB_AT_END.sub("", part))
+        _REJECTED_VERB_AT_END.sub("", as_item(part))
         for text in rejected
         for part in _OR.split(_first_clause(text))
     ]

@@ -21,6 +21,10 @@ def texts(sentence: str) -> list[str]:
         ),
         ("I have a deadline of March 15, 2024 for the release.", ["Deadline: March 15, 2024"]),
         ("The deadline is Friday.", ["Deadline: Friday"]),
+        (
+            "The deadline is March 3. Team: 4 developers.",
+            ["Deadline: March 3", "Team: 4 developers"],
+        ),
         ("My total budget is less than 400 USD.", ["Budget: less than 400 USD"]),
         ("We adjusted the travel budget to 3,500 €.", ["Travel budget: 3,500 €"]),
         ("Unser Budget beträgt 50.000 €.", ["Budget: 50.000 €"]),

@@ -23,6 +23,17 @@ from langchain_tokenmem.core.working_notes.decisions import Decision, assumption
             Decision("SQLite", "it needs no server", ("Postgres", "MySQL")),
         ),
         ("We settled on two-week sprints.", Decision("two-week sprints")),
+        ("We settled on Redis.", Decision("Redis")),
+        ("Decision: Postgres", Decision("Postgres")),
+        ("Decision #2: use TLS", Decision("use TLS")),
+        (
+            "Wir haben entschieden, PostgreSQL statt MySQL zu verwenden, weil es JSON kann.",
+            Decision("PostgreSQL", "es JSON kann", ("MySQL",)),
+        ),
+        (
+            "Wir haben uns für Kafka statt RabbitMQ entschieden.",
+            Decision("Kafka", "", ("RabbitMQ",)),
+        ),
         ("I've decided against microservices for now.", Decision("Against microservices for now")),
         (
             "We went with Redis rather than Memcached.",
