@@ -205,6 +205,8 @@ def blank_call_ids(message: BaseMessage) -> list[str]:
 
 def calls_in_content(message: AIMessage, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return the `tool_use` blocks whose call stands in the content alone."""
+    if isinstance(message.content, str):  # it is long, and each of its letters no block
+        return []
     return [
         block
         for block in message.content

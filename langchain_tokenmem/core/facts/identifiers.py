@@ -65,6 +65,8 @@ def kind_of(word: str) -> str | None:
         >>> [kind_of(word) for word in ("src/app.py", "order_id", "W4711", "1,250", "table")]
         ['path', 'name', 'id', 'number', None]
     """
+    if word.isalpha() and word[1:].islower():  # most words, and none of the patterns below
+        return None
     if len(word) < 3 or _DATE.fullmatch(word):  # noqa: PLR2004
         return None
     if _NUMBER.fullmatch(word):

@@ -113,7 +113,8 @@ def _content(sentence: str) -> frozenset[str]:
     """Return what a sentence is about, without assent, thanks and the words of asking."""
     for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
         sentence = words.sub(" ", sentence)
-    return terms(sentence) | words_of(sentence)
+    found = terms(sentence)
+    return found if len(found) >= _POINTING else found | words_of(sentence)
 
 
 def _without_salutation(sentence: str) -> str:

@@ -95,4 +95,7 @@ def may_choose(text: str) -> bool:
     A look for stems is some twenty times faster than one by the patterns of these words.
     """
     lowered = text.lower()
-    return any(stem in lowered for stem in _CHOICE_STEMS)
+    for stem in _CHOICE_STEMS:  # noqa: SIM110  # `any` of a generator takes twice as long
+        if stem in lowered:
+            return True
+    return False
