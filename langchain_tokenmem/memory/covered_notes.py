@@ -22,7 +22,9 @@ MOST_READ = 2_000
 """Covered messages that are read, the newest: some 0.3 seconds, once in a session."""
 
 
-def lacks_covered_notes(state: MemoryState, settings: AnnotationSettings, asked: str | None) -> bool:
+def lacks_covered_notes(
+    state: MemoryState, settings: AnnotationSettings, asked: str | None
+) -> bool:
     """Return whether a mode is on in a session of which nothing was read, but much summarized.
 
     Args:
