@@ -3,7 +3,7 @@
 The notes are lines of made-up talk. The stores are asked the same questions in turn, so that what
 else the machine does meets them all alike. Printed are the median CPU time in milliseconds, its
 ratio to that of LangGraph's `InMemoryStore` in the same run, the first question, which reads and
-analyses the notes, and `again`: a question after a note was added, which reads them all again.
+analyses the notes, and `again`: the first question after a note was added.
 
 Run: python benchmarks/notes_question.py [--notes 1000] [--questions 100]
 """

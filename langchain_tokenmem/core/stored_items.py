@@ -53,6 +53,19 @@ class StoredItem:
 
 
 @dataclass(frozen=True)
+class ChangedItems:
+    """The items of a namespace, against what was read of it before.
+
+    Attributes:
+        versions: Version of each item that there is now, by a name that its store has for it.
+        changed: The items that are new, or other than they were, by the same names.
+    """
+
+    versions: Mapping[str, Any]
+    changed: Mapping[str, StoredItem]
+
+
+@dataclass(frozen=True)
 class PutChange:
     """A value that is put.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 from langgraph.store.base import Item
 
@@ -55,22 +56,49 @@ class KnownNote:
 
 @dataclass
 class _Place:
-    """The place of one version of a note among those that are known."""
+    """The place of one version of a note among those that are known.
 
-    note: KnownNote | None = None
-    is_read: bool = field(default=False)
+    Attributes:
+        read: The value that the store had there, and its note; one value, for several threads may
+            read it.
+    """
+
+    read: tuple[dict[str, Any] | None, KnownNote | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class ReadLevel:
+    """The notes of a level as they were read from a store that tells what has changed since.
+
+    Attributes:
+        versions: The store's version of each item, by its name there.
+        by_name: The notes by the same names; None for an item that is none.
+    """
+
+    versions: Mapping[str, Any]
+    by_name: Mapping[str, KnownNote | None]
+
+    @cached_property
+    def notes(self) -> tuple[KnownNote, ...]:
+        """Return the notes of the items that hold one."""
+        return tuple(note for note in self.by_name.values() if note is not None)
+
+    def after(
+        self, versions: Mapping[str, Any], changed: Mapping[str, KnownNote | None]
+    ) -> ReadLevel:
+        """Return the level as it is with the items that have changed since it was read."""
+        if versions is self.versions:
+            return self
+        names = [*versions, *(name for name in changed if name not in versions)]
+        held = self.by_name
+        return ReadLevel(versions, {n: changed[n] if n in changed else held[n] for n in names})
 
 
 @dataclass
 class KnownLevel:
-    """The notes of a level as they were read from a store that tells whether they are the same.
+    """What was last read of a level, as one value, for several threads may read it."""
 
-    Attributes:
-        read: The store's version of the level, None for none, and its notes. One value, for
-            several threads may read a level.
-    """
-
-    read: tuple[object, Sequence[KnownNote]] = (None, ())
+    read: ReadLevel = field(default_factory=lambda: ReadLevel({}, {}))
 
 
 class KnownNotes:
@@ -102,9 +130,10 @@ class KnownNotes:
             place = self._place(*version)
         except TypeError:  # what cannot be a key is no id and no time
             return None
-        if not place.is_read:
+        held, known = place.read
+        if held != value:  # a file can be changed by hand, and keep id and time
             note = note_of(value, user_id, level)
             is_own = note is not None and note.item_key == item.key
-            place.note = KnownNote(note, self._analyser) if note is not None and is_own else None
-            place.is_read = True
-        return place.note
+            known = KnownNote(note, self._analyser) if note is not None and is_own else None
+            place.read = (dict(value), known)
+        return known

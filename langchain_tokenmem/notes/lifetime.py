@@ -49,6 +49,11 @@ class SessionLifetime:
         return {_EXPIRES_AT: (now + timedelta(minutes=self.minutes)).isoformat()}
 
 
+def has_end(value: Mapping[str, Any]) -> bool:
+    """Return whether the value of an item says that its note expires."""
+    return value.get(_EXPIRES_AT) is not None
+
+
 def is_expired(value: Mapping[str, Any], now: Callable[[], datetime]) -> bool:
     """Return whether the value of an item says that its note has expired."""
     end = value.get(_EXPIRES_AT)

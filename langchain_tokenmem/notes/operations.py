@@ -60,8 +60,7 @@ class NoteOperations:
         now: Gives the time, in UTC.
         ranker: Ranks notes by a question.
         known: Reads notes; those that were read before are known.
-        has_vectors: Whether the store has an index for search by meaning.
-        versions_of: The store, where it tells by `VersionOp` whether a level is as it was read.
+        store: Keeps them.
     """
 
     scope: NoteScope
@@ -70,7 +69,6 @@ class NoteOperations:
     ranker: NoteRanker
     known: KnownNotes
     store: BaseStore
-    versions_of: object = None
 
     def add(
         self,

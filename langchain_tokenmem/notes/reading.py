@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from langgraph.store.base import BaseStore, Item, SearchOp
 
-from langchain_tokenmem.notes.known_notes import KnownNote, KnownNotes
-from langchain_tokenmem.notes.lifetime import SessionLifetime, is_expired
+from langchain_tokenmem.notes.known_notes import KnownNote, KnownNotes, ReadLevel
+from langchain_tokenmem.notes.lifetime import SessionLifetime, has_end, is_expired
 from langchain_tokenmem.notes.note import NoteLevel
 from langchain_tokenmem.notes.scope import Namespace
 from langchain_tokenmem.notes.store_work import StoreWork
-from langchain_tokenmem.notes.stores.item_store import ItemStore, VersionOp
+from langchain_tokenmem.notes.stores.item_store import ChangedItemsOp, ItemStore
 
 _PAGE = 1_024
 """Items that a store is asked for at a time; its own default is ten."""
@@ -43,22 +44,30 @@ class LevelReader:
         """Return all notes of some levels, by their namespaces."""
         if not isinstance(self.store, ItemStore):
             return (yield from self._in_pages(namespaces))
-        versions = yield [VersionOp(namespace) for namespace in namespaces.values()]
+        known = {level: self.known.level(self.store, where) for level, where in namespaces.items()}
+        before = {level: one.read for level, one in known.items()}
+        answers = yield [
+            ChangedItemsOp(where, before[level].versions) for level, where in namespaces.items()
+        ]
         found: list[KnownNote] = []
-        for (level, namespace), version in zip(namespaces.items(), versions, strict=True):
-            held = self.known.level(self.store, namespace)
-            read_version, notes = held.read
-            if version is None or version != read_version:
-                before, page, after = yield [
-                    VersionOp(namespace),
-                    self._search(namespace, _ALL),
-                    VersionOp(namespace),
-                ]
-                notes = tuple(self._of_page(page, level, namespace))
-                if before is not None and before == after:  # else others wrote between
-                    held.read = (after, notes)
-            found += notes
+        for (level, where), answer in zip(namespaces.items(), answers, strict=True):
+            if answer is None:  # some can expire
+                (page,) = yield [self._search(where, _ALL)]
+                found += self._of_page(page, level, where)
+            else:
+                known[level].read = now = self._after(before[level], answer, level, where)
+                found += now.notes
         return found
+
+    def _after(
+        self, before: ReadLevel, answer: Any, level: NoteLevel, namespace: Namespace
+    ) -> ReadLevel:
+        """Return a level with what has changed; what the notebook itself lets expire stays new."""
+        versions, changed = answer
+        read = {name: self.of_item(item, level, namespace) for name, item in changed.items()}
+        ending = {name for name, item in changed.items() if has_end(item.value)}
+        lasting = {n: v for n, v in versions.items() if n not in ending} if ending else versions
+        return before.after(lasting, read)
 
     def _in_pages(self, namespaces: Mapping[NoteLevel, Namespace]) -> StoreWork[list[KnownNote]]:
         """Return all notes of some levels of any store."""

@@ -13,7 +13,7 @@ from langchain_tokenmem.background import in_own_thread
 T = TypeVar("T")
 
 StoreWork = Generator[list[Any], list[Any], T]
-"""Yields operations of a `BaseStore`, `VersionOp` of our own stores too; takes their results."""
+"""Yields operations of a `BaseStore`, of our own stores `ChangedItemsOp` too; takes the results."""
 
 
 def run(work: StoreWork[T], batch: Callable[[list[Any]], list[Any]]) -> T:

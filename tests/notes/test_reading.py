@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,8 @@ from langgraph.store.base import SearchOp
 
 from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 from langchain_tokenmem.core.note_namespaces import notes_of_user
-from langchain_tokenmem.notes.stores.item_store import VersionOp
-from tests.notes.conftest import notebook_on
+from langchain_tokenmem.notes.stores.item_store import ChangedItemsOp
+from tests.notes.conftest import NOON, notebook_on
 
 GLOBAL = {"level": "global", "user_id": "ann"}
 
@@ -111,16 +113,12 @@ def test_a_level_of_one_version_is_never_known_by_what_was_read_of_another(opene
     class Raced(type(store)):
         def batch(self, ops):
             ops = [*ops]
-            if len(ops) > 1 and isinstance(ops[0], VersionOp):
-                first = super().batch(ops[:1])
-                other.add("for a moment", **GLOBAL)
-                flush(theirs)
-                results = [*first, *super().batch(ops[1:])]
-                other.remove("mem_" + "0" * 8, **GLOBAL)
-                other.erase(user_id="ann")
-                flush(theirs)
-                return results
-            return super().batch(ops)
+            other.add("for a moment", **GLOBAL)
+            flush(theirs)
+            results = super().batch(ops)
+            other.erase(user_id="ann")
+            flush(theirs)
+            return results
 
     store.__class__ = Raced
     notebook = notebook_on(store)
@@ -129,15 +127,63 @@ def test_a_level_of_one_version_is_never_known_by_what_was_read_of_another(opene
     assert contents(notebook) == []
 
 
-def test_items_that_can_expire_have_no_version(opened):
+def asked(store, versions=None, level="global"):
+    namespace = (*notes_of_user("ann"), level)
+    return store.batch([ChangedItemsOp(namespace, versions or {})])[0]
+
+
+def test_after_a_change_only_the_items_that_have_changed_are_read(opened):
+    store, theirs = opened(), opened()
+    notebook, other = notebook_on(store), notebook_on(theirs)
+    notes = [other.add(f"note {number}", **GLOBAL) for number in range(20)]
+    flush(theirs)
+    versions, items = asked(store)
+    assert len(versions) == len(items) == 20
+    assert asked(store, versions) == (versions, {})
+    new = other.add("new", **GLOBAL)
+    other.remove(notes[0].id, **GLOBAL)
+    flush(theirs)
+    after, changed = asked(store, versions)
+    assert [item.value["content"] for item in changed.values()] == ["new"]
+    assert len(after) == 20
+    assert {n.id for n in notebook.list(**GLOBAL)} == {new.id, *(n.id for n in notes[1:])}
+    assert asked(store, after) == (after, {})
+
+
+def test_items_that_can_expire_are_read_again_each_time(opened):
     store = opened()
     namespace = (*notes_of_user("ann"), "global")
     store.put(namespace, "a", {"x": 1})
-    assert store.batch([VersionOp(namespace)])[0] is not None
+    versions, _ = asked(store)
     store.put(namespace, "b", {"x": 1}, ttl=5)
-    assert store.batch([VersionOp(namespace)]) == [None]
+    assert asked(store) is asked(store, versions) is None
     flush(store)
-    assert store.batch([VersionOp(namespace)]) == [None]
+    assert asked(store) is asked(store, versions) is None
+
+
+def test_a_note_that_was_copied_with_its_end_expires(opened):
+    """Its item has no time to live: the end stands in the value alone."""
+    store = opened()
+    notebook = notebook_on(store)
+    notebook.add("gone soon", **GLOBAL)
+    (item,) = store.search((*notes_of_user("ann"), "global"))
+    end = (NOON + timedelta(minutes=4)).isoformat()
+    store.put(item.namespace, item.key, {**item.value, "expires_at": end})
+    seen = [contents(notebook) for _ in range(5)]
+    assert seen[0] == ["gone soon"]
+    assert seen[-1] == []
+
+
+def test_a_content_that_is_changed_by_hand_is_found_at_once(tmp_path):
+    with JsonStore(tmp_path) as store:
+        notebook = notebook_on(store)
+        notebook.add("Use tabs.", key="indent", **GLOBAL)
+        store.flush()
+        (file,) = tmp_path.glob("*.json")
+        file.write_text(file.read_text().replace("Use tabs.", "Use two spaces."))
+        assert contents(notebook) == ["Use two spaces."]
+        (found,) = notebook.search("How many spaces?", **GLOBAL)
+        assert found.content == "Use two spaces."
 
 
 def test_a_search_opens_no_file_of_another_level(tmp_path, monkeypatch):

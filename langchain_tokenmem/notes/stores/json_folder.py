@@ -162,8 +162,7 @@ class JsonFolder:
     def _parsed(self, file: Path) -> Items:
         try:
             with file.open("rb") as opened:
-                at = os.fstat(opened.fileno())
-                stamp = (at.st_mtime_ns, at.st_size, at.st_ino)
+                stamp = _stamp(opened.fileno())
                 known = self._read.get(file)
                 if known is None or known.stamp != stamp:
                     known = ItemsFile(stamp, *decoded(opened.read()))
@@ -207,10 +206,12 @@ class JsonFolder:
                 opened.write(encoded(root, items.values()))
                 opened.flush()
                 os.fsync(opened.fileno())
+                written = ItemsFile(_stamp(opened.fileno()), root, items)
             new.replace(file)
+            self._read[file] = written  # to read a thousand notes back takes 20 ms
         else:
             file.unlink(missing_ok=True)
-        self._read.pop(file, None)
+            self._read.pop(file, None)
         _sync_folder(self.path)
 
     def _delete_unfinished(self) -> None:
@@ -240,6 +241,11 @@ def _owner_pattern(prefix: Namespace) -> str:
 
 def _hash(labels: Namespace) -> str:
     return hashlib.sha256(json.dumps(labels).encode()).hexdigest()[:16]
+
+
+def _stamp(descriptor: int) -> tuple[int, int, int]:
+    at = os.fstat(descriptor)
+    return at.st_mtime_ns, at.st_size, at.st_ino
 
 
 def _sync_folder(path: Path) -> None:

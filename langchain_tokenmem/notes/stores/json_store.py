@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from langgraph.store.base import TTLConfig
 from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_at_exit
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.stored_items import (
+    ChangedItems,
     DeleteChange,
     ItemChange,
     ItemId,
@@ -71,20 +71,25 @@ class PendingItems:
         """Return the namespaces under a prefix that hold items."""
         return {item.namespace for item in self.under(prefix, live_at, None)}
 
-    def version(self, prefix: Namespace) -> object:
-        """Return what the files hold and what was put; None where one of these can expire.
+    def changed_items(
+        self, namespace: Namespace, versions: Mapping[str, StoredItem]
+    ) -> ChangedItems | None:
+        """Return what has changed in a namespace; None where an item of it can expire.
 
-        A file that is as it was is the same object, so that to compare two versions is cheap.
+        An item's version is the item: one of a file that is as it was is the same object, so that
+        to compare it is cheap.
         """
-        files = [self._folder.read(file) for file in self._folder.files_under(prefix)]
-        put = [
-            (item_id, change)
-            for item_id, change in self._pending.items()
-            if starts_with(item_id[0], prefix)
-        ]
-        stored = (item.ttl_minutes for items in files for item in items.values())
-        minutes = chain(stored, (getattr(change, "ttl_minutes", None) for _, change in put))
-        return None if any(each is not None for each in minutes) else (files, put)
+        stored = self._folder.read(self._folder.file_of(namespace))
+        items = {item.key: item for item in stored.values() if item.namespace == namespace}
+        for (own, key), change in self._pending.items():
+            if own == namespace:
+                after = changed((own, key), items.pop(key, None), change)
+                if after is not None:
+                    items[key] = after
+        if any(item.ttl_minutes is not None for item in items.values()):
+            return None
+        held = ((key, item, versions.get(key)) for key, item in items.items())
+        return ChangedItems(items, {k: now for k, now, was in held if now is not was != now})
 
 
 class JsonStore(ItemStore, Closeable):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
 
-from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
+from langchain_tokenmem.core.stored_items import ChangedItems, ItemId, Namespace, StoredItem
 from langchain_tokenmem.storage.items import rows
 
 
@@ -36,6 +36,8 @@ class ItemRows:
         """Return the namespaces under a prefix that hold items."""
         return rows.read_namespaces(self.connection, prefix, live_at)
 
-    def version(self, prefix: Namespace) -> str | None:
-        """Return the checksums of all items under a prefix; None where one of them can expire."""
-        return rows.read_version(self.connection, prefix)
+    def changed_items(
+        self, namespace: Namespace, versions: Mapping[str, str]
+    ) -> ChangedItems | None:
+        """Return what has changed in a namespace; None where an item of it can expire."""
+        return rows.read_changed(self.connection, namespace, versions)

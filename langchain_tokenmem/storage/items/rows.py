@@ -14,6 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.note_namespaces import owner_label, session_label
 from langchain_tokenmem.core.stored_items import (
+    ChangedItems,
     ItemChange,
     ItemId,
     Namespace,
@@ -39,7 +40,7 @@ _LONGEST_NAMESPACE = 1_500
 _SHORTENED = "~"
 
 _MANY = 50
-"""Sessions from which on is asked first which of them have notes."""
+"""Sessions from which on is asked first which of them have notes; items that are read by name."""
 
 
 def _label_key(label: str) -> str:
@@ -175,19 +176,37 @@ def read_namespaces(
     return set(map(_namespace, connection.execute(query).scalars()))
 
 
-def read_version(connection: Connection, prefix: Namespace) -> str | None:
-    """Return the checksums of all items under a prefix; None where one of them can expire.
+def read_changed(
+    connection: Connection, namespace: Namespace, versions: Mapping[str, str]
+) -> ChangedItems | None:
+    """Return what has changed in a namespace; None where an item of it can expire.
 
-    A checksum is over all columns of an item, so that whatever any process puts or deletes makes
-    other ones, and what is put back makes the same.
+    An item's version is its checksum, which is over all its columns: whatever any process puts
+    makes another one.
+
+    Args:
+        connection: In a transaction.
+        namespace: All its labels.
+        versions: Of the items that were read before, by their keys in the table.
+
+    Raises:
+        CorruptStoreError: When one that has changed is damaged.
     """
-    order = (items.c.namespace_key, items.c.item_key)
-    columns = (items.c.checksum, items.c.expires_at)
-    ordered = select(*columns).where(_under(prefix)).order_by(*order).subquery()
-    joined = func.aggregate_strings(ordered.c.checksum, ",")
-    query = select(joined, func.count(), func.count(ordered.c.expires_at)).select_from(ordered)
-    checksums, count, mortal = connection.execute(query).one()
-    return None if mortal else f"{count} {checksums or ''}"
+    is_here = items.c.namespace_key == _namespace_key(namespace)
+    found = connection.execute(select(items.c.item_key, items.c.checksum).where(is_here))
+    held = dict(found.all())
+    if held == versions:
+        return ChangedItems(versions, {})
+    unread = [key for key, version in held.items() if versions.get(key) != version]
+    if len(unread) <= _MANY:
+        is_here = and_(is_here, items.c.item_key.in_(unread))
+    read = {row.item_key: row for row in connection.execute(_ALL.where(is_here))}
+    if any(row.expires_at is not None for row in read.values()):
+        return None
+    for key in unread:
+        del held[key]  # one that has gone since is not read
+    changed_items = {key: _item(tuple(row)) for key, row in read.items()}
+    return ChangedItems(held | {key: row.checksum for key, row in read.items()}, changed_items)
 
 
 def change_items(connection: Connection, changes: Mapping[ItemId, ItemChange]) -> None:
