@@ -13,6 +13,7 @@ from langchain_tokenmem.adapters.tool_scope import (
     BoundScope,
     ToolScope,
     asentences,
+    on_one_line,
     said_of_arguments,
     sentences,
 )
@@ -227,7 +228,7 @@ def _saved(added: NoteAddition) -> str:
 def _whole(note: Note) -> str:
     key = f' key "{note.key}"' if note.key is not None else ""
     about = f"{note.id} ({note.type}{key}, {note.updated_at:%Y-%m-%d})"
-    return f"{about}: {note.content}"[:_LONGEST_ANSWER]
+    return f"{about}: {on_one_line(note.content)}"[:_LONGEST_ANSWER]
 
 
 def _listed(notes: Sequence[Note], nothing: str) -> str:

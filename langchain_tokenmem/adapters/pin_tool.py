@@ -13,7 +13,7 @@ from langgraph.types import Command
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
 from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
-from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
+from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, on_one_line
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.pins import (
     live_pins,
@@ -108,7 +108,7 @@ def _updated(scope: ToolScope, pin: Pin, answer: str) -> Command[Any]:
 
 
 def _pinned(pin: Pin) -> str:
-    return f"Pinned {pin['id']}: {pin['text']}"
+    return f"Pinned {pin['id']}: {on_one_line(pin['text'])}"
 
 
 def _unpinned(pin: Pin) -> str:
@@ -120,4 +120,5 @@ def _no_pin(text: str) -> str:
 
 
 def _listed(pins: Sequence[Pin]) -> str:
-    return "\n".join(f"- {pin['text']} [{pin['id']}]" for pin in pins) or "Nothing is pinned."
+    lines = (f"- {on_one_line(pin['text'])} [{pin['id']}]" for pin in pins)
+    return "\n".join(lines) or "Nothing is pinned."

@@ -71,12 +71,17 @@ class BoundScope:
         return ToolScope(user, session, state, runtime.store, runtime.tool_call_id)
 
 
+def on_one_line(text: str) -> str:
+    r"""Return a text with `\n` in the place of its line breaks: an answer of a tool is one line."""
+    return r"\n".join(text.splitlines())
+
+
 def said(error: Exception) -> str:
     """Return an error as a sentence that a model can act on."""
     if isinstance(error, ScopeError):
         return "This cannot be done here: the conversation names no user or session for it."
     if isinstance(error, ConfigurationError | RecallError):
-        return f"That did not work: {error}"
+        return on_one_line(f"That did not work: {error}")
     if isinstance(error, TokenMemoryError):
         return "The store did not answer; nothing was changed. Try again later."
     return f"That did not work: {type(error).__name__}. Check the arguments."

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.messages import role_of, text_of, with_ids
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
-from langchain_tokenmem.notes.rendering import KeptNotes, kept_notes
+from langchain_tokenmem.notes.rendering import KeptNotes, kept_notes, standing_notes
 from langchain_tokenmem.state import Block, MemoryState
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def notes_for_question(
     """
     there = {message.id or "" for message in with_ids(messages)}
     blocks = [block for key, block in state["blocks"].items() if key in there]
-    shown = {name: level for block in blocks for name, level in block.get("kept_ids", {}).items()}
-    told = {name for block in blocks for name in block.get("void", ())}
+    shown = standing_notes(blocks)
     try:
         asked = notebook.operations(conversation.user_id, conversation.session_id or None)
         found, ids = notebook.run(asked.relevant(list(_questions(messages))))
@@ -57,7 +56,7 @@ def notes_for_question(
     except Exception as error:  # noqa: BLE001  an application's own store may raise
         warn(f"Session {conversation.session_id!r}: no notes are shown, {error}")
         return None
-    gone = {name for name, level in shown.items() if level in levels} - ids - told
+    gone = {name for name, level in shown.items() if level in levels} - ids
     fresh = [note for note in found if note.id not in shown]
     return kept_notes(fresh, most, count_text, void=sorted(gone))
 

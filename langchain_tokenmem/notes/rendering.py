@@ -76,11 +76,22 @@ def without_void_notes(state: MemoryState, before: MemoryState) -> MemoryState:
     """
     if prefix_of(state) == prefix_of(before):
         return state
-    void = {name for block in state["blocks"].values() for name in block.get("void", ())}
-    if not void:
-        return state
-    blocks = {key: _without(block, void) for key, block in state["blocks"].items()}
-    return {**state, "blocks": blocks}
+    void: set[str] = set()
+    cleaned: dict[str, Block] = {}
+    for key, block in reversed(state["blocks"].items()):
+        told = block.get("void", ())
+        cleaned[key] = _without(block, void) if void or told else block
+        void.update(told)  # a later block may show it again: it was added anew
+    return {**state, "blocks": dict(reversed(cleaned.items()))} if void else state
+
+
+def standing_notes(blocks: Iterable[Block]) -> dict[str, str]:
+    """Return the level of each note that live blocks show and no later one says is void, by id."""
+    shown: dict[str, str] = {}
+    for block in blocks:
+        shown = {n: level for n, level in shown.items() if n not in block.get("void", ())}
+        shown |= block.get("kept_ids", {})
+    return shown
 
 
 def _without(block: Block, void: Collection[str]) -> Block:

@@ -116,6 +116,20 @@ def test_a_removed_note_is_told_to_be_void_once_and_leaves_with_the_next_change(
     assert note.id not in str(history.messages)
 
 
+def test_a_removed_note_that_is_added_again_is_shown_again():
+    notebook = filled()
+    history = history_on(notebook, window=3_000)
+    assert TABS in ask(history, "Do I use tabs in code?")
+    note = notebook.list(level="global", user_id="ann")[0]
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in ask(history, "What else is there to say?")
+    notebook.add(note.content, level="global", kind="preference", user_id="ann")
+    assert TABS in ask(history, "Say again: do I use tabs in code?")
+    assert "kept_notes" not in ask(history, "Tabs in code, really?")
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in ask(history, "What else is there to say?")
+
+
 def test_the_prefix_keeps_its_bytes_until_it_changes_anyway():
     notebook = filled()
     history = history_on(notebook)

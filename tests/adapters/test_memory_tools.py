@@ -166,6 +166,45 @@ def test_bad_input_gets_a_sentence(tool, arguments, sentence):
     assert sentence in bound()[tool].invoke(arguments)
 
 
+BREAKS = "one\ntwo\r\nthree\u2028four"
+
+
+def test_an_answer_is_one_line_and_a_list_one_line_for_each_note():
+    store = TranscriptStore("sqlite://")
+    recall = Recall(store)
+    store.add("s1", [HumanMessage(BREAKS), AIMessage("one\nmore")], user_id="ann")
+    tools = bound(recall=recall)
+    note = {"key": "k", "content": BREAKS, "tags": ["a\nb"]}
+    for tool, arguments, lines in (
+        ("memory", {"action": "add", **note}, 1),
+        ("memory", {"action": "add", **note}, 1),
+        ("memorize", {"content": f"{BREAKS} again"}, 1),
+        ("memory", {"action": "get", "key": "k"}, 1),
+        ("memory", {"action": "get", "key": "x\ny"}, 1),
+        ("memory", {"action": "list"}, 2),
+        ("memory", {"action": "search", "query": "three"}, 2),
+        ("memory", {"action": "remove", "key": "k"}, 1),
+        ("memory", {"action": "add", "content": "x", "key": "a\nb"}, 1),
+        ("memory", {"action": "add", "content": "x", "level": "a\nb"}, 1),
+        ("pin_context", {"text": BREAKS}, 1),
+        ("pin_context", {"text": "other"}, 1),
+        ("pin_context", {"action": "list"}, 2),
+        ("pin_context", {"action": "unpin", "text": BREAKS}, 1),
+        ("pin_context", {"action": "unpin", "text": BREAKS}, 1),
+        ("history_search", {"pattern": "one"}, 2),
+        ("history_search", {"pattern": "(\n"}, 1),
+    ):
+        answer = tools[tool].invoke(arguments)
+        assert len(answer.splitlines()) == lines, (tool, arguments, answer)
+
+
+def test_the_whole_note_is_got_with_its_line_breaks_named():
+    tools = bound()
+    tools["memory"].invoke({"action": "add", "key": "k", "content": f"{BREAKS}{'x' * 5_000}"})
+    got = tools["memory"].invoke({"action": "get", "key": "k"})
+    assert got.endswith(rf": one\ntwo\nthree\nfour{'x' * 5_000}")
+
+
 def test_without_a_user_the_answer_says_so():
     tools = tools_of(notebook_on(InMemoryStore()), session_id="s1")
     assert "names no user" in tools["memorize"].invoke({"content": "x"})

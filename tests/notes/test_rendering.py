@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.notes.rendering import kept_notes
+from langchain_tokenmem.notes.rendering import kept_notes, without_void_notes
+from langchain_tokenmem.state import new_state
 
 DAY = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
@@ -42,6 +43,24 @@ def test_what_does_not_fit_is_left_out_and_the_next_one_tried():
 def test_notes_that_are_void_are_named():
     shown = kept_notes([], 1_000, len, void=["mem_1a2b3c4d"])
     assert "void now: [mem_1a2b3c4d]" in shown.text
+
+
+def test_with_the_prefix_a_void_note_leaves_the_blocks_before_and_not_the_one_that_has_it_anew():
+    def block(*notes, void=()):
+        kept = kept_notes(notes, 1_000, len, void=void)
+        held = {"text": kept.text, "ids": [], "kept": kept.text, "kept_ids": dict(kept.levels)}
+        return {**held, "void": list(void)} if void else held
+
+    one, two = note("Use tabs.", 1), note("Be brief.", 2)
+    blocks = {"a": block(one, two), "b": block(void=[one.id]), "c": block(one)}
+    before = {**new_state(), "blocks": blocks}
+    folded = {**before, "totals": {**before["totals"], "compactions": 1}}
+    after = without_void_notes(folded, before)["blocks"]
+    assert [*after] == ["a", "b", "c"]
+    assert after["a"] == block(two)
+    assert after["b"]["text"] == ""
+    assert after["c"] == block(one)
+    assert without_void_notes(before, before) is before
 
 
 @given(st.lists(st.text(max_size=80), max_size=8), st.integers(0, 600))
