@@ -71,7 +71,7 @@ def memory_tools(
     makers: dict[str, Callable[[], Any]] = {
         "memory": lambda: memory_tool(notes, bound),
         "memorize": lambda: memorize_tool(notes, bound),
-        "pin_context": lambda: pin_context_tool(bound, kept, name),
+        "pin_context": lambda: pin_context_tool(bound, kept, name, notes.before_store),
         "history_search": lambda: history_search_tool(bound, recall, messages_key),
     }
     return [make() for tool_name, make in makers.items() if tool_name in include]

@@ -15,6 +15,7 @@ from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
 from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, on_one_line
 from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.pins import (
     live_pins,
     new_pin,
@@ -33,13 +34,19 @@ Action = Literal["pin", "unpin", "list"]
 Update = Command[Any] | str
 
 
-def pin_context_tool(bound: BoundScope, store: TranscriptStore | None, name: str) -> BaseTool:
+def pin_context_tool(
+    bound: BoundScope,
+    store: TranscriptStore | None,
+    name: str,
+    before_store: BeforeStore | None = None,
+) -> BaseTool:
     """Return the tool `pin_context`.
 
     Args:
         bound: Scope that the application has bound.
         store: Store of the session's pins in a chain; in a graph they stand in its state.
         name: Name of the memory: the middleware's name, or the state key of nodes.
+        before_store: Changes texts before they are pinned.
     """
 
     def pin_context(  # noqa: D417  # what is injected is not the model's to know
@@ -56,6 +63,7 @@ def pin_context_tool(bound: BoundScope, store: TranscriptStore | None, name: str
         scope = bound.of(runtime)
         if action != "list" and not text.strip():
             return "Say what to pin or unpin: text is empty."
+        text = text_as_kept(before_store, text) if text else text
         if scope.call_id is not None and scope.state:
             return _in_state(scope, text, action, name)
         if store is None or scope.session_id is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
+from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import ConfigurationError
 
 BeforeStore = Callable[[list[BaseMessage]], Sequence[BaseMessage]]
@@ -36,3 +37,8 @@ def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -
             f'message.model_copy(update={{"content": ...}}).'
         )
     return kept
+
+
+def text_as_kept(before_store: BeforeStore | None, text: str) -> str:
+    """Return a text that is no message, such as a note, as it is stored: as a human message is."""
+    return text_of(as_kept(before_store, [HumanMessage(text)])[0]) if before_store else text

@@ -176,7 +176,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         if notes is not None:
             line = "TokenMemory(notes=Notebook(store))"
             checked_parts(notes, ("operations", "run", "project"), "notes", line)
-        self.notes = notes
+        self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.inject_notes = inject_notes
         self.before_store = before_store
         self.recall = recall

@@ -14,14 +14,12 @@ from langgraph.store.base import BaseStore
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.argument_checks import checked_parts
+from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.known_notes import KnownNotes
 from langchain_tokenmem.notes.note import Note, Project
-from langchain_tokenmem.notes.operations import (
-    NoteAddition,
-    NoteOperations,
-)
+from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations
 from langchain_tokenmem.notes.options import NewNote, NoteChoice, NoteOwner, NotesChoice
 from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
@@ -49,6 +47,8 @@ class Notebook:
         limit: Most notes of a level and scope; the oldest one goes, with a warning.
         local_user: The only user of this process, for calls that name none.
         language: Of stems and stop-words; `english`, `german`, `french` ...
+        before_store: Changes contents, keys and tags before they are stored, such as redacts them:
+            a function over messages, as that of `TokenMemory`, whose own it is by default.
         now: Gives the time, in UTC.
 
     Raises:
@@ -72,6 +72,7 @@ class Notebook:
         limit: int = 1_000,
         local_user: str | None = None,
         language: str = "english",
+        before_store: BeforeStore | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if store is not None:
@@ -81,6 +82,7 @@ class Notebook:
         self.project = Project.named(project)
         self.limit = limit
         self.local_user = local_user
+        self.before_store = before_store
         self._store = store
         analyser = TextAnalyser(language)
         self._ranker, self._known = NoteRanker(analyser), KnownNotes(analyser)
@@ -91,6 +93,12 @@ class Notebook:
         """Return this notebook on a store, for where it has none of its own."""
         own = copy.copy(self)
         own._store = self._store or store  # noqa: SLF001  # it is a copy of this one
+        return own
+
+    def with_before_store(self, before_store: BeforeStore | None) -> Notebook:
+        """Return this notebook with a function that changes texts, for where it has none."""
+        own = copy.copy(self)
+        own.before_store = self.before_store or before_store
         return own
 
     def add(self, content: str, **options: Unpack[NewNote]) -> Note:
@@ -235,6 +243,7 @@ class Notebook:
             ranker=self._ranker,
             known=self._known,
             store=self._found_store(store),
+            before_store=self.before_store,
         )
 
     def run(self, work: StoreWork[T], store: BaseStore | None = None) -> T:

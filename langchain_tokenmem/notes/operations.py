@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchItem, SearchOp
 
+from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.notes.known_notes import KnownNote, KnownNotes
 from langchain_tokenmem.notes.lifetime import SessionLifetime
 from langchain_tokenmem.notes.note import (
@@ -28,6 +30,8 @@ from langchain_tokenmem.notes.scope import Namespace, NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes.store_work import StoreWork
 from langchain_tokenmem.notes.tags import tags_in
+
+OptionalText = TypeVar("OptionalText", str, str | None)
 
 _NEAREST = 50
 """Notes that are asked for by their vectors."""
@@ -61,6 +65,7 @@ class NoteOperations:
         ranker: Ranks notes by a question.
         known: Reads notes; those that were read before are known.
         store: Keeps them.
+        before_store: Changes texts before they are stored.
     """
 
     scope: NoteScope
@@ -69,6 +74,7 @@ class NoteOperations:
     ranker: NoteRanker
     known: KnownNotes
     store: BaseStore
+    before_store: BeforeStore | None = None
 
     def add(
         self,
@@ -81,9 +87,9 @@ class NoteOperations:
         source: int | None = None,
     ) -> StoreWork[NoteAddition]:
         """Keep a note; arguments as for `Notebook.add`."""
-        level, key = checked_level(level), checked_key(key)
-        content = checked_content(content)
-        given = checked_tags(tags)
+        level, key = checked_level(level), checked_key(self._as_kept(checked_key(key)))
+        content = checked_content(self._as_kept(checked_content(content)))
+        given = checked_tags(map(self._as_kept, checked_tags(tags)))
         namespace = self.scope.namespace(level)
         here = yield from self._notes([level])
         twin = next((note for note in here if note.content == content), None)
@@ -110,6 +116,9 @@ class NoteOperations:
             dropped = yield from self._drop_oldest(level, note)
         return NoteAddition(note, replaced=replaced, dropped=dropped)
 
+    def _as_kept(self, text: OptionalText) -> OptionalText:
+        return text_as_kept(self.before_store, text) if text else text
+
     def _put(self, note: Note, namespace: Namespace) -> PutOp:
         value = value_of(note, self.scope.user_id)
         if note.type != "session":
@@ -130,6 +139,7 @@ class NoteOperations:
         """Return the note of a key or an id, of the nearest level; None where there is none."""
         levels = self._levels(level)
         is_id = is_note_id(name)
+        name = name if is_id else self._as_kept(name)
         key = name if is_id else item_key_of(name)
         namespaces = [self.scope.namespace(each) for each in levels]
         gets = [GetOp(n, key, self._reader.lifetime.refreshes) for n in namespaces]

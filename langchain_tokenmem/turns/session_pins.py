@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
 from langchain_tokenmem.core.pins import (
     live_pins,
@@ -35,12 +36,14 @@ class SessionPins:
         session_id: Names the conversation.
         user_id: Owner of the session; checked by the store when it is given.
         by: Who pins: what a tool pins is shown with the next change of the prefix.
+        before_store: Changes texts before they are pinned.
     """
 
     store: TranscriptStore
     session_id: str
     user_id: str | None = None
     by: PinnedBy = "application"
+    before_store: BeforeStore | None = None
 
     def pin(self, what: str | int) -> Pin:
         """Pin a text, or the message of a number, and return the pin; twice is once.
@@ -48,7 +51,10 @@ class SessionPins:
         Raises:
             ConfigurationError: When there is no such message, or the text cannot be pinned.
         """
-        text, source = (what, 0) if isinstance(what, str) else (self._message(what), what)
+        if isinstance(what, str):
+            text, source = text_as_kept(self.before_store, what), 0
+        else:
+            text, source = self._message(what), what
 
         def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:
             prefix = prefix_of(state) if self.by == "tool" else ""
@@ -71,7 +77,7 @@ class SessionPins:
         def without(state: MemoryState) -> tuple[MemoryState, bool]:
             held = state.get("pins", [])
             found = (
-                pin_named(held, name)
+                pin_named(held, text_as_kept(self.before_store, name))
                 if isinstance(name, str)
                 else next((pin for pin in live_pins(held) if pin["source"] == name), None)
             )

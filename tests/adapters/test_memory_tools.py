@@ -380,6 +380,31 @@ def test_the_middleware_gives_the_tools_that_are_named():
         TokenMemoryMiddleware(memory_of(), agent_tools={"fly"})
 
 
+def test_the_tools_of_the_middleware_store_nothing_that_before_store_takes_out():
+    def redacted(messages):
+        return [m.model_copy(update={"content": m.text.replace("4711", "[?]")}) for m in messages]
+
+    store = InMemoryStore()
+    tools = {"memory", "memorize", "pin_context"}
+    middleware = TokenMemoryMiddleware(memory_of(before_store=redacted), agent_tools=tools)
+    script = [
+        call(0, "memorize", content="The card is 4711.", key="card 4711"),
+        call(1, "memory", action="get", key="card 4711"),
+        call(2, "pin_context", text="Card 4711."),
+        call(3, "pin_context", action="unpin", text="Card 4711."),
+        AIMessage("Done."),
+    ]
+    _, agent = agent_of(script, middleware, store=store)
+    result = agent.invoke({"messages": "Remember my card."}, ANN)
+    saved, got, pinned, unpinned = answers(result)
+    assert saved.endswith('(project, key "card [?]").')
+    assert got.endswith(": The card is [?].")
+    assert pinned.endswith(": Card [?].")
+    assert unpinned.startswith("Unpinned pin_")
+    pins = agent.get_state(ANN).values["token_memory_pins"]
+    assert "4711" not in str([pins, *store.search(("tokenmem",))])
+
+
 def test_the_tools_of_the_middleware_keep_notes():
     notebook = notebook_on(InMemoryStore())
     middleware = TokenMemoryMiddleware(memory_of(notes=notebook), agent_tools={"memorize"})

@@ -119,6 +119,17 @@ def test_pinning_twice_is_pinning_once_and_unpinning_goes_by_id_or_text(store):
     assert not history.unpin("a")
 
 
+def test_what_before_store_takes_out_is_not_pinned(store):
+    def redacted(messages):
+        return [m.model_copy(update={"content": m.text.replace("4711", "[?]")}) for m in messages]
+
+    history = history_on(store, memory=memory_of(4_000, before_store=redacted))
+    assert history.pin("Card 4711.")["text"] == "Card [?]."
+    assert history.unpin("Card 4711.")
+    history.add_user_message("My card is 4711.")
+    assert history.pin(1)["text"] == "user: My card is [?]."
+
+
 def test_pins_survive_summaries_and_a_restart(store):
     history = history_on(store, memory=memory_of(2_000))
     history.pin("Answer in French.")
@@ -260,6 +271,35 @@ def test_what_a_tool_pinned_behind_the_memorys_node_waits_for_the_next_change():
     channel = update_of(new_pin("rule", by="tool", prefix=prefix_of(new_state())))
     state = {"messages": [HumanMessage("hi", id="h")], **held, **channel}
     assert memory_input(state, memory) == held["llm_input_messages"]
+
+
+def test_two_memories_of_one_graph_show_the_same_pins():
+    """Pins are the conversation's: one channel, whatever the memories are called."""
+    memories = {name: memory_of() for name in ("planner", "writer")}
+    seen = {name: [] for name in memories}
+    builder = StateGraph(MemoryMessagesState)
+
+    def model(name):
+        def call_model(state: MemoryMessagesState) -> dict:
+            seen[name].append(memory_input(state, memories[name], name=name))
+            return {"messages": [AIMessage("Done.")]}
+
+        return call_model
+
+    updates = [pin_update("rule"), pin_update("rule", unpin=True)]
+    builder.add_node("rules", lambda _: updates.pop(0))
+    builder.add_edge(START, "rules")
+    before = "rules"
+    for name, memory in memories.items():
+        builder.add_node(f"{name}_model", model(name))
+        entry = memory_nodes(builder, memory, before=f"{name}_model", name=name)
+        builder.add_edge(before, entry)
+        before = f"{name}_model"
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for _ in range(2):
+        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
+    shown = {n: ["rule" in str(request[0].content) for request in seen[n]] for n in memories}
+    assert shown == {"planner": [True, False], "writer": [True, False]}
 
 
 def test_pins_follow_forks():

@@ -9,7 +9,7 @@ import pytest
 from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import Notebook
+from langchain_tokenmem import Notebook, TokenMemory
 from langchain_tokenmem.core.note_namespaces import notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.notes.conftest import NOON, notebook_on
@@ -250,3 +250,25 @@ def test_a_store_of_its_own_goes_before_a_given_one(notebook, store):
     assert notebook_on(store).list(**ANN) == [note]
     bare = notebook_on(None).with_store(store)
     assert bare.list(**ANN) == [note]
+
+
+def without_addresses(messages):
+    return [m.model_copy(update={"content": m.content.replace("@", " at ")}) for m in messages]
+
+
+def test_what_before_store_takes_out_of_a_note_is_never_stored(store):
+    notebook = notebook_on(store, before_store=without_addresses)
+    texts = {"key": "ann@a.com", "tags": ["bob@a.com"]}
+    note = notebook.add("Write to eve@a.com.", **texts, **ANN)
+    assert note.content == "Write to eve at a.com."
+    assert "@" not in str([item.value for item in store.search(("tokenmem",))])
+    assert notebook.get("ann@a.com", **ANN) == note
+    assert notebook.add("Write to eve@a.com.", **ANN) == note
+    assert notebook.remove("ann@a.com", **ANN) == note
+
+
+def test_a_memory_gives_its_notebook_the_function_that_it_has_itself(store):
+    own = TokenMemory(8_000, notes=notebook_on(store), before_store=without_addresses).notes
+    assert own.add("eve@a.com", **ANN).content == "eve at a.com"
+    kept = notebook_on(store, before_store=list)
+    assert TokenMemory(8_000, notes=kept, before_store=without_addresses).notes.before_store is list

@@ -15,6 +15,7 @@ from langchain_tokenmem.adapters.agent_tools import (
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes.notebook import Notebook
 
 AgentTools = bool | Collection[str]
 
@@ -50,7 +51,8 @@ def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> li
     kept = [make() for tool, make in makers.items() if tool in chosen]
     wanted: set[str] = chosen & MEMORY_TOOLS
     if wanted:
-        notes = memory.notes if memory is not None else None
+        before_store = memory.before_store if memory is not None else None
+        notes = (memory and memory.notes) or Notebook(before_store=before_store)
         recall = memory.recall if memory is not None else None
         kept += memory_tools(notes, include=wanted, name=name, recall=recall)  # type: ignore[arg-type]
     return kept

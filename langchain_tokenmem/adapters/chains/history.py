@@ -265,7 +265,10 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     @property
     def _pins(self) -> SessionPins:
         session = self._session
-        return SessionPins(session.store, session.session_id, session.user_id)
+        before_store = session.memory.before_store
+        return SessionPins(
+            session.store, session.session_id, session.user_id, before_store=before_store
+        )
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
