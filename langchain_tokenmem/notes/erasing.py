@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
 
 from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.scope import Namespace
 from langchain_tokenmem.notes.store_work import StoreWork
+from langchain_tokenmem.notes.stores.item_store import EraseOp, ItemStore
 
 _PAGE = 100
 _ANY = "*"
 
 
-def erase_notes(user_id: str | None, session_id: str | None) -> StoreWork[int]:
+def erase_notes(user_id: str | None, session_id: str | None, store: BaseStore) -> StoreWork[int]:
     """Delete every note of a user, or of a session, and return how many there were.
+
+    Args:
+        user_id: The user.
+        session_id: The session; without it all notes of the user are meant.
+        store: Where they are. One of this package deletes them for good at once, where a put may
+            wait to be written, and damaged files that were set aside, too.
 
     Raises:
         ScopeError: When neither is given.
@@ -27,8 +34,12 @@ def erase_notes(user_id: str | None, session_id: str | None) -> StoreWork[int]:
             raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
+    path, is_own = _path(user_id, session_id), isinstance(store, ItemStore)
+    namespaces = [path] if is_own and _ANY not in path else (yield from _namespaces(path))
+    if is_own:
+        counts: list[int] = yield [EraseOp(namespace) for namespace in namespaces]
+        return sum(counts)
     count = 0
-    namespaces = yield from _namespaces(_path(user_id, session_id))
     for namespace in namespaces:
         keys = yield from _keys(namespace)
         for start in range(0, len(keys), _PAGE):

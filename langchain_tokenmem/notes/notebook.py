@@ -211,11 +211,11 @@ class Notebook:
             ScopeError: When neither id is given.
             StoreError: When the store still has one of them.
         """
-        return self.run(erase_notes(user_id, session_id))
+        return self.run(erase_notes(user_id, session_id, self._found_store(None)))
 
     async def aerase(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Do the same as `erase` without blocking the event loop."""
-        return await self.arun(erase_notes(user_id, session_id))
+        return await self.arun(erase_notes(user_id, session_id, self._found_store(None)))
 
     def operations(
         self,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
+from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 from langchain_tokenmem.errors import ScopeError, StoreError
 from tests.notes.conftest import notebook_on
 
@@ -69,3 +72,50 @@ def test_other_items_of_the_application_stay(notebook, store):
     notebook.add("x", user_id="ann")
     notebook.erase(user_id="ann")
     assert store.get(("memories", "ann"), "1").value == {"text": "mine"}
+
+
+@pytest.fixture(params=["json", "sql"])
+def own(request, tmp_path):
+    """Each store of this package, and the bytes that it has on the disk."""
+
+    def on_disk():
+        return b"".join(file.read_bytes() for file in tmp_path.rglob("*.*") if file.is_file())
+
+    if request.param == "json":
+        with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as store:
+            yield store, on_disk
+    else:
+        with TranscriptStore(f"sqlite:///{tmp_path}/notes.db") as transcripts:
+            yield SqlStore(transcripts), on_disk
+
+
+@pytest.mark.parametrize(
+    "what", [{"user_id": "ann"}, {"session_id": "s"}, {"user_id": "ann", "session_id": "s"}]
+)
+def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own, what):
+    store, on_disk = own
+    notebook = notebook_on(store)
+    owner = {"user_id": "ann", "session_id": "s"}
+    notebook.add("the secret word", level="session", **owner)
+    if "session_id" not in what:
+        notebook.add("the secret word", key="k", **owner)
+    if isinstance(store, JsonStore):
+        store.flush()
+    assert b"the secret word" in on_disk()
+    assert notebook.erase(**what) == (1 if "session_id" in what else 2)
+    assert b"the secret word" not in on_disk()
+    assert notebook.list(**owner) == []
+    assert asyncio.run(notebook.aerase(**what)) == 0
+
+
+def test_erasing_reaches_damaged_json_files_that_were_set_aside(tmp_path):
+    with JsonStore(tmp_path) as store:
+        notebook = notebook_on(store)
+        notebook.add("the secret word", user_id="ann")
+        store.flush()
+        (file,) = tmp_path.glob("*.json")
+        file.write_text(file.read_text()[:-20])
+        assert notebook.list(user_id="ann") == []
+        assert [*tmp_path.glob("*.damaged-*")] != []
+        notebook.erase(user_id="ann")
+        assert [*tmp_path.glob("*.json*")] == []

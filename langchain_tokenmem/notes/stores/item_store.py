@@ -60,6 +60,16 @@ class ChangedItemsOp(NamedTuple):
     versions: Mapping[str, Any]
 
 
+class EraseOp(NamedTuple):
+    """An operation that deletes everything under a prefix for good, as `erase` does; counts it.
+
+    Attributes:
+        namespace_prefix: Labels from the root on.
+    """
+
+    namespace_prefix: Namespace
+
+
 class ItemReader(Protocol):
     """Reads items as they are at one moment."""
 
@@ -95,7 +105,7 @@ class ItemStore(TtlSweeper, BaseStore):
     Operations of one batch that read see what was stored before it; of several puts of one key the
     last one counts.
 
-    Besides LangGraph's operations `batch` does `ChangedItemsOp`.
+    Besides LangGraph's operations `batch` does `ChangedItemsOp` and `EraseOp`.
 
     Args:
         ttl: LangGraph's settings for items that expire.
@@ -115,6 +125,10 @@ class ItemStore(TtlSweeper, BaseStore):
     def _change(self, changes: Mapping[ItemId, ItemChange]) -> None:
         """Store changes, all or none."""
 
+    @abstractmethod
+    def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
+        """Delete everything under a prefix for good, and return how many `items` there were."""
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, and return their results in order.
 
@@ -130,14 +144,17 @@ class ItemStore(TtlSweeper, BaseStore):
         puts = {(tuple(op.namespace), op.key): _put(op, now) for op in ops if isinstance(op, PutOp)}
         results: list[Result] = [None] * len(ops)
         refreshed: dict[ItemId, ItemChange] = {}
-        if len(puts) < len(ops):
+        asked = {place: op for place, op in enumerate(ops) if not isinstance(op, PutOp | EraseOp)}
+        if asked:
             with self._reading() as reader:
-                for place, op in enumerate(ops):
-                    if not isinstance(op, PutOp):
-                        results[place], read = self._answer(reader, op, now)
-                        refreshed |= {one.item_id: RefreshChange(now) for one in read}
+                for place, op in asked.items():
+                    results[place], read = self._answer(reader, op, now)
+                    refreshed |= {one.item_id: RefreshChange(now) for one in read}
         if changes := refreshed | puts:
             self._change(changes)
+        for place, op in enumerate(ops):
+            if isinstance(op, EraseOp):
+                results[place] = self.erase(op.namespace_prefix)["items"]
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -39,9 +39,8 @@ FILE_LABELS = 5
 OWNER_LABELS = 3
 """Labels that name the owner in the namespace of a note."""
 
-_LOCK_S = 30.0
-"""Seconds that a process waits for others that write, as for SQLite."""
-
+_LOCK_S = 60.0
+"""Seconds that a process waits for others that write; the lock is not given in turn."""
 
 _POLL_S = 0.01
 """Seconds between two looks whether they have done; a write takes a few milliseconds."""
@@ -77,7 +76,7 @@ class JsonFolder:
         """Keep other writers off, of this process and of others; the folder is there then.
 
         Raises:
-            StoreError: When somebody else has been writing for half a minute, or the folder cannot
+            StoreError: When somebody else has been writing for a minute, or the folder cannot
                 be written.
         """
         try:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from langchain_tokenmem.core.stored_items import (
     ItemId,
     Namespace,
@@ -18,6 +20,8 @@ from langchain_tokenmem.errors import StoreError
 
 FORMAT = "tokenmem-items"
 VERSION = 1
+
+_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 
 Items = Mapping[ItemId, StoredItem]
 
@@ -40,9 +44,12 @@ def encoded(root: Namespace, items: Iterable[StoredItem]) -> bytes:
         "namespace": [*root],
         "items": [_block(root, item) for item in ordered],
     }
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
-    # A lone surrogate, which UTF-8 has no form for, becomes the escape that JSON has for it.
-    return f"{text}\n".encode("utf-8", "backslashreplace")
+    try:  # 11 ms for 1,600 notes, 40 with json; others wait for the file meanwhile
+        return orjson.dumps(content, option=_OPTIONS)
+    except orjson.JSONEncodeError:  # a lone surrogate, or a number of more than 64 bits
+        text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
+        # UTF-8 has no form for a lone surrogate; it becomes the escape that JSON has for it.
+        return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def _block(root: Namespace, item: StoredItem) -> dict[str, Any]:

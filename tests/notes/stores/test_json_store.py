@@ -114,6 +114,19 @@ def test_what_was_put_is_the_same_in_a_new_process_and_writes_nothing_new(folder
     assert len(files(folder)) == 1
 
 
+@pytest.mark.parametrize(
+    "value", ["\ud800", 2**64, 2**80, -(2**70), 1e16, 1e-300, -0.0, "\0\u2028\x7f", [[], {}, ""]]
+)
+def test_a_value_is_read_as_it_was_put_and_the_file_is_what_json_writes(folder, value):
+    with JsonStore(folder) as store:
+        store.put(("a",), "k", {"x": value})
+    (file,) = folder.glob("*.json")
+    content = file.read_text(encoding="utf-8")
+    again = json.dumps(json.loads(content), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    assert again.encode("utf-8", "backslashreplace").decode() == content
+    assert repr(JsonStore(folder).get(("a",), "k").value) == repr({"x": value})
+
+
 def test_100_quick_puts_are_at_most_2_writes(folder, writes):
     store = JsonStore(folder, debounce_s=0.05)
     for number in range(100):
