@@ -207,8 +207,8 @@ class NoteOperations:
             ]
             cosines = _cosines(item for page in pages for item in page)
         found: dict[str, Note] = {}
-        for number, question in enumerate(questions):
-            for each in self.ranker.ranked(here, question, cosines if number == 0 else None):
+        for ranking in self.ranker.rankings(here, questions, cosines):
+            for each in ranking:
                 found.setdefault(each.note.content, each.note)
         return list(found.values())
 

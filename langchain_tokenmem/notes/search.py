@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Self
 
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.known_notes import KnownNote
@@ -51,6 +53,31 @@ class RankedNote:
     score: float
 
 
+@dataclass(frozen=True)
+class _Matches:
+    """Notes as BM25 knows them, and which of them have the terms of some questions.
+
+    Attributes:
+        by_unit: The notes by their numbers.
+        postings: Of each term.
+        average_length: Mean number of a note's terms.
+    """
+
+    by_unit: Mapping[int, KnownNote]
+    postings: Mapping[str, Sequence[Posting]]
+    average_length: float
+
+    @classmethod
+    def of(cls, notes: Sequence[KnownNote], terms: frozenset[str]) -> Self:
+        """Return the matches of all terms among notes."""
+        by_unit = _units(notes)
+        postings: dict[str, list[Posting]] = {term: [] for term in terms}
+        for unit, known in by_unit.items():
+            for term in terms.intersection(known.terms):
+                postings[term].append((unit, known.terms[term], known.length))
+        return cls(by_unit, postings, max(1.0, sum(n.length for n in notes) / len(notes)))
+
+
 class NoteRanker:
     """Ranks notes by a question.
 
@@ -63,27 +90,43 @@ class NoteRanker:
         self._analyser = analyser
         self._floor = floor
 
-    def ranked(
+    def rankings(
         self,
         notes: Sequence[KnownNote],
-        question: str,
+        questions: Sequence[str],
         cosines: Mapping[str, float] | None = None,
-    ) -> list[RankedNote]:
-        """Return the notes that match a question, best first; equal ones newest first.
+    ) -> list[list[RankedNote]]:
+        """Return for each question the notes that match it, best first; equal ones newest first.
+
+        The notes are gone through once for all questions.
 
         Args:
             notes: All notes of the scope.
-            question: As it was asked.
-            cosines: Similarity of the notes' vectors to the question's, by content, where the store
-                has an index.
+            questions: As they were asked.
+            cosines: Similarity of the notes' vectors to the first question's, by content, where the
+                store has an index.
         """
-        asked = self._analyser.query_terms(question)
-        if not notes or self._analyser.harmless.union(NEGATIONS).issuperset(asked):
-            return []  # a question of nothing but stop-words is about nothing
-        by_unit = _units(notes)
-        postings = _postings(by_unit, asked)
-        weights = {term: TermWeight.of(len(postings[term]), len(notes)) for term in asked}
-        average = max(1.0, sum(known.length for known in notes) / len(notes))
+        idle = self._analyser.harmless.union(NEGATIONS)
+        asked = [self._analyser.query_terms(question) for question in questions]
+        asked = [[] if idle.issuperset(terms) else terms for terms in asked]  # about nothing
+        if not notes or not any(asked):
+            return [[] for _ in questions]
+        matches = _Matches.of(notes, frozenset().union(*asked))
+        return [
+            self._ranked(matches, question, terms, None if number else cosines) if terms else []
+            for number, (question, terms) in enumerate(zip(questions, asked, strict=True))
+        ]
+
+    def _ranked(
+        self,
+        matches: _Matches,
+        question: str,
+        asked: Sequence[str],
+        cosines: Mapping[str, float] | None,
+    ) -> list[RankedNote]:
+        by_unit = matches.by_unit
+        postings = {term: matches.postings[term] for term in asked}
+        weights = {term: TermWeight.of(len(postings[term]), len(by_unit)) for term in asked}
         near = [
             (unit, cosines[known.note.content])
             for unit, known in by_unit.items()
@@ -92,7 +135,7 @@ class NoteRanker:
         # A neighbour moves a note up and never brings one that does not match itself.
         matching = {unit for rows in postings.values() for unit, _, _ in rows}.union(dict(near))
         ranking = fused(
-            score(postings, weights, average, _BM25),
+            score(postings, weights, matches.average_length, _BM25),
             near,
             lexical_weight=_LEXICAL_WEIGHT,
             dense_weight=_DENSE_WEIGHT,
@@ -112,24 +155,12 @@ def _units(notes: Sequence[KnownNote]) -> dict[int, KnownNote]:
     """Return notes by the numbers that BM25 knows them by: those of one talk are neighbours."""
     by_unit: dict[int, KnownNote] = {}
     unit, before, level = 0, -_ONE_TALK_S, ""
-    for known in sorted(notes, key=lambda known: known.place):
+    for known in sorted(notes, key=attrgetter("place")):
         is_near = known.note.type == level and known.written_s - before <= _ONE_TALK_S
         unit += _STEP if is_near else _FAR_STEP
         before, level = known.written_s, known.note.type
         by_unit[unit] = known
     return by_unit
-
-
-def _postings(notes: Mapping[int, KnownNote], asked: Sequence[str]) -> dict[str, list[Posting]]:
-    """Return the postings of a question's terms."""
-    return {
-        term: [
-            (unit, known.terms[term], known.length)
-            for unit, known in notes.items()
-            if term in known.terms
-        ]
-        for term in asked
-    }
 
 
 def _boost(note: Note, dates: Sequence[NamedDate]) -> float:
