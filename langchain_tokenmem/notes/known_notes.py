@@ -96,7 +96,7 @@ class ReadLevel:
 
 @dataclass
 class KnownLevel:
-    """What was last read of a level, as one value, for several threads may read it."""
+    """The last reading of a level, as one value, for several threads may read it."""
 
     read: ReadLevel = field(default_factory=lambda: ReadLevel({}, {}))
 

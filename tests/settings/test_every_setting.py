@@ -145,7 +145,7 @@ PARTS = [
     (part_groups.BoostsSettings, Boosts, set()),
     (part_groups.ChromaSettings, ChromaIndex, {"client"}),
     (part_groups.RecallSettings, Recall, {"store", "count_tokens"}),
-    (part_groups.NotebookSettings, Notebook, {"store", "now"}),
+    (part_groups.NotebookSettings, Notebook, {"store", "before_store", "now"}),
     (
         part_groups.SaverSettings,
         TokenMemorySaver,

@@ -181,8 +181,7 @@ def read_changed(
 ) -> ChangedItems | None:
     """Return what has changed in a namespace; None where an item of it can expire.
 
-    An item's version is its checksum, which is over all its columns: whatever any process puts
-    makes another one.
+    An item's version is its checksum, which is over all its columns.
 
     Args:
         connection: In a transaction.
@@ -203,10 +202,9 @@ def read_changed(
     read = {row.item_key: row for row in connection.execute(_ALL.where(is_here))}
     if any(row.expires_at is not None for row in read.values()):
         return None
-    for key in unread:
-        del held[key]  # one that has gone since is not read
-    changed_items = {key: _item(tuple(row)) for key, row in read.items()}
-    return ChangedItems(held | {key: row.checksum for key, row in read.items()}, changed_items)
+    kept = {key: held[key] for key in held.keys() - set(unread)}  # what has gone since is not read
+    now = {key: row.checksum for key, row in read.items()}
+    return ChangedItems(kept | now, {key: _item(tuple(row)) for key, row in read.items()})
 
 
 def change_items(connection: Connection, changes: Mapping[ItemId, ItemChange]) -> None:
