@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from langchain_tokenmem.core.chat_models import model_name, profile_of, window_of
-from langchain_tokenmem.core.model_windows import ModelLimits, limits_of
+from langchain_tokenmem.core.chat_models import model_name, told_limits, window_of
+from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class TokenBudget:
             32000
         """
         name = model_name(model)
-        profile = profile_of(model) or limits_of(name, models)
+        profile = told_limits(model, models)
         window = fields.pop("context_window", None)
         if window is None:
             window = window_of(model, models)
@@ -186,21 +186,34 @@ class TokenBudget:
     def within(self, window: int | None) -> TokenBudget:
         """Return this budget in a window, if that is smaller than its own; itself else.
 
-        A default reserve and length of old results follow the window, given ones are kept up to a
-        quarter of it. None stands for a window that is not known.
+        None stands for a window that is not known.
         """
-        if window is None or window >= self.context_window or window < MIN_CONTEXT_WINDOW:
+        return self if window is None or window >= self.context_window else self.in_window(window)
+
+    def in_window(self, window: int, most_output: int | None = None) -> TokenBudget:
+        """Return this budget in another window; itself where that is below the smallest one.
+
+        A default reserve and length of old results follow the window, given ones are kept up to a
+        quarter of it.
+
+        Args:
+            window: In tokens.
+            most_output: The longest answer of the model, in tokens, which a default reserve does
+                not pass; None where it is not known.
+        """
+        if window < MIN_CONTEXT_WINDOW:
             return self
         default = replace(self, reserve_output=-1, result_tokens=-1)
+        most = min(most_output or 8_192, 8_192, window // 10)
 
-        def follow(own: int, default: int) -> int:
-            return -1 if own == default else min(own, window // 4)
+        def follow(own: int, default: int, new: int) -> int:
+            return new if own == default else min(own, window // 4)
 
         return replace(
             self,
             context_window=window,
-            reserve_output=follow(self.reserve_output, default.reserve_output),
-            result_tokens=follow(self.result_tokens, default.result_tokens),
+            reserve_output=follow(self.reserve_output, default.reserve_output, most),
+            result_tokens=follow(self.result_tokens, default.result_tokens, -1),
         )
 
     def for_counts(self, *, exact: bool) -> TokenBudget:
@@ -273,6 +286,7 @@ def _is_count(value: Any) -> bool:
 def _unknown(name: str) -> ConfigurationError:
     return ConfigurationError(
         f"The context window of a model named {name!r} is not known. Give it, "
-        f"TokenBudget.for_model({name!r}, context_window=...), in tokens; or pass the chat "
-        f"model itself, whose profile tells it."
+        f"TokenBudget.for_model({name!r}, context_window=...), in tokens; or pass the chat model "
+        f"itself, whose profile tells it. Names are known where the LangChain package of the "
+        f"provider is installed, such as langchain-openai, or litellm."
     )

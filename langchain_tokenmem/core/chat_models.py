@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.runnables import RunnableWithFallbacks
 
-from langchain_tokenmem.core.model_windows import ModelLimits, limits_of, window_of_name
+from langchain_tokenmem.core.installed_profiles import limits_of_name
+from langchain_tokenmem.core.model_limits import ModelLimits, limits_of
 
 _DEEPEST = 16
 
@@ -51,6 +52,25 @@ def profile_of(model: Any) -> Mapping[str, Any]:
     return profile if isinstance(profile, Mapping) else {}
 
 
+def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, Any]:
+    """Return the limits of one model: those of its profile, else of `models`; empty for none.
+
+    A name has no profile: where `models` does not know it, installed packages may. A chat model
+    without a profile may be anybody's, whatever it is called.
+
+    Args:
+        model: A chat model, or a name.
+        models: Limits of models whose profile tells no window, by their names and patterns.
+    """
+    profile = profile_of(model)
+    if profile.get("max_input_tokens"):
+        return profile
+    given = limits_of(model_name(model), models)
+    if not given and isinstance(model, str):
+        given = limits_of_name(model)
+    return {**profile, **given}
+
+
 def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
     """Return the smallest window of the models that a call may reach; None where none tells.
 
@@ -58,11 +78,7 @@ def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
         model: A chat model, a runnable around one, or a name.
         models: Limits of models without a profile, by their names and patterns.
     """
-    if isinstance(model, str):
-        window = limits_of(model, models).get("max_input_tokens")
-        return window_of_name(model) if window is None else window
-    limits = (profile_of(one) or limits_of(model_name(one), models) for one in models_of(model))
-    told = (limit.get("max_input_tokens") for limit in limits)
+    told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
     return min((window for window in told if isinstance(window, int) and window > 0), default=None)
 
 

@@ -16,6 +16,7 @@ from langchain_tokenmem.core.argument_checks import as_budget, as_messages, chec
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
+from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache, parse_caches
 from langchain_tokenmem.core.pins import with_pinned_text
@@ -23,11 +24,7 @@ from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
-from langchain_tokenmem.core.request_options import (
-    CompactionOptions,
-    RequestOptions,
-    SummaryRole,
-)
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View
@@ -73,6 +70,8 @@ class Engine:
         legality: What the provider asks of a list; None to go by the called model, or the budget's.
         summary_role: Message in which the running summary stands.
         annotations: Settings of turn memory, working notes and times.
+        models: Limits of models without a profile.
+        follows_model: Whether the budget has the window of the called model, where that tells one.
         called: The model that is called; None where it is not known.
         parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
             conversations that share a key cost each other time and nothing else.
@@ -90,6 +89,8 @@ class Engine:
     legality: LegalityProfile | None
     summary_role: SummaryRole = "auto"
     annotations: AnnotationSettings = field(default_factory=AnnotationSettings)
+    models: ModelLimits | None = None
+    follows_model: bool = False
     called: CalledModel | None = None
     parse_caches: Callable[..., ParseCache] = field(default_factory=parse_caches)
 
@@ -105,7 +106,9 @@ class Engine:
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
-        return replace(self, called=CalledModel.of(model, nameless=self.budget.model))
+        called = CalledModel.of(model, nameless=self.budget.model, models=self.models)
+        budget = called.own_budget(self.budget) if self.follows_model else self.budget
+        return replace(self, called=called, budget=budget)
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
+from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole
@@ -64,6 +65,8 @@ class TokenMemory(MemoryDecisions, Closeable):
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
+        models: `max_input_tokens` and `max_output_tokens` of called models without a profile, by
+            name or pattern: no budget goes beyond their window.
         counter: Counts tokens; default: by the called model, else `budget.model`.
         trigger: When a summary is due; None turns automatic summaries off.
         max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
@@ -117,6 +120,7 @@ class TokenMemory(MemoryDecisions, Closeable):
         budget: TokenBudget | int | None = None,
         *,
         summarizer: AnySummarizer | None = None,
+        models: ModelLimits | None = None,
         counter: TokenCounter | None = None,
         trigger: Trigger | None = Trigger(),  # noqa: B008  # it is frozen
         max_tail_messages: int | None = None,
@@ -155,6 +159,7 @@ class TokenMemory(MemoryDecisions, Closeable):
             callbacks=tuple(callbacks),
             warn=self.warn_once,
             now=now,
+            models=models,
             counter=guarded(counter, self.warn_once),
             pin_first=pin_first,
             dangling=dangling,
@@ -258,8 +263,19 @@ class TokenMemory(MemoryDecisions, Closeable):
         window, the smallest of all fallbacks. `budget` takes the place of this memory's own.
         """
         own = copy.copy(self)
-        engine = self.engine if budget is None else replace(self.engine, budget=budget)
+        engine = self.engine
+        if budget is not None:
+            engine = replace(engine, budget=budget, follows_model=False)
         own.engine = engine.for_model(model)
+        return own
+
+    def following_model(self) -> TokenMemory:
+        """Return this memory with the window of each model that is called, in place of its own.
+
+        A model that does not tell its window, by its profile or in `models`, leaves it as it is.
+        """
+        own = copy.copy(self)
+        own.engine = replace(self.engine, follows_model=True)
         return own
 
     def with_settings(self, settings: SessionSettings) -> TokenMemory:

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
 from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
-from langchain_tokenmem.core.model_windows import ModelLimits
+from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
@@ -140,7 +140,8 @@ class TokenMemorySettings(SettingFields):
 
         Args:
             model: The chat model that is called, or its name: it tells the window where
-                `budget.context_window` is not given.
+                `budget.context_window` is not given. Without it and without a window the memory
+                takes that of each model that is called, where that is told.
             keywords: Options of `TokenMemory`, objects among them, such as `callbacks`, `counter`,
                 `before_store` or a chat model as `summarizer`. They beat the settings.
 
@@ -148,8 +149,9 @@ class TokenMemorySettings(SettingFields):
             ConfigurationError: When the window of a name is not known, or an option cannot work.
         """
         options = {**self._memory_options(), **keywords}
+        called = self.budget.model if model is None else model
+        is_open = called is None and self.budget.context_window is None
         if "budget" not in keywords:
-            called = self.budget.model if model is None else model
             options["budget"] = self.budget.made(called, self._limits())
         if "summarizer" not in keywords:
             options["summarizer"] = self.summarizer
@@ -157,7 +159,8 @@ class TokenMemorySettings(SettingFields):
             options["recall"] = self.recall()
         if "notes" not in keywords and self.notes is not None:
             options["notes"] = self.notebook()
-        return TokenMemory(**options)
+        memory = TokenMemory(**options)
+        return memory.following_model() if is_open and "budget" not in keywords else memory
 
     def middleware(
         self, model: Any = None, *, memory: TokenMemory | None = None, **keywords: Any
@@ -203,6 +206,7 @@ class TokenMemorySettings(SettingFields):
         given = self.model_fields_set - _OWN_GROUPS
         return {
             **{name: getattr(self, name) for name in sorted(given)},
+            "models": self._limits(),
             "trigger": self.trigger and self.trigger.made(),
             "tool_kinds": self.tool_kinds and self.tool_kinds.made(),
             "mode": self.mode and self.mode.made(),

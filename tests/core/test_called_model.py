@@ -11,7 +11,6 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.fakes import CharCounter
 
@@ -272,34 +271,3 @@ def test_a_message_that_was_cut_gives_a_warning_with_its_tokens():
         shown = next(m for m in view.messages if m.id == "giant")
         assert f"{memory.counter_of(memory.budget).message(shown):,} tokens" in warning
     assert memory.view([HumanMessage("short")]).warnings == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "window"),
-    [
-        ("gpt-4o", 128_000),
-        ("openai:gpt-4o", 128_000),
-        ("azure/gpt-4o", 128_000),
-        ("azure_openai:gpt-4o-mini", 128_000),
-        ("gpt-35-turbo", 16_385),
-        ("vertex_ai/gemini-2.5-pro", 1_048_576),
-        ("google_genai:gemini-2.5-flash", 1_048_576),
-        ("anthropic:claude-sonnet-4-5", 200_000),
-        ("anthropic/claude-sonnet-4.5", 200_000),
-        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
-        ("meta-llama/llama-3.3-70b-instruct:free", 131_072),
-        ("deepseek/deepseek-chat", 128_000),
-        ("mistralai:mistral-large-latest", 262_144),
-    ],
-)
-def test_names_work_where_models_do(name, window):
-    budget = TokenBudget.for_model(name)
-    assert (budget.context_window, budget.model) == (window, name)
-    assert TokenMemory(TokenBudget(10_000_000)).for_model(name).budget.context_window == window
-
-
-@pytest.mark.parametrize("name", ["", "openai:gpt-4oo", "gpt4o", "azure/my-deployment"])
-def test_a_wrong_name_is_refused_with_what_to_do(name):
-    with pytest.raises(ConfigurationError, match=r"Give it, TokenBudget.for_model\(.*context_win"):
-        TokenBudget.for_model(name)
-    assert TokenBudget.for_model(name, context_window=9_000).context_window == 9_000

@@ -278,7 +278,6 @@ def test_result_chars_shorten_a_result_of_few_tokens():
         ("glm-4.7", 128_000),
         ("zai:GLM-4.7", 128_000),
         ("z-ai/glm-4.7-air", 64_000),
-        ("gpt-4o", 128_000),  # none of these: its known window holds
     ],
 )
 def test_models_give_the_limits_of_names_and_patterns(name, window):
@@ -307,3 +306,12 @@ def test_a_chat_model_without_a_profile_takes_the_limits_of_models(caplog):
     models = {"glm-*": {"max_input_tokens": 9_000}}
     assert TokenBudget.for_model(Named(), models=models).context_window == 9_000
     assert not caplog.records
+
+
+def test_a_profile_that_tells_no_window_leaves_it_to_models():
+    from langchain_core.language_models import FakeListChatModel
+
+    told = FakeListChatModel(responses=["x"], profile={"max_output_tokens": 500})
+    object.__setattr__(told, "model_name", "glm-4.7")
+    budget = TokenBudget.for_model(told, models={"glm-*": {"max_input_tokens": 9_000}})
+    assert (budget.context_window, budget.reserve_output) == (9_000, 500)

@@ -154,7 +154,7 @@ PARTS = [
     (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory"}),
     (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "now"}),
 ]
-OWN = {"models", "store", "saver", "middleware"}  # of the settings, not of the memory
+OWN = {"store", "saver", "middleware"}  # of the settings, not of the memory
 
 
 @pytest.mark.parametrize(

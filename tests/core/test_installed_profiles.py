@@ -1,0 +1,127 @@
+"""A name tells a window by the data of installed packages; no table stands in the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import langchain_tokenmem
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core import installed_profiles
+from langchain_tokenmem.core.installed_profiles import limits_of_name
+from langchain_tokenmem.errors import ConfigurationError
+from tests.core.packages import PROFILES, install
+
+
+def look_in(monkeypatch, *folders):
+    """Let packages be looked for in these folders only; what Python imports stays as it is."""
+    monkeypatch.setattr(installed_profiles, "sys", SimpleNamespace(path=[*map(str, folders)]))
+
+
+@pytest.fixture
+def _installed(tmp_path, monkeypatch):
+    look_in(monkeypatch, install(tmp_path, *PROFILES))
+
+
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("gpt-4o", 128_000),
+        ("openai:gpt-4o", 128_000),
+        ("OpenAI:GPT-4o", 128_000),
+        ("azure/gpt-4o", 128_000),
+        ("azure_openai:gpt-4o-mini", 128_000),
+        ("gpt-35-turbo", 16_385),
+        ("ft:gpt-4o-2024-08-06:shop::id", 128_000),
+        ("gpt-4-0613", 8_192),
+        ("vertex_ai/gemini-2.5-pro", 1_048_576),
+        ("google_genai:gemini-2.5-flash-preview-05-20", 1_048_576),
+        ("anthropic:claude-sonnet-4-5", 200_000),
+        ("anthropic/claude-sonnet-4.5", 200_000),
+        ("claude-opus-4", 200_000),
+        ("openrouter/anthropic/claude-sonnet-4.5:thinking", 200_000),
+        ("vertex_ai/claude-sonnet-4-5@20250929", 200_000),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
+        ("meta-llama/llama-3.3-70b-instruct:free", 131_072),
+        ("mistralai:mistral-large-latest", 262_144),
+        ("mistral-large", 131_072),  # of the versions the smallest
+    ],
+)
+def test_names_work_where_models_do(name, window):
+    budget = TokenBudget.for_model(name)
+    assert (budget.context_window, budget.model) == (window, name)
+    assert budget.reserve_output == min(4_000, window // 10)
+    assert TokenMemory(TokenBudget(10_000_000)).for_model(name).budget.context_window == window
+
+
+WRONG = ["", "0", "free", "openai", "openai:gpt-4oo", "gpt4o", "azure/my-deployment", "gpt-image"]
+
+
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.parametrize("name", [*WRONG, "claude-mythos-5"])
+def test_a_wrong_name_is_refused_with_what_to_do(name):
+    with pytest.raises(ConfigurationError, match=r"Give it, TokenBudget.for_model\(.*context_win"):
+        TokenBudget.for_model(name)
+    assert TokenBudget.for_model(name, context_window=9_000).context_window == 9_000
+
+
+def test_a_name_that_no_package_knows_says_which_to_install(tmp_path, monkeypatch):
+    look_in(monkeypatch, "", tmp_path, tmp_path / "nowhere")
+    with pytest.raises(ConfigurationError, match="such as langchain-openai, or litellm"):
+        TokenBudget.for_model("openai:gpt-4o")
+    install(tmp_path, "langchain_openai")  # in the same process, as a notebook does
+    assert TokenBudget.for_model("openai:gpt-4o").context_window == 128_000
+
+
+def test_litellms_list_is_read_and_of_two_packages_the_smaller_window_holds(tmp_path, monkeypatch):
+    look_in(monkeypatch, install(tmp_path, "langchain_openai", "litellm"))
+    assert TokenBudget.for_model("deepseek/deepseek-chat").context_window == 131_072
+    assert TokenBudget.for_model("gpt-4o").context_window == 120_000
+    assert limits_of_name("text-embedding-3-small") == {}
+
+
+@pytest.mark.usefixtures("_installed")
+def test_models_of_the_application_outrank_the_packages():
+    models = {"gpt-4*": {"max_input_tokens": 9_000}}
+    assert TokenBudget.for_model("openai:gpt-4o", models=models).context_window == 9_000
+    memory = TokenMemory(TokenBudget(50_000), models=models).for_model("gpt-4o")
+    assert memory.limit_of({}) < 9_000
+
+
+@pytest.mark.usefixtures("_installed")
+@given(st.text(alphabet="gpt4o-:/.@claude2", max_size=12))
+def test_any_text_is_a_name_that_is_known_or_not(name):
+    assert limits_of_name(name).get("max_input_tokens", 1) > 0
+
+
+def test_no_table_of_models_is_in_the_code():
+    window = re.compile(r"[\"'](?:gpt|claude|gemini|llama|mistral)[^\"']*[\"'].*\d[_,]?\d{3}\b")
+    for file in Path(langchain_tokenmem.__file__).parent.rglob("*.py"):
+        assert not window.search(file.read_text(encoding="utf-8")), file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [("langchain_openai", "openai:gpt-4o"), ("langchain_anthropic", "claude-sonnet-4-5")],
+)
+def test_the_profiles_of_the_real_packages_are_found_without_importing_them(package, name):
+    pytest.importorskip(package)
+    code = (
+        "import sys; from langchain_tokenmem import TokenBudget; "
+        f"print(TokenBudget.for_model({name!r}).context_window, {package!r} in sys.modules)"
+    )
+    done = subprocess.run(  # noqa: S603  # our own interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    window, is_imported = done.stdout.split()
+    assert int(window) >= 100_000
+    assert is_imported == "False"
