@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.adapters.chains.runnable import with_token_memory
     from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
     from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
+    from langchain_tokenmem.adapters.graphs.compact_node import CompactNode
     from langchain_tokenmem.adapters.graphs.memory_nodes import (
         MemoryAgentState,
         MemoryMessagesState,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         memory_nodes,
     )
     from langchain_tokenmem.adapters.graphs.nodes import (
-        CompactNode,
         MemoryNode,
         RecallNode,
         SummarizeNode,
@@ -122,7 +122,7 @@ _HOMES = {
     "ChromaIndex": "recall.vectors.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",
-    "CompactNode": "adapters.graphs.nodes",
+    "CompactNode": "adapters.graphs.compact_node",
     "Explanation": "core.view",
     "HashingEmbeddings": "recall.vectors.embeddings",
     "JsonStore": "notes.stores.json_store",

@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.config import get_stream_writer
 
+from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError
@@ -166,6 +167,7 @@ def graph_thread(
     recalls: bool = True,
     shared_threads: bool = False,
     pins: Mapping[str, Pin] | None = None,
+    settings: Callable[[], SessionSettings] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn.
 
@@ -179,6 +181,7 @@ def graph_thread(
         recalls: Whether old messages are brought back.
         shared_threads: Threads belong to nobody.
         pins: Pins in the graph's state.
+        settings: Reads the thread's own settings from a store.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
@@ -193,6 +196,7 @@ def graph_thread(
         user_id=user_of(config, shared_threads=shared_threads),
         subgraph=subgraph_of(config),
         pins=pins,
+        settings=settings,
     )
 
 

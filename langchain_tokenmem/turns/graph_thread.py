@@ -7,7 +7,7 @@ with the update of the node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -18,6 +18,7 @@ from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
 from langchain_tokenmem.core.pins import with_pins
+from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -54,6 +55,7 @@ class GraphThread:
         user_id: Who owns the thread; None where the run names nobody, or the thread is shared.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
+        settings: Reads the thread's own settings from a store; None where none is known.
     """
 
     memory: TokenMemory
@@ -65,10 +67,13 @@ class GraphThread:
     user_id: str | None = None
     subgraph: str = ""
     pins: Mapping[str, Pin] | None = None
+    settings: Callable[[], SessionSettings] | None = None
 
     def configured(self) -> GraphThread:
-        """Return the thread itself: settings of sessions stand in a store, not in checkpoints."""
-        return self
+        """Return the thread with a memory that has its own settings, else those of its user."""
+        if self.settings is None:
+            return self
+        return replace(self, memory=self.memory.with_settings(self.settings()), settings=None)
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Take the summary that was finished for this thread, and keep new messages for recall.

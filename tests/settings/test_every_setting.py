@@ -151,7 +151,7 @@ PARTS = [
         TokenMemorySaver,
         {"store", "serde", "allowed_types", "before_store"},
     ),
-    (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory"}),
+    (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory", "store"}),
     (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "now"}),
 ]
 OWN = {"store", "saver", "middleware"}  # of the settings, not of the memory

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import (
     HashingEmbeddings,
+    TokenBudget,
+    TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySettings,
     Trigger,
+    with_token_memory,
 )
+from langchain_tokenmem.adapters.chains.runnable import memory_for
 from langchain_tokenmem.errors import ConfigurationError
 
 STORE = {"store": "sqlite://"}
@@ -56,6 +64,76 @@ def test_the_profile_of_a_chat_model_gives_the_window():
     model = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
     settings = TokenMemorySettings(models={"*": {"max_input_tokens": 9_000}})
     assert settings.middleware(model).memory.budget.context_window == 50_000
+
+
+class Unprofiled(FakeListChatModel):
+    """A chat model that tells its name and no window."""
+
+    model_name: str = "glm-4.7"
+
+
+GLM = {"glm-*": {"max_input_tokens": 12_000, "max_output_tokens": 500}}
+
+
+def windows_of(memory):
+    """Return the windows that calls of models without and with a profile have."""
+    told = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
+    models = (Unprofiled(responses=["x"]), told, FakeListChatModel(responses=["x"]))
+    return [memory.for_model(model).budget.context_window for model in models]
+
+
+def test_limits_of_models_hold_for_each_model_that_is_called():
+    given = TokenMemorySettings(models=GLM, budget=20_000)
+    assert windows_of(given.memory()) == [12_000, 20_000, 20_000]
+    assert windows_of(given.middleware().memory) == [12_000, 20_000, 20_000]
+    own = given.memory(budget=TokenBudget(30_000))
+    assert windows_of(own) == [12_000, 30_000, 30_000]
+
+
+def test_without_a_window_the_memory_follows_the_model_that_is_called():
+    settings = TokenMemorySettings(models=GLM, budget={"target": 0.35})
+    assert windows_of(settings.memory()) == [12_000, 50_000, 16_384]
+    called = settings.memory().for_model(Unprofiled(responses=["x"])).budget
+    assert (called.target, called.reserve_output) == (0.35, 500)
+    assert called == replace(settings.budget.made("glm-4.7", GLM), model=None)
+    fixed = settings.memory(FakeListChatModel(responses=["x"], profile={"max_input_tokens": 9_000}))
+    assert windows_of(fixed) == [9_000, 9_000, 9_000]
+
+
+def requests_of_router(settings, said):
+    """Return the tokens of an agent's request to a model that a router has chosen."""
+    sent = []
+
+    class Router(AgentMiddleware):
+        def wrap_model_call(self, request, handler):
+            return handler(request.override(model=Unprofiled(responses=["Yes."])))
+
+    class Last(AgentMiddleware):
+        def wrap_model_call(self, request, handler):
+            sent.append(TokenMemory().count(request.messages).tokens)
+            return handler(request)
+
+    model = FakeListChatModel(responses=["No."])
+    middleware = [Router(), settings.middleware(), Last()]
+    create_agent(model, middleware=middleware).invoke({"messages": said})
+    return sent[-1]
+
+
+def test_the_model_that_a_router_chooses_has_its_window_from_models():
+    said = [HumanMessage("word " * 900) for _ in range(12)]
+    assert 5_000 < requests_of_router(TokenMemorySettings(models=GLM, trigger=None), said) < 11_000
+    few = TokenMemorySettings(models={"glm-*": {"max_input_tokens": 4_000}}, budget=50_000)
+    assert requests_of_router(few, said) < 4_000
+
+
+def test_the_model_of_a_chain_has_its_window_from_models():
+    settings = TokenMemorySettings(models={"glm-*": {"max_input_tokens": 4_000}}, **STORE)
+    chain = with_token_memory(
+        Unprofiled(responses=["Yes."]), settings.memory(), settings.store(), limit_output=True
+    )
+    chain.invoke("word " * 9_000, {"configurable": {"session_id": "s"}})
+    assert memory_for(chain.chain, settings.memory()).budget.context_window == 4_000
+    settings.close()
 
 
 def test_options_that_are_objects_go_to_the_part():

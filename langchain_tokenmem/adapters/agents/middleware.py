@@ -21,7 +21,13 @@ from langchain_core.messages import SystemMessage
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import REQUEST_DONE
-from langchain_tokenmem.adapters.agents.model_call import ModelCall, with_tools_of_mode
+from langchain_tokenmem.adapters.agents.model_call import (
+    KEPT_BY_PROVIDER,
+    ModelCall,
+    is_kept_by_provider,
+    with_tools_of_mode,
+    without_stamps,
+)
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
 from langchain_tokenmem.adapters.output_limit import output_setting
@@ -29,10 +35,10 @@ from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
+from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -40,6 +46,7 @@ from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 
 _MAX_MODELS = 64
@@ -86,6 +93,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             chooses the setting by the provider, a text names it.
         shared_threads: Several users share their threads: a thread has no owner, and what it
             recalls is its own.
+        store: Has settings of threads and users (`set_settings`). Default: that of the agent's
+            `TokenMemorySaver`, else that of the memory's recall.
 
     Raises:
         ScopeError: At a call by another user than the one to whom the thread belongs.
@@ -113,13 +122,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         agent_tools: AgentTools = False,
         limit_output: str | Literal[True] | None = None,
         shared_threads: bool = False,
+        store: TranscriptStore | None = None,
     ) -> None:
         super().__init__()
         if not name:
             raise ConfigurationError("name is empty; it is the key of the memory in the state.")
         if memory is not None:
             checked(memory, TokenMemory, "memory", "TokenMemoryMiddleware(TokenMemory(budget))")
+        if store is not None:
+            checked(store, TranscriptStore, "store", "TokenMemoryMiddleware(store=store)")
         self.memory = memory
+        self._store = store
         self._name = name
         self._automatic = automatic
         self._limit_output = limit_output
@@ -190,7 +203,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
-        response = _without_stamps(call, response)
+        response = without_stamps(call, response)
         thread = call.answered(result, response).thread
         result = replace(result, state=thread.with_first_sights(result.state))
         yield call.answered(result, response)
@@ -199,7 +212,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
         """Return the turn of a model call."""
         memory = self._memory_for(request.model)
-        counter = memory.counter_of(memory.budget)
         state: Any = request.state
         thread = graph_thread(
             memory,
@@ -210,13 +222,19 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             label=self._name,
             shared_threads=self._shared_threads,
             pins=state.get(PINS_KEY),
-        )
+            settings=settings_of_run(
+                memory, None, self._store, shared_threads=self._shared_threads
+            ),
+        ).configured()
+        memory = thread.memory
         asked = mode_asked(None, state.get(MODE_KEY))
         request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))
         options: RequestOptions = {
             "system": request.system_message,
             "tools": request.tools,
-            "overhead_tokens": format_tokens(request.response_format, counter),
+            "overhead_tokens": format_tokens(
+                request.response_format, memory.counter_of(memory.budget)
+            ),
             "budget": memory.budget,
             "mode": asked,
             "settings": {
@@ -250,8 +268,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
         request, view, memory = call.request, result.view, call.thread.memory
-        if _is_kept_by_provider(request.model, result):
-            memory.warn_once(f"{self._name}: {_KEPT_BY_PROVIDER}")
+        if is_kept_by_provider(request.model, result):
+            memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
         messages = list(view.messages)
         first = messages[0] if messages else None
         system = first if isinstance(first, SystemMessage) else None
@@ -280,21 +298,3 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         write_events(runtime.stream_writer if runtime else None, before, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
-
-
-def _without_stamps(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
-    """Return the response without a time that the model has copied from its own answers."""
-    messages = call.thread.memory.without_stamps(response.result)
-    return response if messages is response.result else replace(response, result=[*messages])
-
-
-_KEPT_BY_PROVIDER = (
-    "The model is set to use_previous_response_id: the provider goes on from its own copy of "
-    "the conversation, which is not compacted. Turn it off."
-)
-
-
-def _is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
-    """Return whether the provider keeps a conversation that the view no longer shows."""
-    decided = result.state["summary"] or result.state["cuts"]
-    return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))

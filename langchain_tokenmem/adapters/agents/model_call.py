@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
 
 from langchain_tokenmem.adapters.agents.overflow import smaller_budget
+from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -73,3 +75,21 @@ def with_tools_of_mode(request: ModelRequest[Any], mode: ModeProfile | None) -> 
         return request
     offered = [tool for tool in request.tools if any(offers_tool([tool], t) for t in mode.tools)]
     return request.override(tools=offered)
+
+
+def without_stamps(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return the response without a time that the model has copied from its own answers."""
+    messages = call.thread.memory.without_stamps(response.result)
+    return response if messages is response.result else replace(response, result=[*messages])
+
+
+KEPT_BY_PROVIDER = (
+    "The model is set to use_previous_response_id: the provider goes on from its own copy of "
+    "the conversation, which is not compacted. Turn it off."
+)
+
+
+def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
+    """Return whether the provider keeps a conversation that the view no longer shows."""
+    decided = result.state["summary"] or result.state["cuts"]
+    return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))

@@ -10,12 +10,8 @@ from langgraph.graph import StateGraph
 from typing_extensions import get_type_hints, is_typeddict
 
 from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
-from langchain_tokenmem.adapters.graphs.nodes import (
-    CompactNode,
-    MemoryNode,
-    RecallNode,
-    SummarizeNode,
-)
+from langchain_tokenmem.adapters.graphs.compact_node import CompactNode
+from langchain_tokenmem.adapters.graphs.nodes import MemoryNode, RecallNode, SummarizeNode
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     UNTRACKED,
@@ -63,7 +59,7 @@ def memory_nodes(
         archive: Where `CompactNode` keeps what it removes, with `split`.
         prune: Let `CompactNode` remove covered messages, with `split`.
         keywords: Those of `MemoryNode`: `model`, `system`, `tools`, `overhead_tokens`,
-            `shared_threads` and state keys.
+            `shared_threads`, `store` and state keys.
 
     Raises:
         ConfigurationError: When an archive is given without `split`.
@@ -85,6 +81,7 @@ def memory_nodes(
             "archive= and prune= are for CompactNode, which stands in the graph with split=True."
         )
     keywords["name"] = name
+    keywords["store"] = keywords.get("store") or archive
     summarizing: MemoryNode | SummarizeNode
     nodes: dict[str, Runnable[Any, Any]] = {}
     if split:

@@ -10,12 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
-from langchain_tokenmem.adapters.graphs.archive import (
-    Archive,
-    Removals,
-    archive_covered,
-    with_removals,
-)
+from langchain_tokenmem.adapters.graphs.archive import Removals, with_removals
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     StateKeys,
@@ -27,15 +22,14 @@ from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
-    session_and_user,
     stream_writer,
     write_events,
 )
+from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -63,6 +57,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         output_messages_key: str | None = None,
         state_key: str | None = None,
         shared_threads: bool = False,
+        store: TranscriptStore | None = None,
     ) -> None:
         node = type(self).__name__
         checked(memory, TokenMemory, "memory", f"{node}(TokenMemory(TokenBudget(8_000)))")
@@ -74,6 +69,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         }
         self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
         self._shared_threads = shared_threads
+        if store is not None:
+            checked(store, TranscriptStore, "store", f"{node}(memory, store=TranscriptStore(...))")
+        self._store = store
         # Beats the method of the class, whose hints would name no keys.
         vars(self)["__call__"] = MethodType(self.keys.annotated(type(self).invoke), self)
 
@@ -123,6 +121,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             recalls=self._recalls,
             shared_threads=self._shared_threads,
             pins=value_of(state, PINS_KEY),
+            settings=settings_of_run(
+                self.memory, config, self._store, shared_threads=self._shared_threads
+            ),
         )
         mode, instruction = value_of(state, self.keys.mode), self._instruction(state)
         options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
@@ -197,6 +198,8 @@ class MemoryNode(TurnNode):
         state_key: State key of the memory's state; default: the name.
         shared_threads: Several users share their threads: a thread has no owner, and what it
             recalls is its own.
+        store: Has settings of threads and users (`set_settings`). Default: that of the graph's
+            `TokenMemorySaver`, else that of the memory's recall.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -207,69 +210,6 @@ class MemoryNode(TurnNode):
     """
 
     _recalls = True
-
-
-class CompactNode(TurnNode):
-    """Shortens old tool results where it is due, without any model call, and writes the view.
-
-    By default the graph's messages stay as they are. With an archive and `prune` the state stays
-    bounded: messages that the running summary covers are written to the transcript store, read
-    back, and only then removed, one by one by their ids; never a system message, a pinned one or
-    one that the view still shows. Code that counts on an append-only list must not prune.
-
-    Args:
-        memory: Decides what is shown.
-        folding_follows: Leave it to a `SummarizeNode` behind this one where shortening is not
-            enough, so that the prefix changes once.
-        archive: Keeps the transcript, under the thread's id.
-        prune: Remove covered messages from the graph's state.
-        keywords: Those of `MemoryNode`.
-
-    Raises:
-        ConfigurationError: When `prune` is asked for without an archive.
-
-    Example:
-        >>> from langchain_core.messages import HumanMessage
-        >>> from langchain_tokenmem import TokenMemory
-        >>> "messages" in CompactNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
-        False
-    """
-
-    def __init__(
-        self,
-        memory: TokenMemory,
-        *,
-        folding_follows: bool = False,
-        archive: TranscriptStore | None = None,
-        prune: bool = False,
-        **keywords: Any,
-    ) -> None:
-        super().__init__(memory, **keywords)
-        if prune and archive is None:
-            raise ConfigurationError(
-                "prune=True removes messages from the graph's state: give the store that keeps "
-                "them, CompactNode(memory, archive=TranscriptStore(...), prune=True)."
-            )
-        if archive is not None:
-            line = "CompactNode(memory, archive=TranscriptStore(...))"
-            checked(archive, TranscriptStore, "archive", line)
-        self._steps = "shorten_if_enough" if folding_follows else "shorten"
-        self._is_last = not folding_follows
-        self._archive = archive
-        self._prune = prune
-
-    def _instruction(self, state: Any) -> None:
-        """Leave the agent's request to a node that folds."""
-
-    def _removals(
-        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
-    ) -> Removals:
-        if self._archive is None:
-            return Removals()
-        session = session_and_user(config, shared_threads=self._shared_threads)
-        archive = Archive(self._archive, *session, self.memory.before_store)
-        found = archive_covered(archive, thread.messages, result.state)
-        return found if self._prune else Removals()
 
 
 class RecallNode(TurnNode):

@@ -93,9 +93,11 @@ class SessionStates:
     ) -> None:
         """Give a session, or a user, settings of their own, from the next call on.
 
-        They hold for histories and chains on this store: those of the call beat those of the
-        session, these those of the user, these those of the memory. A mode of the session takes the
-        place of one that it was switched to.
+        They hold for histories and chains on this store, and for threads of graphs and agents that
+        know it: by their `TokenMemorySaver`, by `store=`, or by their recall. Settings of the call
+        beat those of the session, these those of the user, these those of the memory. A mode of the
+        session takes the place of one that it was switched to; a thread that was switched to one
+        keeps it, as its checkpoints have it.
 
         Args:
             session_id: The session; without it the user's settings are meant.
