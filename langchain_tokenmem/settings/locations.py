@@ -13,15 +13,28 @@ from typing import Any
 
 import yaml
 
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.settings.schema import Path
 
 
 def lines_of(file: File) -> dict[Path, int]:
-    """Return the line of every key of a file that can be read, counted from 1."""
+    """Return the line of every key of a file that can be read, counted from 1.
+
+    Raises:
+        ConfigurationError: When a key stands there twice. TOML's own parser refuses that, too.
+    """
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".toml":
         return _toml_lines(text)
-    return dict(_yaml_lines(yaml.compose(text, Loader=yaml.SafeLoader), ()))
+    found: dict[Path, int] = {}
+    for path, line in _yaml_lines(yaml.compose(text, Loader=yaml.SafeLoader), ()):
+        if path in found and path[-1] != "<<":
+            raise ConfigurationError(
+                f"{file}:{line}: {'.'.join(path)} is given twice, there and at line {found[path]}; "
+                f"give it once."
+            )
+        found[path] = line
+    return found
 
 
 def _yaml_lines(node: Any, path: Path) -> Iterator[tuple[Path, int]]:

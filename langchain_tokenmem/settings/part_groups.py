@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from langchain_tokenmem.settings.groups import SettingsGroup
+from langchain_tokenmem.storage.expiry_policy import ExpiryPolicy
 
 
 class StoreSettings(SettingsGroup):
@@ -28,6 +29,11 @@ class StoreSettings(SettingsGroup):
     expire_every: timedelta | None = Field(
         default=None, description="Time between two looks at these.", examples=["P1D"]
     )
+
+    @model_validator(mode="after")
+    def _works(self) -> StoreSettings:
+        ExpiryPolicy(inactive_for=self.inactive_for, expire_every=self.expire_every)
+        return self
 
 
 class FloorSettings(SettingsGroup):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.settings.schema import Path, field_at
-from langchain_tokenmem.settings.sources import Values
+from langchain_tokenmem.settings.values import Values
 
 _LONGEST = 100
 """Characters of a value that an error shows."""

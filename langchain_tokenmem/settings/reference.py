@@ -11,8 +11,9 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from langchain_tokenmem.settings.schema import Path, Setting, fields_of, group_in, settings_in
-from langchain_tokenmem.settings.sources import CONFIG, FILES, Values
+from langchain_tokenmem.settings.sources import CONFIG, FILES
 from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
+from langchain_tokenmem.settings.values import Values
 from langchain_tokenmem.storage.database.urls import shown_url
 
 HIDDEN = "***"

@@ -12,9 +12,8 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
@@ -37,6 +36,7 @@ from langchain_tokenmem.settings.schema import (
     groups_by_name,
     may_be_none,
 )
+from langchain_tokenmem.settings.values import GivenValue, Values
 from langchain_tokenmem.settings.words import advice, meant
 
 CONFIG = "TOKENMEM_CONFIG"
@@ -49,24 +49,6 @@ SHORT = {"budget": "context_window", "store": "url", "mode": "name"}
 """Groups for which one value may stand, with the field that it gives."""
 
 _NONE = frozenset({"none", "null"})
-
-
-@dataclass(frozen=True)
-class GivenValue:
-    """A value that a source gives.
-
-    Attributes:
-        value: The value.
-        place: The place it comes from: a keyword, a variable, or file and line.
-        spelled: The name that stands there.
-    """
-
-    value: Any
-    place: str
-    spelled: str = ""
-
-
-Values = dict[Path, GivenValue]
 
 
 def from_keywords(model: type[BaseModel], given: Mapping[str, Any]) -> Values:
@@ -136,6 +118,8 @@ class _EnvironmentSource(EnvSettingsSource):
         if is_optional and _as_bool(decoded):
             return {}
         short = SHORT.get(field_name.removesuffix("_settings"))
+        if is_optional and _as_bool(decoded) is False:
+            return decoded
         if short is None or isinstance(decoded, dict) or _is_none(decoded):
             return decoded
         return {short: decoded}
@@ -181,9 +165,14 @@ def from_file(model: type[BaseSettings], file: File) -> Values:
         lines = lines_of(file)
     except (yaml.YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark else f"{file}"
+        line = mark.line + 1 if mark else None
+        if isinstance(error, UnicodeDecodeError):
+            line = error.object[: error.start].count(b"\n") + 1
+        where = f"{file}:{line}" if line else f"{file}"
         what = getattr(error, "problem", None) or error
         raise ConfigurationError(f"{where}: the file cannot be read: {what}.") from error
+    except ConfigurationError:
+        raise
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{file}:1: the file holds no names with values.") from error
 
@@ -212,6 +201,8 @@ def _spelled_out(
         if field is None:
             more = advice(model, path, as_variable=False)
             raise ConfigurationError(f"{place}: there is no setting {'.'.join(path)!r}.{more}")
+        if isinstance(value, bool) and _takes_numbers_only(field):
+            raise ConfigurationError(f"{place}, {'.'.join(path)} is {value}; it is a number.")
         for inner, one in _full_form(field, path, value):
             if inner in values:
                 raise ConfigurationError(
@@ -248,12 +239,18 @@ def _full_form(field: FieldInfo, path: Path, value: Any) -> Iterator[tuple[Path,
     short = SHORT.get(path[-1]) if is_group and len(path) == 1 else None
     if may_be_none(field.annotation) and _is_none(value):
         yield path, None
-    elif short is not None and not isinstance(value, dict):
-        yield (*path, short), value
     elif is_group and may_be_none(field.annotation) and _as_bool(value) is not None:
         yield path, {} if _as_bool(value) else None
+    elif short is not None and not isinstance(value, dict):
+        yield (*path, short), value
     else:
         yield path, value
+
+
+def _takes_numbers_only(field: FieldInfo) -> bool:
+    """Return whether a field is a number; pydantic would take True for 1."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    return bool({int, float} & kinds) and bool not in kinds
 
 
 def _is_none(value: Any) -> bool:
@@ -263,34 +260,3 @@ def _is_none(value: Any) -> bool:
 def _as_bool(value: Any) -> bool | None:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     return value if isinstance(value, bool) else words.get(str(value).strip().lower())
-
-
-def merged(*sources: Values) -> Values:
-    """Return the values that hold: of every setting that of the first source that gives it.
-
-    A value covers what another source gives for its group as a whole, and the other way round. The
-    name of a mode covers the whole mode.
-    """
-    found: Values = {}
-    for values in reversed(sources):
-        for path, value in values.items():
-            covers = path[:-1] if path == ("mode", "name") else path
-            is_on = value.value == {}  # the group is on, with whatever another source says of it
-            for other in set(found) - set(values):
-                is_inside = other[: len(covers)] == covers and not is_on
-                if is_inside or covers[: len(other)] == other:
-                    del found[other]
-            found[path] = value
-    return found
-
-
-def nested(values: Values) -> dict[str, Any]:
-    """Return the values as pydantic takes them."""
-    tree: dict[str, Any] = {}
-    for path in sorted(values):
-        here = tree
-        for key in path[:-1]:
-            inner = here.get(key)
-            here[key] = here = inner if isinstance(inner, dict) else {}
-        here[path[-1]] = values[path].value
-    return tree

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 from pydantic import PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
-from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
@@ -21,15 +19,17 @@ from langchain_tokenmem.settings.fields import SettingFields
 from langchain_tokenmem.settings.part_groups import RecallSettings
 from langchain_tokenmem.settings.problems import configuration_error
 from langchain_tokenmem.settings.sources import (
-    Values,
     file_named,
     from_environment,
     from_file,
     from_keywords,
-    merged,
-    nested,
 )
+from langchain_tokenmem.settings.values import Values, merged, nested
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
+    from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
 
 _OWN_GROUPS = frozenset(
     {
@@ -172,6 +172,10 @@ class TokenMemorySettings(SettingFields):
             memory: Another memory than `memory(model)`.
             keywords: Options of `TokenMemoryMiddleware`; they beat the settings.
         """
+        from langchain_tokenmem.adapters.agents.middleware import (  # noqa: PLC0415  # a second
+            TokenMemoryMiddleware,
+        )
+
         options = {**_fields(self.middleware_settings), **keywords}
         return TokenMemoryMiddleware(memory or self.memory(model), **options)
 
@@ -181,6 +185,10 @@ class TokenMemorySettings(SettingFields):
         Args:
             keywords: Options of `TokenMemorySaver`, such as `serde`. They beat the settings.
         """
+        from langchain_tokenmem.adapters.checkpoints.saver import (  # noqa: PLC0415  # LangGraph
+            TokenMemorySaver,
+        )
+
         return TokenMemorySaver(self.store(), **{**_fields(self.saver_settings), **keywords})
 
     def close(self) -> None:

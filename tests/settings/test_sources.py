@@ -66,6 +66,13 @@ def test_an_empty_variable_is_none(variable, monkeypatch):
         ("warn_at: 0.5\n", "Did you mean budget.warn_at?"),
         ("just words\n", "holds no names"),
         ("models: {x: {max_inputs: 1}}\n", "'models.x.max_inputs'"),
+        ("budget: 9000\nmode: code\nbudget: 8000\n", "tokenmem.yaml:3: budget is given twice"),
+        ("budget:\n  target: 0.3\n compact_at: 0.7\n", "tokenmem.yaml:3: the file cannot be read"),
+        ("budget:\ntarget: 0.3\n", "tokenmem.yaml:2: there is no setting 'target'. Did you mean b"),
+        ("budget: 9000\r\nmax_wait_s: x\r\n", "tokenmem.yaml:2, max_wait_s is 'x'"),
+        ("max_wait_s: yes\n", "tokenmem.yaml:1, max_wait_s is True; it is a number."),
+        ("budget: 9000\nmode: true\nmax_wait_s: .inf\n", "tokenmem.yaml:3, max_wait_s is inf"),
+        ("store:\n  inactive_for: P0D\n", "tokenmem.yaml:2, store.inactive_for is "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_in_a_file_names_file_and_line(text, said, tmp_path):
@@ -78,9 +85,35 @@ def test_what_cannot_be_in_toml_names_file_and_line(tmp_path):
     assert "tokenmem.toml:5, budget.target is 'x'" in refusal()
 
 
+@pytest.mark.parametrize("name", ["tokenmem.yaml", "tokenmem.toml"])
+def test_a_file_that_is_not_utf_8_names_its_line(name, tmp_path):
+    (tmp_path / name).write_bytes("# first\n# caf\xe9\n".encode("latin-1"))
+    assert f"{name}:2: the file cannot be read" in refusal()
+
+
+def test_a_byte_order_mark_and_line_endings_of_windows_are_taken(tmp_path):
+    (tmp_path / "tokenmem.yaml").write_bytes(b"\xef\xbb\xbfbudget: 32_000\r\nmode: off\r\n")
+    settings = TokenMemorySettings()
+    assert (settings.budget.context_window, settings.mode) == (32_000, None)
+
+
+@pytest.mark.parametrize("word", ["off", "No", "FALSE", "none"])
+def test_a_mode_is_switched_off_in_any_words(word, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMEM_MODE", word)
+    assert TokenMemorySettings().mode is None
+    monkeypatch.delenv("TOKENMEM_MODE")
+    file(tmp_path, f"mode: {word}\n")
+    assert TokenMemorySettings().mode is None
+    assert TokenMemorySettings(mode=True).mode.name == "conversation"
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
+        ("TOKENMEM_CONTEXT_WINDOW", "8000", "Did you mean TOKENMEM_BUDGET__CONTEXT_WINDOW?"),
+        ("TOKENMEM_BUDGET_TARGET", "0.3", "Did you mean TOKENMEM_BUDGET__TARGET?"),
+        ("TOKENMEM_BUDGET", "32k", "variable TOKENMEM_BUDGET, budget.context_window is '32k'"),
+        ("TOKENMEM_SESSION_INACTIVITY_DAYS", "30", "store.inactive_for takes a duration"),
         ("TOKENMEM_BUDGET__TRAGET", "0.3", "Did you mean TOKENMEM_BUDGET__TARGET?"),
         ("TOKENMEM_BUDGET__TARGET", "0.99", "variable TOKENMEM_BUDGET__TARGET"),
         ("TOKENMEM_MODE", "cod", "variable TOKENMEM_MODE"),
