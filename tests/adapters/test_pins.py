@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_google_genai.chat_models import _parse_chat_history
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -68,7 +67,16 @@ def test_behind_a_prompts_system_message_pins_of_a_bare_history_are_a_second_one
     assert [message.type for message in request] == ["system", "system", "human", "ai", "human"]
     for family in ("openai", "anthropic", "bedrock"):
         CHECKS[family](request)
-    system, body = _parse_chat_history(request)
+
+
+@pytest.mark.slow  # its package takes seconds to import
+def test_googles_class_takes_two_system_messages_in_front(store):
+    google = pytest.importorskip("langchain_google_genai", reason="it comes with [peers]")
+    history = history_on(store)
+    history.add_messages([HumanMessage("hi"), AIMessage("Hello.")])
+    history.pin("Answer in French.")
+    request = PROMPT.invoke({"history": history.messages, "input": "tea?"}).to_messages()
+    system, body = google.chat_models._parse_chat_history(request)
     assert system.parts[0].text == "You sell tea."
     assert "Answer in French." in system.parts[1].text
     assert len(body) == 3
