@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_tokenmem.core.search_units import unpack_unit
+from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.vectors.backend import Question
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.entry_list import EntryList
@@ -33,6 +34,9 @@ _SAMPLE = 16
 
 _BATCH = 500
 """Ids in one request."""
+
+_LARGEST_UNIT = 2**63 - 1
+"""Largest number that a database takes."""
 
 
 class VectorStoreCollection:
@@ -81,8 +85,21 @@ class VectorStoreCollection:
             for unit in new
         ]
         ids = [self._id(unit) for unit in new]
-        self._ask(lambda: self._vector_store.add_texts(list(new.values()), metadata, ids=ids))
+        stored = self._ask(
+            lambda: self._vector_store.add_texts(list(new.values()), metadata, ids=ids)
+        )
+        self._check_ids(ids, stored)
         self._entries.add(new, are_there=True)
+
+    def _check_ids(self, given: Sequence[str], stored: object) -> None:
+        """Refuse a vector store that names entries itself: what is erased would stay in it."""
+        if isinstance(stored, list) and set(stored) - set(given):
+            self._ask(lambda: self._vector_store.delete(ids=stored))
+            raise RecallError(
+                "The vector store gives entries ids of its own, so that erased words would stay in "
+                "it. Nothing was stored; take another one, ChromaIndex, or Recall(store, "
+                "embeddings=...)."
+            )
 
     def remove(self, units: Sequence[int]) -> None:
         """Delete entries; one that is not there is no error."""
@@ -93,7 +110,12 @@ class VectorStoreCollection:
         for start in range(0, len(units), _BATCH):
             # Never an empty list: to some vector stores that is everything.
             ids = [self._id(unit) for unit in units[start : start + _BATCH]]
-            self._ask(lambda ids=ids: self._vector_store.delete(ids=ids))
+            # None is what those say that return nothing.
+            if self._ask(lambda ids=ids: self._vector_store.delete(ids=ids)) is False:
+                raise RecallError(
+                    "The vector store says that it did not delete: words that are erased or were "
+                    "edited may still be in it. It is tried again with the next change."
+                )
 
     def count(self) -> int:
         """Return how many entries are listed."""
@@ -120,11 +142,12 @@ class VectorStoreCollection:
         within = reader.partitions
         about, numbers = (OWNER, [within.owner]) if within.whole else (PARTITION, within.partitions)
         arguments = self._filter(about, [f"{self._name}/{number}" for number in numbers])
-        found = self._ask(
-            lambda: self._vector_store.similarity_search(question.text, k=limit, **arguments),
-            is_search=True,
-        )
-        proposed = {unit for one in found if (unit := self._unit_of(one)) is not None}
+
+        def propose() -> set[int]:
+            found = self._vector_store.similarity_search(question.text, k=limit, **arguments)
+            return {unit for one in found if (unit := self._unit_of(one)) is not None}
+
+        proposed = self._ask(propose, is_search=True)
         units, vectors = to_matrix(reader.vectors_around(key, sorted(proposed), NEIGHBOURS))
         if not len(units):
             return []
@@ -135,4 +158,4 @@ class VectorStoreCollection:
         """Return the unit of an entry; None for an entry of others."""
         unit, owner = found.metadata.get(UNIT), str(found.metadata.get(OWNER))
         is_own = owner.startswith(f"{self._name}/") and str(unit).isdecimal()
-        return int(str(unit)) if is_own else None
+        return int(str(unit)) if is_own and int(str(unit)) <= _LARGEST_UNIT else None

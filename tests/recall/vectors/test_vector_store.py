@@ -154,6 +154,29 @@ def _fails(*_args, **_options):
     raise ConnectionError("the vector database is away")
 
 
+def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
+    store, vectors, monkeypatch
+):
+    add_texts = vectors.add_texts
+    monkeypatch.setattr(vectors, "add_texts", lambda texts, *_args, **_ids: add_texts(texts))
+    store.add("s", talk(3))
+    with recalled(store, vectors) as recall, pytest.raises(RecallError, match="ids of its own"):
+        recall.index()
+    assert words_in(vectors) == set()
+
+
+def test_a_vector_store_that_says_it_did_not_delete_is_asked_again(store, vectors, monkeypatch):
+    with recalled(store, vectors) as recall:
+        store.add("s", talk(3))
+        recall.index()
+        with monkeypatch.context() as patch:
+            patch.setattr(vectors, "delete", lambda *_args, **_options: False)
+            with pytest.raises(RecallError, match="did not delete"):
+                recall.erase(session_id="s")
+        recall.index()
+        assert words_in(vectors) == set()
+
+
 def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, monkeypatch, caplog):
     store.add("s", talk(5))
     with recalled(store, vectors) as recall:
