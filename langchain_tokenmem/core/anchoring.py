@@ -50,7 +50,8 @@ _KEPT = _Deviations(0.03, 0.05, 0.10, 0.03, 0.10, 0.06, 30.0)
 
 # Replies that fit each other worse than this were not all made from the requests that are compared.
 _MOST_SPREAD = 0.10
-_REPLIES_TO_LOWER = 3
+REPLIES_TO_TRUST = 3
+"""Replies after which an estimate may be lowered, and is known to be near."""
 
 
 class TokensByKind(NamedTuple):
@@ -170,7 +171,7 @@ def fitted_factors(
         return kept or NO_CORRECTION
     *scales, hidden = factors
     scales = [min(MOST_FACTOR, max(LEAST_FACTOR, scale)) for scale in scales]
-    is_sure = kept is not None or len(used) >= _REPLIES_TO_LOWER
+    is_sure = kept is not None or len(used) >= REPLIES_TO_TRUST
     if not is_sure or _spread(used, [*scales, hidden]) > _MOST_SPREAD:
         scales = [max(1.0, scale) for scale in scales]
     rounded = [round(round(scale / STEP) * STEP, 4) for scale in scales]

@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage
 from langchain_tokenmem.core.anchoring import (
     NO_CORRECTION,
     REPLIES,
+    REPLIES_TO_TRUST,
     Factors,
     ReportedRequest,
     TokensByKind,
@@ -56,11 +57,13 @@ class AnchoredCall:
         context: The parts of the request, counted with the corrections.
         counter: Counts with the corrections.
         factors: The corrections.
+        reported: Tokens of the newest request that a reply has reported; 0 before enough have.
     """
 
     context: ContextParts
     counter: TokenCounter
     factors: Factors
+    reported: int = 0
 
 
 def anchored_call(
@@ -84,10 +87,12 @@ def anchored_call(
     kept = _factors_of(anchor) if anchor and anchor["model"] == model.name else None
     reports = _reports(context, state, kinds, model)
     factors = fitted_factors(tuple(reports), kept, limit=limit)
+    reported = reports[-1].tokens if len(reports) >= REPLIES_TO_TRUST else 0
     if factors == NO_CORRECTION:
-        return AnchoredCall(context, kinds.counter, factors)
+        return AnchoredCall(context, kinds.counter, factors, reported)
     counter = anchored_counter(kinds, factors)
-    return AnchoredCall(with_factors(context, counter.message, factors), counter, factors)
+    corrected = with_factors(context, counter.message, factors)
+    return AnchoredCall(corrected, counter, factors, reported)
 
 
 def with_factors(context: ContextParts, message: CountMessage, factors: Factors) -> ContextParts:
@@ -138,7 +143,7 @@ def with_anchor(
     if not (is_other or is_unknown or _has_other_prefix(before, after)):
         return after
     last = context.tail[-1].source.last_id if context.tail else None
-    kept = {} if is_other or factors in (None, NO_CORRECTION) else _stored(factors)
+    kept = {} if is_other or factors in (None, NO_CORRECTION) else factors._asdict()
     return {**after, "anchor": {"model": model.name, "since": last, "factors": kept}}
 
 
@@ -291,7 +296,3 @@ def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
 def _factors_of(anchor: Anchor) -> Factors | None:
     stored = anchor["factors"]
     return Factors(**stored) if stored and stored.keys() <= set(Factors._fields) else None
-
-
-def _stored(factors: Factors) -> dict[str, float]:
-    return factors._asdict()

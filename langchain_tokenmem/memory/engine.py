@@ -185,7 +185,9 @@ class Engine:
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
         found = anchored_call(context, known, kinds, model, limit=budget.limit)
-        call = PreparedCall(found.context, budget, known, found.counter, found.factors, on)
+        call = PreparedCall(
+            found.context, budget, known, found.counter, found.factors, on, reported=found.reported
+        )
         return with_known_count(call, kinds, self.counter, tools)
 
     def _cache_of(

@@ -28,6 +28,7 @@ class PreparedCall:
         mode: The mode that is on; None for none.
         provider_tokens: Tokens of the request as its provider counts them; None where it was not
             asked.
+        reported: Tokens of the newest request that a reply has reported; 0 before enough have.
     """
 
     context: ContextParts
@@ -37,6 +38,7 @@ class PreparedCall:
     factors: Factors | None = None
     mode: ModeProfile | None = None
     provider_tokens: int | None = None
+    reported: int = 0
 
     def view(self) -> View:
         """Return the request for the call."""

@@ -6,6 +6,7 @@ that factor in the state (`anchor`), so the provider need not be asked again soo
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.anchoring import with_factors
 from langchain_tokenmem.memory.drivers import PendingJob, Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
-from langchain_tokenmem.tokens.anchored import KindCounter, anchored_counter
+from langchain_tokenmem.tokens.anchored import ANCHORED_ACCURACY, KindCounter, anchored_counter
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class CountQuestion:
             capped = cap_messages(call.context, call.budget)
         except BudgetExceededError:  # whoever plans the call says so
             return None
-        if not is_near_threshold(request_tokens(capped), call.budget):
+        if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
             return None
         return cls(counter, capped.request_messages(), tools)
 
@@ -78,22 +79,39 @@ def with_known_count(
     """Return a call counted as the provider has counted it; as it is where that is not known."""
     question = CountQuestion.of(call, counter, tools)
     known = question.answer if question else None
-    return call if known is None else with_provider_count(call, kinds, known)
+    if question is None or known is None:
+        return call
+    counted = with_provider_count(call, kinds, known)
+    if counted is call:
+        _report_unused(repr(question.counter))
+    return counted
 
 
-def is_near_threshold(tokens: int, budget: TokenBudget) -> bool:
+def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bool:
     """Return whether an estimate is so near a threshold that its error can decide.
 
     That is within the margin of estimates, a tenth of the window, or within the budget's own where
-    that is larger.
+    that is larger. Of what replies have reported an estimate is nearer: the margin applies to what
+    is new since then.
+
+    Args:
+        tokens: The estimate.
+        budget: The budget.
+        reported: Tokens of the newest request that a reply has reported; 0 for none.
     """
-    within = max(ESTIMATE_MARGIN, budget.margin or 0.0) * budget.context_window
+    margin = max(ESTIMATE_MARGIN, budget.margin or 0.0)
+    within = margin * budget.context_window
+    if reported:
+        new = max(0, tokens - reported)
+        within = min(within, ANCHORED_ACCURACY * reported + margin * new)
     thresholds = (budget.compact_tokens, budget.summarize_tokens, budget.limit)
     return any(abs(tokens - threshold) <= within for threshold in thresholds)
 
 
 def with_provider_count(call: PreparedCall, kinds: KindCounter, tokens: int) -> PreparedCall:
     """Return a call whose request has the tokens that its provider has counted.
+
+    A count that cannot be of this request changes nothing.
 
     Args:
         call: The call, with its estimates.
@@ -104,7 +122,6 @@ def with_provider_count(call: PreparedCall, kinds: KindCounter, tokens: int) -> 
     whole = tokens + (context.counter.estimated or context.counter).overhead
     factor = whole / request_tokens(cap_messages(context, budget))
     if not LEAST_FACTOR < factor < MOST_FACTOR:
-        logger.warning("A provider's count is %.1f times the estimate: it is not used.", factor)
         return call
     *scales, hidden = call.factors or NO_CORRECTION
     bounded = (min(MOST_FACTOR, max(LEAST_FACTOR, round(scale * factor, 4))) for scale in scales)
@@ -119,4 +136,14 @@ def with_provider_count(call: PreparedCall, kinds: KindCounter, tokens: int) -> 
         counter=counter,
         factors=factors._replace(hidden=max(0.0, hidden + rest)),
         provider_tokens=whole,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _report_unused(counter: str) -> None:
+    logger.warning(
+        "A count by %s is not between %g and %g times the estimate: it is not used.",
+        counter,
+        LEAST_FACTOR,
+        MOST_FACTOR,
     )

@@ -42,6 +42,13 @@ _GOOGLE, _VERTEX, _ANTHROPIC = (
 )
 _REMOTE = ("http://", "https://", "gs://")
 
+MOST_TOKENS = 100_000_000
+"""Largest answer that is a count of a request: no window is as large."""
+
+PROVIDER_ACCURACY = 0.02
+"""Margin of exact counts: Anthropic calls its counts estimates that "may differ by a small amount"
+(docs, "Token counting"). Not measured here: the endpoints ask for an account."""
+
 
 @dataclass(frozen=True)
 class CountEndpoint:
@@ -60,6 +67,19 @@ class CountEndpoint:
     ask: Ask
     counts_tools: bool = True
     fetches_media: bool = False
+
+    def tokens(
+        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None, seconds: float
+    ) -> int:
+        """Ask, and return the answer.
+
+        Raises:
+            ValueError: When it is no count of a request; any error of the integration, too.
+        """
+        found: object = self.ask(messages, tools, seconds)
+        if type(found) is not int or not 0 < found <= MOST_TOKENS:
+            raise ValueError(f"it counted {found!r:.40} tokens")
+        return found
 
     def can_count(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether counting these messages fetches nothing."""

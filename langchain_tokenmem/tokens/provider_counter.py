@@ -25,7 +25,7 @@ from langchain_tokenmem.circuit_breaker import CircuitBreaker
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import request_digest
-from langchain_tokenmem.tokens.count_endpoints import count_endpoint
+from langchain_tokenmem.tokens.count_endpoints import PROVIDER_ACCURACY, count_endpoint
 from langchain_tokenmem.tokens.resolve import counter_for
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,10 @@ MOST_REQUESTS = 3
 """Requests to a provider at once."""
 
 TIMEOUT_S = 2.0
-"""Seconds that a call waits for an answer at most, the wait for its turn included."""
+"""Seconds that a call takes at most, the wait for its turn included."""
+
+WAITED = 0.95
+"""Share of them in which it waits; the rest is for the estimate."""
 
 KEPT_ANSWERS = 1_000
 KEPT_SECONDS = 300.0
@@ -43,10 +46,6 @@ KEPT_SECONDS = 300.0
 FAILURES = 3
 COOL_DOWN_S = 60.0
 """After so many failures in a row nothing is asked for so many seconds."""
-
-PROVIDER_ACCURACY = 0.02
-"""Margin of exact counts: Anthropic calls its counts estimates that "may differ by a small amount"
-(docs, "Token counting"). Not measured here: the endpoints ask for an account."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class ProviderCounter:
                 raise ConfigurationError(f"{name} is {value!r}; it is a time in seconds, over 0.")
         self._local = counter_for(model)
         self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
-        self._timeout_s = timeout_s
+        self._wait_s = WAITED * timeout_s
         self._breaker = CircuitBreaker(FAILURES, cool_down_s, clock)
         self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
         # None stands for a request that was asked for without an answer.
@@ -168,7 +167,7 @@ class ProviderCounter:
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Do the same as `count` without blocking the event loop."""
-        began, until = time.perf_counter(), time.monotonic() + self._timeout_s
+        began, until = time.perf_counter(), time.monotonic() + self._wait_s
         started = await in_own_thread(self.start, messages, tools, until)
         if started is not None:
             left = max(0.0, started.until - time.monotonic())
@@ -192,7 +191,7 @@ class ProviderCounter:
             The job; None where the answer is known, where the request was asked for without one,
             and where nobody is to be asked now. Hand it to `settle` after the wait.
         """
-        until = time.monotonic() + self._timeout_s if until is None else until
+        until = time.monotonic() + self._wait_s if until is None else until
         if self._endpoint is None or not self._endpoint.can_count(messages):
             return None
         key = self._key(messages, tools)
@@ -212,8 +211,8 @@ class ProviderCounter:
             self._answers[started.key] = None
         job = self._runner.job(started.key)
         # One that has only waited for its turn says nothing about the provider.
-        if job is not None and job.is_overdue(self._timeout_s / 2):
-            self._fail(f"no answer in {self._timeout_s:g} s")
+        if job is not None and job.is_overdue(self._wait_s / 2):
+            self._fail(f"no answer in {self._wait_s:g} s")
 
     def known(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
@@ -238,20 +237,17 @@ class ProviderCounter:
         tokens = self.known(messages, tools)
         count = self._local.count(messages, tools=tools)
         count = replace(count, latency=time.perf_counter() - began)
-        if tokens is None:
+        if tokens is None or self._endpoint is None:
             return count
-        return replace(
-            count,
-            tokens=tokens,
-            method="provider",
-            accuracy=PROVIDER_ACCURACY,
-            cached=started is None,
-        )
+        estimated = 0 if self._endpoint.counts_tools else self._local.tools(tools)
+        accuracy = max(PROVIDER_ACCURACY, count.accuracy * estimated / tokens)
+        is_cached = started is None
+        return replace(count, tokens=tokens, method="provider", accuracy=accuracy, cached=is_cached)
 
     def _is_stuck(self) -> bool:
         """Return whether all places are taken by requests that do not end."""
         jobs = self._runner.jobs()
-        return sum(job.is_overdue(self._timeout_s) for job in jobs) >= MOST_REQUESTS
+        return sum(job.is_overdue(self._wait_s) for job in jobs) >= MOST_REQUESTS
 
     def _ask(
         self,
@@ -265,9 +261,7 @@ class ProviderCounter:
         if self._endpoint is None or began >= until or self._breaker.is_open:
             return  # nobody waits any more, or others have failed meanwhile
         try:
-            tokens = self._endpoint.ask(messages, tools, self._timeout_s)
-            if not isinstance(tokens, int) or tokens <= 0:
-                raise ValueError(f"it counted {tokens!r} tokens")  # noqa: TRY301
+            tokens = self._endpoint.tokens(messages, tools, self._wait_s)
         except Exception as error:  # noqa: BLE001  # libraries of providers raise anything
             with self._lock:
                 self._answers.setdefault(key, None)
@@ -277,7 +271,7 @@ class ProviderCounter:
             tokens += self._local.tools(tools)
         with self._lock:
             self._answers[key] = tokens
-        if time.monotonic() - began < self._timeout_s:
+        if time.monotonic() - began < self._wait_s:
             self._breaker.succeeded()
 
     def _fail(self, why: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import (
     ProviderCounter,
@@ -78,6 +78,40 @@ def test_near_is_within_the_margin_of_estimates():
     assert not is_near_threshold(int(budget.limit + margin) + 1, budget)
 
 
+def test_near_is_within_three_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
+    budget = BUDGET.for_counts(exact=False)
+    edge = int(budget.compact_tokens)
+    for new in (0, 20, 500):
+        nearest = (edge - 0.07 * new) / 1.03
+        assert is_near_threshold(int(nearest) + 1, budget, int(nearest) + 1 - new)
+        assert not is_near_threshold(int(nearest) - 1, budget, int(nearest) - 1 - new)
+
+
+def agent(calls: int, *, reporting: bool) -> CountedModel:
+    """Return the model of an agent that reads files, after so many calls."""
+    model = CountedModel(answer=scaled(1.15))
+    memory, state = TokenMemory(TokenBudget(32_000), counter=ProviderCounter(model)), None
+    said: list = [HumanMessage("Find the fault.", id="h")]
+    for number in range(calls):
+        state, view = memory.compact_and_view(said, state)
+        tokens = scaled(1.15)(view.messages, None)
+        usage = {"input_tokens": tokens, "output_tokens": 50, "total_tokens": tokens + 50}
+        call = {"name": "read", "args": {"path": f"{number}.py"}, "id": f"c{number}"}
+        said += [
+            AIMessage(
+                "", id=f"a{number}", tool_calls=[call], usage_metadata=usage if reporting else None
+            ),
+            ToolMessage(f"{number} " + WORDS * 30, tool_call_id=f"c{number}", id=f"t{number}"),
+        ]
+    return model
+
+
+@pytest.mark.slow
+def test_an_agent_of_100_calls_whose_replies_report_asks_for_few_of_them():
+    assert len(agent(100, reporting=True).asked) <= 15
+    assert 15 < len(agent(100, reporting=False).asked) <= 40
+
+
 def test_the_whole_request_is_asked_for_with_system_and_tools():
     model, said = CountedModel(answer=scaled(1.0)), talk(2_900)
     memory_of(model).compact(said, system="Be brief.", tools=[TOOL])
@@ -135,6 +169,15 @@ def test_the_factor_is_kept_in_the_state_over_a_compaction():
     assert view.usage.input_tokens == pytest.approx(1.3 * request, rel=0.1)
 
 
+def test_counts_that_cannot_be_are_said_once(caplog):
+    model = CountedModel(answer=scaled(4.0))
+    memory = memory_of(model)
+    for tokens in (2_700, 2_800, 2_900):
+        memory.compact_and_view(talk(tokens))
+    assert len(model.asked) == 3
+    assert caplog.text.count("is not between 0.5 and 3 times the estimate") <= 1
+
+
 @pytest.mark.parametrize("factor", [0.3, 4.0])
 def test_a_count_that_cannot_be_of_this_request_is_not_used(factor):
     said = talk(2_700)
@@ -143,7 +186,7 @@ def test_a_count_that_cannot_be_of_this_request_is_not_used(factor):
     assert view.usage.input_tokens == estimated(view.messages)
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("down"), None, "many"])
+@pytest.mark.parametrize("answer", [RuntimeError("down"), None, "many", 10**400])
 def test_without_an_answer_the_turn_goes_on_with_the_estimate(answer):
     said = talk(2_900)
     _, view = memory_of(CountedModel(answer=answer)).compact_and_view(said)
