@@ -260,6 +260,9 @@ class ProviderCounter:
         began = time.monotonic()
         if self._endpoint is None or began >= until or self._breaker.is_open:
             return  # nobody waits any more, or others have failed meanwhile
+        with self._lock:
+            if key in self._answers:
+                return  # answered between another caller's look and its start of this job
         try:
             tokens = self._endpoint.tokens(messages, tools, self._wait_s)
         except Exception as error:  # noqa: BLE001  # libraries of providers raise anything
