@@ -7,7 +7,7 @@ where a store belongs may be a database URL with its password.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
@@ -42,6 +42,24 @@ def checked(value: Any, kind: type[T], name: str, line: str) -> T:
     raise ConfigurationError(
         f"{name} is {described(value)}; {article} {kind.__name__} belongs there: {line}."
     )
+
+
+def checked_choice(value: T, choices: Any, name: str) -> T:
+    """Return the value if it is one of a Literal's.
+
+    Args:
+        value: An argument.
+        choices: The Literal, of texts.
+        name: Name of the argument.
+
+    Raises:
+        ConfigurationError: When it is none of them.
+    """
+    known = get_args(choices)
+    if isinstance(value, str) and value in known:
+        return value
+    *others, last = (f'"{one}"' for one in known)
+    raise ConfigurationError(f"{name} is {value!r:.100}; it is {', '.join(others)} or {last}.")
 
 
 def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:

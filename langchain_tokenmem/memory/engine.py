@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
+from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked, checked_choice
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
@@ -30,7 +30,6 @@ from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
 from langchain_tokenmem.memory.called_model import CalledModel
@@ -97,12 +96,8 @@ class Engine:
     def __post_init__(self) -> None:
         line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
         checked(self.budget, TokenBudget, "budget", line)
-        if self.dangling not in get_args(Dangling):
-            raise ConfigurationError(f'dangling is {self.dangling!r}; it is "answer" or "drop".')
-        if self.summary_role not in get_args(SummaryRole):
-            raise ConfigurationError(
-                f'summary_role is {self.summary_role!r}; it is "auto", "system" or "human".'
-            )
+        checked_choice(self.dangling, Dangling, "dangling")
+        checked_choice(self.summary_role, SummaryRole, "summary_role")
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""

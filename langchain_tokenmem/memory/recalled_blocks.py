@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_subgraph_session
@@ -29,9 +30,7 @@ def checked_scope(scope: RecallScope) -> RecallScope:
     Raises:
         ConfigurationError: When there is none of that name.
     """
-    if scope not in get_args(RecallScope):
-        raise ConfigurationError(f'recall_scope is {scope!r}; it is "session" or "user".')
-    return scope
+    return checked_choice(scope, RecallScope, "recall_scope")
 
 
 def checked_recall_k(most: int | None) -> int | None:

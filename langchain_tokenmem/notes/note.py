@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.errors import ConfigurationError
 
 NoteLevel = Literal["session", "project", "global"]
@@ -166,9 +167,7 @@ def checked_level(level: Any) -> NoteLevel:
     Raises:
         ConfigurationError: When there is none of that name.
     """
-    if level not in LEVELS:
-        raise ConfigurationError(f'level is {level!r}; it is "session", "project" or "global".')
-    found: NoteLevel = level
+    found: NoteLevel = checked_choice(level, NoteLevel, "level")
     return found
 
 
@@ -178,10 +177,7 @@ def checked_kind(kind: Any) -> NoteKind | None:
     Raises:
         ConfigurationError: When there is none of that name.
     """
-    if kind is not None and kind not in get_args(NoteKind):
-        names = ", ".join(f'"{name}"' for name in get_args(NoteKind))
-        raise ConfigurationError(f"kind is {kind!r}; it is one of {names}.")
-    found: NoteKind | None = kind
+    found: NoteKind | None = None if kind is None else checked_choice(kind, NoteKind, "kind")
     return found
 
 

@@ -261,7 +261,7 @@ def test_a_stamp_that_stands_in_an_answer_does_not_stand_twice():
 
 
 def test_another_word_than_human_or_all_is_refused():
-    with pytest.raises(ConfigurationError, match="'human', 'all'"):
+    with pytest.raises(ConfigurationError, match='"human" or "all"'):
         TokenMemory(show_times="user")
 
 

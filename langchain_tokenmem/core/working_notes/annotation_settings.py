@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import get_args
 
-from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.argument_checks import checked, checked_choice
 from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
@@ -41,14 +40,11 @@ class AnnotationSettings:
     modes_on: bool = True
 
     def __post_init__(self) -> None:
-        if self.show_times not in {None, *get_args(ShownTimes)}:
-            known = ", ".join(map(repr, get_args(ShownTimes)))
-            raise ConfigurationError(f"show_times is {self.show_times!r}; known are None, {known}.")
+        if self.show_times is not None:
+            checked_choice(self.show_times, ShownTimes, "show_times")
         if not isinstance(self.model_notes, bool):
             raise ConfigurationError(f"model_notes is {self.model_notes!r}; it is True or False.")
-        if self.turn_memory not in get_args(TurnMemoryShown):
-            known = ", ".join(map(repr, get_args(TurnMemoryShown)))
-            raise ConfigurationError(f"turn_memory is {self.turn_memory!r}; known are {known}.")
+        checked_choice(self.turn_memory, TurnMemoryShown, "turn_memory")
         checked(self.tools, ToolKinds, "tool_kinds", 'ToolKinds(writes={"save_page": "path"})')
         if self.project_root is not None:
             checked(self.project_root, str, "project_root", 'project_root="/app"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
@@ -26,10 +27,7 @@ def vector_index(
     Raises:
         ConfigurationError: When what is given is no index, or two places are given.
     """
-    if on_model_change not in {"refuse", "rebuild"}:
-        raise ConfigurationError(
-            f'on_model_change is {on_model_change!r}; it is "refuse" or "rebuild".'
-        )
+    checked_choice(on_model_change, ModelChange, "on_model_change")
     if index is not None and not isinstance(index, ChromaIndex | VectorStoreIndex):
         raise ConfigurationError(
             f"{type(index).__name__} is no index of recall; pass a ChromaIndex, a VectorStoreIndex "
