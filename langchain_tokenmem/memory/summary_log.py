@@ -244,10 +244,10 @@ def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list
 
 
 def _numbers_of(entry: SummaryEntry) -> list[int]:
-    return sorted({number for line in entry.get("sources", []) for number in line}) or [
-        entry["first"],
-        entry["last"],
-    ]
+    lines = entry.get("sources", [])
+    if not lines or not all(lines):  # of some lines it is not known
+        return [entry["first"], entry["last"]]
+    return sorted({number for line in lines for number in line})
 
 
 def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | None:

@@ -136,7 +136,7 @@ def test_a_refused_bullet_goes_with_its_lines_and_an_empty_heading():
 def test_a_made_up_literal_is_named_in_one_more_call():
     said = iter([f"## State\n{GOOD}\n{MADE_UP}", f"## State\n{GOOD}"])
     model = Scripted(answer=lambda _messages: next(said))
-    summary = ModelSummarizer(model).summarize(request_of())
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
     assert summary.text == f"## State\n{GOOD}"
     assert (summary.calls, summary.model) == (2, "scripted")
     first, second = model.requests
@@ -149,7 +149,7 @@ def test_a_made_up_literal_is_named_in_one_more_call():
 @pytest.mark.parametrize("later", [False, True])
 async def test_bullets_with_made_up_literals_are_dropped_after_one_retry(later):
     model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}\n## State\n{GOOD}")
-    writer = ModelSummarizer(model)
+    writer = ModelSummarizer(model, tool_share=0.0)
     summary = await writer.asummarize(request_of()) if later else writer.summarize(request_of())
     assert summary.text == f"## State\n{GOOD}"
     assert (len(model.requests), summary.model) == (2, "scripted")
@@ -164,13 +164,13 @@ def test_where_the_retry_fails_the_first_answer_is_kept_without_its_bullets(seco
         return next(answers)(messages)
 
     model = Scripted(answer=answer)
-    summary = ModelSummarizer(model).summarize(request_of())
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
     assert (summary.text, summary.model) == (f"## State\n{GOOD}", "scripted")
 
 
 def test_an_entry_of_made_up_literals_alone_is_written_by_the_fallback():
     model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}")
-    summary = ModelSummarizer(model).summarize(request_of())
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
     assert (summary.model, len(model.requests)) == ("extractive", 2)
     assert "vouchers" not in summary.text
 

@@ -104,7 +104,9 @@ async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instru
     bound = model.bind_tools([TOOL], temperature=0)
     bound.invoke(sent)
     request = request_of(sent, called=model, settings={"temperature": 0})
-    summary = await written(ModelSummarizer(model, reuse_prefix=wanted), request, later=later)
+    summary = await written(
+        ModelSummarizer(model, reuse_prefix=wanted, tool_share=0.0), request, later=later
+    )
     assert summary.text == NOTES
     assert model.shared == [0, len(sent)]
     assert model._requests[1][:-1] == sent
@@ -185,7 +187,7 @@ def test_messages_that_stand_cut_in_the_main_request_are_read_verbatim():
 
 def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read_alone():
     model, sent = CachingModel(answers=[tool_calling([])]), agent_run(10)
-    summary = ModelSummarizer(model).summarize(request_of(sent, called=model))
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(sent, called=model))
     assert (summary.text, summary.calls) == (NOTES, 2)
     assert "tool call" in summary.failures[0]
     assert [message.type for message in model._requests[1]] == ["system", "human"]
@@ -268,7 +270,9 @@ def test_strict_providers_accept_a_reused_request(family, last):
         "human": [*run, AIMessage("Read."), HumanMessage("Go on.")],
     }[last]
     model = StrictModel(family=family, script=[AIMessage(NOTES)])
-    summary = ModelSummarizer(model, reuse_prefix=True).summarize(request_of(sent, slice(2, 6)))
+    summary = ModelSummarizer(model, reuse_prefix=True, tool_share=0.0).summarize(
+        request_of(sent, slice(2, 6))
+    )
     assert (summary.text, summary.failures) == (NOTES, ())
     assert len(model.seen[0]) > 10
     assert LS_PROVIDERS[family]

@@ -54,7 +54,7 @@ class ExtractiveSummarizer:
             The entry with the sources of its lines; its text is never over `request.max_tokens` by
             `request.count_text`, and empty only where not even one character fits.
         """
-        written = best_lines(_lines_for(request), request.max_tokens, request.count_text)
+        written = best_lines(lines_for(request), request.max_tokens, request.count_text)
         text = "\n".join(text for text, _ in written)
         sources = tuple(places for _, places in written)
         return Summary(text, self.name, self.prompt_version, sources=sources)
@@ -68,7 +68,8 @@ class ExtractiveSummarizer:
         return await asyncio.to_thread(self.summarize, request)
 
 
-def _lines_for(request: SummaryRequest) -> list[Line]:
+def lines_for(request: SummaryRequest) -> list[Line]:
+    """Return all lines that an entry could have, in their order."""
     reader = FactsReader()
     weighting = weighting_of(reader, request.prior, request.instruction)
     if request.condenses:
