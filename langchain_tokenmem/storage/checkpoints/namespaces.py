@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, or_, select, true, update
@@ -52,7 +53,7 @@ class Namespace:
     latest: str | None = None
     leaves: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def session_id(self) -> str:
         """The session that holds its messages."""
         return thread_session(self.thread_id, self.ns)
@@ -112,6 +113,10 @@ _LOCK_ORDER = (
     namespaces.c.namespace_id,
 )
 """The graph's own namespace is locked first, as by what makes a new one."""
+_CHANGING = (
+    *("checkpoint_count", "last_value_number", "latest_checkpoint_id", "leaf_checkpoint_ids"),
+    "seal",
+)
 _SAVE = Statement(update(namespaces).where(namespaces.c.namespace_id == bindparam("b_id")))
 
 
@@ -271,6 +276,10 @@ def make_namespace(connection: Connection, codec: Codec, namespace: Namespace) -
 
 
 def save_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> None:
-    """Write the row back."""
+    """Write the row back.
+
+    Only what changes: SQLite writes an index anew whose columns are named, changed or not.
+    """
     row = codec.sealed(_columns(namespace))
-    _SAVE.run(connection, {**row, "b_id": namespace.namespace_id})
+    changing = {name: row[name] for name in _CHANGING}
+    _SAVE.run(connection, {**changing, "b_id": namespace.namespace_id})

@@ -113,8 +113,10 @@ def _find_or_make_owner(connection: Connection, key: str) -> int:
 
 def move_to_user(connection: Connection, session: SessionRow) -> None:
     """Give a user what the index has of a session from before it had that user."""
+    if session.user_id is None:
+        return
     old = _OWNER_ID.first(connection, {"key": f"s{session.key}"})
-    if session.user_id is None or old is None:
+    if old is None:
         return
     new = _find_or_make_owner(connection, owner_key(session))
     # A session without a user is the only one under its number.
