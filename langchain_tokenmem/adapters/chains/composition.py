@@ -33,13 +33,6 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
     return next((found for part in parts if (found := bound_kwarg(part, name))), None)
 
 
-def is_model(runnable: Runnable[Any, Any]) -> bool:
-    """Return whether a runnable is a model and nothing else, but for keywords bound to it."""
-    while isinstance(runnable, RunnableBindingBase):
-        runnable = runnable.bound
-    return isinstance(runnable, BaseLanguageModel)
-
-
 def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = None) -> Any:
     """Return the chat model nearest to a chain's end, with its fallbacks; None where there is none.
 
