@@ -81,7 +81,9 @@ def nearest(
         question: One vector of length 1.
         limit: Most units to return.
     """
-    scores = vectors @ question
+    # BLAS kernels may set the flag of an invalid value for lanes beyond the end of a vector.
+    with np.errstate(invalid="ignore"):
+        scores = vectors @ question
     best = np.lexsort((units, -scores))[:limit]
     return [(int(units[at]), float(scores[at])) for at in best]
 
