@@ -40,7 +40,8 @@ class SummaryEntry(TypedDict):
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
         reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
-            that was made of older entries, `imported` for one of another memory.
+            that was made of older entries, `imported` for one of another memory, `edited` for one
+            that was written again because its messages say other words now.
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
@@ -48,6 +49,8 @@ class SummaryEntry(TypedDict):
             missing where the summarizer does not know.
         digest: Of the numbers and ids of the messages that it covers: by it they are found again
             for certain. Missing in entries of before.
+        words: Of the numbers and words of these messages: by it an edit of one is noticed. Missing
+            where their words cannot be compared, as those of one that is cleared for a while.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
         operations: Changes of the working notes that the model gave with it; missing for none.
     """
@@ -69,6 +72,7 @@ class SummaryEntry(TypedDict):
     condensed: NotRequired[list[str]]
     sources: NotRequired[list[list[int]]]
     digest: NotRequired[str]
+    words: NotRequired[str]
     gaps: NotRequired[list[_Range]]
     operations: NotRequired[list[NoteOperation]]
 
@@ -187,6 +191,7 @@ class MemoryState(TypedDict):
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
             as ranges from the first to the last one.
+        edits: Names the edits of a stored transcript that the summary knows; missing for none.
         owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
         anchor: Corrections of estimated token counts; absent where counts are exact.
@@ -205,6 +210,7 @@ class MemoryState(TypedDict):
     blocks: dict[str, Block]
     stored_to: str | None
     pruned: list[_Range]
+    edits: NotRequired[str]
     owner: NotRequired[str]
     totals: Totals
     anchor: NotRequired[Anchor]

@@ -8,10 +8,11 @@ where messages before it are removed, and no other message ever gets it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from typing import Literal
 
 from langchain_core.messages import BaseMessage
 
@@ -88,14 +89,17 @@ def with_numbers(state: MemoryState, numbers: MessageNumbers) -> MemoryState:
     return {**state, "numbers": found}
 
 
-def digest_of_numbers(numbers: Mapping[str, int]) -> str:
-    """Return a digest of numbers by message id: of two entries together, the sum of both."""
-    return _hex(sum(_digest(key, number) for key, number in numbers.items()))
+def digest_of_numbers(numbers: Iterable[tuple[str, int]]) -> str:
+    """Return a digest of texts, such as ids of messages, with the numbers of their messages.
+
+    That of two entries together is the sum of both.
+    """
+    return _hex(sum(_digest(text, number) for text, number in numbers))
 
 
-def sum_of_digests(entries: Sequence[SummaryEntry]) -> str | None:
+def sum_of_digests(entries: Sequence[SummaryEntry], name: Literal["digest", "words"]) -> str | None:
     """Return the digest of all messages of some entries; None where one has none."""
-    known = [entry.get("digest") for entry in entries]
+    known = [entry.get(name) for entry in entries]
     found = [int(digest, 16) for digest in known if digest]
     return _hex(sum(found)) if len(found) == len(known) else None
 
@@ -133,12 +137,11 @@ def numbered_messages(
         state: The memory's state.
         messages: The conversation in order, system messages left out, each with an id.
     """
-    places = {message.id or "": place for place, message in enumerate(messages)}
+    places = _places(messages)
     found: dict[int, BaseMessage] = {}
-    before = 0
-    for entry in state["summary"]["entries"] if state["summary"] else ():
-        found.update(_in_entry(entry, before, messages, places))
-        before = max(before, entry["last"])
+    for entry, numbers in _numbered_entries(state["summary"]):
+        confirmed = _confirmed(entry, numbers, messages, places)
+        found.update(confirmed or _named(entry, numbers, messages, places))
     for key, number in fixed_numbers(state).items():
         found.pop(number, None)
         if key in places:
@@ -146,19 +149,60 @@ def numbered_messages(
     return found
 
 
-def _in_entry(
-    entry: SummaryEntry, before: int, messages: Sequence[BaseMessage], places: Mapping[str, int]
+def messages_of_entries(
+    summary: RunningSummary, messages: Sequence[BaseMessage]
+) -> list[dict[int, BaseMessage]]:
+    """Return for each entry of a summary the messages that it covers, by number.
+
+    Empty for an entry some of whose messages are not there, or not known for certain.
+
+    Args:
+        summary: The running summary.
+        messages: The conversation in order, system messages left out, each with an id.
+    """
+    places = _places(messages)
+    entries = _numbered_entries(summary)
+    return [_confirmed(entry, numbers, messages, places) for entry, numbers in entries]
+
+
+def _places(messages: Sequence[BaseMessage]) -> dict[str, int]:
+    return {message.id or "": place for place, message in enumerate(messages)}
+
+
+def _numbered_entries(summary: RunningSummary | None) -> Iterator[tuple[SummaryEntry, list[int]]]:
+    """Yield the entries, each with the numbers of its messages; none where these do not fit."""
+    before = 0
+    for entry in summary["entries"] if summary else ():
+        numbers = numbers_in(entry, before)
+        yield entry, numbers if len(numbers) == entry["covered"] else []
+        before = max(before, entry["last"])
+
+
+def _confirmed(
+    entry: SummaryEntry,
+    numbers: Sequence[int],
+    messages: Sequence[BaseMessage],
+    places: Mapping[str, int],
 ) -> dict[int, BaseMessage]:
-    """Return what an entry covers: all where the digest confirms it, else what it names by ids."""
-    numbers, last_ids = numbers_in(entry, before), entry["last_ids"]
-    if len(numbers) != entry["covered"]:
-        return {}
-    end = next((places[key] + n for n, key in enumerate(last_ids) if key in places), -1) + 1
+    """Return what an entry covers, all of it; empty where its digest does not confirm that."""
+    last = ((n, key) for n, key in enumerate(entry["last_ids"]) if key in places)
+    end = next((places[key] + n for n, key in last), -1) + 1
     own = messages[max(0, end - len(numbers)) : end]
-    ids = [message.id or "" for message in own]
-    if entry.get("digest") == digest_of_numbers(dict(zip(ids, numbers, strict=False))):
-        return dict(zip(numbers, own, strict=True))
-    named = zip(reversed(numbers), last_ids, strict=False)
+    if len(own) != len(numbers):
+        return {}
+    named = [(message.id or "", n) for message, n in zip(own, numbers, strict=True)]
+    is_confirmed = entry.get("digest") == digest_of_numbers(named)
+    return dict(zip(numbers, own, strict=True)) if is_confirmed else {}
+
+
+def _named(
+    entry: SummaryEntry,
+    numbers: Sequence[int],
+    messages: Sequence[BaseMessage],
+    places: Mapping[str, int],
+) -> dict[int, BaseMessage]:
+    """Return what an entry names by ids of what it covers."""
+    named = zip(reversed(numbers), entry["last_ids"], strict=False)
     return {number: messages[places[key]] for number, key in named if key in places}
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.edited_words import CheckedMessages
 from langchain_tokenmem.core.message_times import TimePrefixes
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
@@ -189,11 +190,13 @@ class ParseCache:
 
     Attributes:
         turns: The turns of its groups.
+        checked: Its covered messages that were compared with the summary.
     """
 
-    __slots__ = ("_prefix", "turns")
+    __slots__ = ("_prefix", "checked", "turns")
 
     def __init__(self) -> None:
+        self.checked = CheckedMessages()
         self.turns = TurnCache()
         self._prefix: ParsedPrefix | None = None
 

@@ -34,6 +34,7 @@ from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
+from langchain_tokenmem.memory.corrected_summary import with_current_words
 from langchain_tokenmem.memory.covered_notes import with_covered_notes
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
@@ -144,7 +145,8 @@ class Engine:
         messages, budget = as_messages(messages), self.budget_for(budget)
         tokens = self.counter_of(budget)
         profile = self._profile(budget)
-        known = load_state(state)
+        cache = self._cache_of(messages, tokens, profile)
+        known = with_current_words(messages, load_state(state), tokens.text, cache.checked)
         kinds = None if tokens.method == "exact" or self._mixes() else kind_counter(tokens)
         counter = RequestCounter(
             cached_count(tokens.message),
@@ -160,7 +162,7 @@ class Engine:
             pin_first=self.pin_first,
             dangling=self.dangling,
             profile=profile,
-            cache=self._cache_of(messages, tokens, profile),
+            cache=cache,
             show_times=self.annotations.show_times,
             reading=turn_reading(self.annotations),
         )
@@ -187,10 +189,9 @@ class Engine:
 
     def _cache_of(
         self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
-    ) -> ParseCache | None:
-        if not messages:
-            return None
-        return self.parse_caches(id(messages[0]), id(tokens), profile, self.annotations.show_times)
+    ) -> ParseCache:
+        first = id(messages[0]) if messages else 0
+        return self.parse_caches(first, id(tokens), profile, self.annotations.show_times)
 
     def _mixes(self) -> bool:
         """Return whether a call may reach models that count differently."""

@@ -262,7 +262,7 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
     before = start = 0
     for entry in entries:
         own = ids[start : start + entry["covered"]]
-        numbers = dict(zip(own, numbers_in(entry, before), strict=False))
+        numbers = zip(own, numbers_in(entry, before), strict=False)
         own_last = list(own[: -LAST_IDS - 1 : -1])
         found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
         before, start = entry["last"], start + entry["covered"]

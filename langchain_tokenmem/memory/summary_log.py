@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.numbers import (
     digest_of_numbers,
@@ -32,6 +33,9 @@ CONDENSED = "condensed"
 
 NO_SUMMARY = Summary("", "none", "none")
 """Stands for a summary that there is no room for: the entry says only what it covers."""
+
+_DIGESTS: tuple[Literal["digest"], Literal["words"]] = ("digest", "words")
+"""Fields of entries that are sums, so that those of several add up."""
 
 LAST_IDS = 8
 """Ids by which the end of an entry is found again, where messages were removed."""
@@ -123,8 +127,10 @@ class LogWriter:
             "since": _time_of(messages, self.context.seen),
             "until": _time_of(reversed(messages), self.context.seen),
             "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
-            "digest": digest_of_numbers(own),
+            "digest": digest_of_numbers(own.items()),
         }
+        if words := digest_of_words((own[m.id or ""], m) for m in messages):
+            entry["words"] = words
         if gaps := gaps_in(list(own.values()), before):
             entry["gaps"] = gaps
         if operations:
@@ -136,7 +142,7 @@ class LogWriter:
             ]
         entries = [*(log["entries"] if log else ())]
         if entries and not entries[-1]["text"] and not entry["text"]:
-            entry = _joined(entries.pop(), entry)
+            entry = _covering_all(entry, [entries.pop(), entry])
         return {
             "entries": [*entries, entry],
             "covers_to": folded[-1].source.last_id,
@@ -172,21 +178,10 @@ class LogWriter:
         if not summary.text.strip() and any(one["text"] for one in old):
             return log
         entry = self._entry(summary, CONDENSED, old[-1]["id"])
-        entry |= {
-            "first": old[0]["first"],
-            "last": old[-1]["last"],
-            "covered": sum(one["covered"] for one in old),
-            "since": next(filter(None, (one["since"] for one in old)), None),
-            "until": next(filter(None, (one["until"] for one in reversed(old))), None),
-            "last_ids": old[-1]["last_ids"],
-            "condensed": [one["id"] for one in old],
-        }
+        entry = _covering_all(entry, old)
+        entry["condensed"] = [one["id"] for one in old]
         if sources := _carried_sources(old, summary):
             entry["sources"] = sources
-        if digest := sum_of_digests(old):
-            entry["digest"] = digest
-        if gaps := [gap for one in old for gap in one.get("gaps", ())]:
-            entry["gaps"] = gaps
         return {**log, "entries": [entry, *log["entries"][count:]]}
 
     def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:
@@ -211,15 +206,25 @@ class LogWriter:
         }
 
 
-def _joined(first: SummaryEntry, second: SummaryEntry) -> SummaryEntry:
-    """Return two entries without a text as one."""
-    return {
-        **second,
-        "first": first["first"],
-        "covered": first["covered"] + second["covered"],
-        "since": first["since"] or second["since"],
-        "until": second["until"] or first["until"],
+def _covering_all(entry: SummaryEntry, old: Sequence[SummaryEntry]) -> SummaryEntry:
+    """Return an entry that covers what some entries cover, which follow on each other."""
+    new: SummaryEntry = {
+        **entry,
+        "first": old[0]["first"],
+        "last": old[-1]["last"],
+        "covered": sum(one["covered"] for one in old),
+        "since": next(filter(None, (one["since"] for one in old)), None),
+        "until": next(filter(None, (one["until"] for one in reversed(old))), None),
+        "last_ids": old[-1]["last_ids"],
     }
+    for name in _DIGESTS:
+        if digest := sum_of_digests(old, name):
+            new[name] = digest
+        else:
+            new.pop(name, None)
+    if gaps := [gap for one in old for gap in one.get("gaps", ())]:
+        new["gaps"] = gaps
+    return new
 
 
 def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:

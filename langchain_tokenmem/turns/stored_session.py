@@ -24,6 +24,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.anchoring import with_late_anchor
+from langchain_tokenmem.memory.corrected_summary import with_current_words
 from langchain_tokenmem.memory.covered_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -119,7 +120,8 @@ class StoredSession:
         """Read the state, the messages that a view needs, and the session's own budget."""
         held, rows = self.store.conversation(self.session_id, user_id=self.user_id)
         stored = held.state or new_state()
-        state = self._with_covered_notes(self._with_turns(stored), request)
+        current = self._with_current_words(stored, held.edits)
+        state = self._with_covered_notes(self._with_turns(current), request)
         if previous is not None:
             made = previous.state["blocks"].keys() - previous.stored["blocks"].keys()
             blocks = {key: previous.state["blocks"][key] for key in made}
@@ -143,6 +145,18 @@ class StoredSession:
         reading = turn_reading(self.memory.engine.annotations)
         told = {message.id: message for message in with_turn_memories(current, reading)}
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
+
+    def _with_current_words(self, state: MemoryState, edits: str) -> MemoryState:
+        """Return a state whose summary tells the transcript's words of now.
+
+        The transcript is read where it was edited since, once.
+        """
+        if state["summary"] is None or state.get("edits", "") == edits:
+            return state
+        transcript = self.store.messages(self.session_id, user_id=self.user_id)
+        memory = self.memory
+        count = memory.counter_of(memory.budget).text
+        return {**with_current_words(transcript, state, count), "edits": edits}
 
     def _with_turns(self, state: MemoryState) -> MemoryState:
         """Return a state that knows what the covered part of its turn has done.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
@@ -20,8 +23,9 @@ from langchain_tokenmem.storage.transcripts.message_rows import (
     read_last,
     read_named,
 )
-from langchain_tokenmem.storage.transcripts.sessions import find, list_sessions
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, list_sessions
 from langchain_tokenmem.storage.transcripts.states import SessionStates, StoredState, stored_state
+from langchain_tokenmem.storage.transcripts.tables import edits
 
 _TURN_ROWS = 64
 """Rows in which the beginning of a turn is looked for first."""
@@ -83,7 +87,7 @@ class TranscriptReader(SessionStates):
             session = find(connection, session_id, user_id)
             if session is None:
                 return StoredState(None, 0, None), []
-            stored = stored_state(session)
+            stored = replace(stored_state(session), edits=edits_in_force(connection, session))
             state = stored.state
             if state is None or state["summary"] is None:
                 rows = read_from(connection, session, session.first_seq)
@@ -176,3 +180,13 @@ class TranscriptReader(SessionStates):
 def _version_of(row: TranscriptRow) -> float:
     """Return the version of a message's words; the current ones without a mark are the last."""
     return float(marks_of(row.message).get("superseded", "inf"))
+
+
+def edits_in_force(connection: Connection, session: SessionRow) -> str:
+    """Return a name of the edits that stand in the place of what was said; empty for none."""
+    if not session.edit_count:
+        return ""
+    query = select(edits.c.seq, edits.c.version).order_by(edits.c.seq)
+    own = query.where(edits.c.session_key == session.key, edits.c.is_current == 1)
+    found = [tuple(row) for row in connection.execute(own)]
+    return hashlib.blake2b(repr(found).encode(), digest_size=8).hexdigest() if found else ""

@@ -31,11 +31,14 @@ class StoredState:
         state: The state; None before the first decision.
         version: What a commit has to name (compare-and-swap).
         budget: The session's own budget, if it has one.
+        edits: Names the edits of its messages that are in force; empty for none. Read with a
+            conversation only.
     """
 
     state: MemoryState | None
     version: int
     budget: TokenBudget | None
+    edits: str = ""
 
 
 class SessionStates:

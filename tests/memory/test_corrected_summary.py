@@ -1,0 +1,215 @@
+"""Words of a covered message that was edited stand in no summary, block or note any more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    messages_from_dict,
+    messages_to_dict,
+)
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+)
+from langchain_tokenmem.core.edited_words import CheckedMessages, digest_of_words
+from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
+
+BUDGET = TokenBudget(context_window=1_200)
+OLD, NEW = "/z.key", "[REDACTED]"
+
+
+def talk(turns: int, secret: int | None = None) -> list[BaseMessage]:
+    """Return a conversation in which the question of one turn names a secret."""
+    found: list[BaseMessage] = []
+    for turn in range(turns):
+        word = f"the file {OLD}" if turn == secret else "the harbour"
+        said = f"We decided to name {word} on crate {turn}. "
+        found += [
+            HumanMessage(
+                said + "It is a fine day for a walk by the sea, is it not? " * 4, id=f"h{turn}"
+            ),
+            AIMessage("That is so, and the sea is calm, I would say. " * 5, id=f"a{turn}"),
+        ]
+    return found
+
+
+def edited(messages: list[BaseMessage], *keys: str) -> list[BaseMessage]:
+    return [
+        m.model_copy(update={"content": str(m.content).replace(OLD, NEW)}) if m.id in keys else m
+        for m in messages
+    ]
+
+
+def memory_of(**keywords) -> TokenMemory:
+    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+
+
+def copied(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return messages_from_dict(messages_to_dict(messages))
+
+
+def shown(memory: TokenMemory, messages: list[BaseMessage], state) -> str:
+    return "\n".join(str(message.content) for message in memory.view(messages, state).messages)
+
+
+@pytest.mark.parametrize("summarizer", [None, ListSummarizer()])
+def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer):
+    memory, messages = memory_of(summarizer=summarizer), talk(6, secret=1)
+    state = memory.compact(messages)
+    for end in (18, 24, 30, 36, 40):
+        longer = messages + talk(20)[12:end]
+        state = memory.compact(longer, state)
+    assert len(entries_of(state)) > 1
+    assert OLD in log_text(state)
+    now = edited(longer, "h1")
+    view = memory.view(now, state)
+    assert OLD not in shown(memory, now, state)
+    assert view.usage.input_tokens <= BUDGET.limit
+    after = memory.compact(now, state)
+    changed = [
+        new for old, new in zip(entries_of(state), entries_of(after), strict=True) if new != old
+    ]
+    assert [entry["reason"] for entry in changed] == ["edited"]
+    assert OLD not in log_text(after)
+    assert changed[0]["tokens"] <= entries_of(state)[0]["tokens"]
+    assert memory.compact(now, after) is after
+
+
+def test_the_new_words_are_told():
+    memory, messages = memory_of(), talk(12, secret=1)
+    state = memory.compact(messages)
+    now = [
+        m.model_copy(update={"content": str(m.content).replace(OLD, "/srv/montevideo.log")})
+        if m.id == "h1"
+        else m
+        for m in messages
+    ]
+    assert "/srv/montevideo.log" in log_text(memory.compact(now, state))
+
+
+def test_the_same_words_in_other_objects_are_no_edit():
+    memory, messages = memory_of(), talk(12)
+    state = memory.compact(messages)
+    assert entries_of(state)
+    assert memory_of().compact(copied(messages), state) is state
+
+
+def test_what_a_model_wrote_is_written_again_without_a_call_of_it():
+    summarizer = ListSummarizer()
+    memory, messages = memory_of(summarizer=summarizer), talk(12, secret=1)
+    state = memory.compact(messages)
+    asked = len(summarizer.requests)
+    after = memory.compact(edited(messages, "h1"), state)
+    assert len(summarizer.requests) == asked
+    assert OLD not in log_text(after)
+    assert entries_of(after)[0]["model"] == "extractive"
+    sources = memory.sources(after, entries_of(after)[0], edited(messages, "h1"))
+    assert sources.messages
+
+
+def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
+    memory, messages = memory_of(), talk(12)
+    call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
+    result = ToolMessage("def parse_config(path): ...", tool_call_id="c", id="t")
+    messages[2:2] = [AIMessage("", tool_calls=[call], id="ac"), result]
+    state = memory.compact(messages)
+    assert entries_of(state)[0]["words"]
+    cleared = result.model_copy(
+        update={
+            "content": "[cleared]",
+            "response_metadata": {"context_editing": {"cleared": True}},
+        }
+    )
+    for now in (messages[:1] + messages[2:], [cleared if m is result else m for m in messages]):
+        assert entries_of(memory.compact(now, state)) == entries_of(state)
+
+
+def test_words_that_cannot_be_compared_have_no_digest():
+    assert digest_of_words([(1, HumanMessage([{"type": "text", "text": object()}]))]) is None
+    assert digest_of_words([(1, HumanMessage("a"))]) != digest_of_words([(2, HumanMessage("a"))])
+
+
+def test_messages_that_were_compared_are_not_compared_again(monkeypatch):
+    memory, messages = memory_of(), talk(12)
+    summary = memory.compact(messages)["summary"]
+    checked = CheckedMessages()
+    assert checked.edited_entries(summary, messages) == {}
+    monkeypatch.setattr("langchain_tokenmem.core.edited_words.messages_of_entries", None)
+    assert checked.edited_entries(summary, [*messages, HumanMessage("And?", id="z")]) == {}
+
+
+@given(st.sets(st.integers(0, 14)), st.booleans())
+def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_condensed):
+    memory = memory_of()
+    messages = talk(16)
+    said = [
+        m.model_copy(update={"content": f"{m.content} Secret {OLD}{m.id}.pem."}) for m in messages
+    ]
+    state = None
+    for end in range(6, len(said) + 1, 6):
+        state = memory.compact(said[:end], state)
+    if is_condensed:
+        state = memory.compact(said, state, instruction="Keep the prices.")
+    keys = {f"h{turn}" for turn in turns}
+    now = [
+        m.model_copy(update={"content": m.content.replace(OLD, "")}) if m.id in keys else m
+        for m in said
+    ]
+    after, view = memory.compact_and_view(now, state)
+    text = "\n".join(str(message.content) for message in view.messages)
+    assert not [key for key in keys if f"{OLD}{key}.pem" in text + log_text(after)]
+    assert view.usage.input_tokens <= BUDGET.limit
+
+
+def test_an_edit_in_a_stored_session_reaches_its_summary():
+    with TranscriptStore("sqlite://") as store:
+        memory = memory_of()
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        history.add_messages(talk(14, secret=1))
+        assert OLD in "".join(str(m.content) for m in history.messages)
+        history.add_messages(edited(talk(14, secret=1), "h1")[2:3])
+        assert OLD not in "".join(str(m.content) for m in history.messages)
+        state = store.state("s").state
+        assert OLD not in log_text(state)
+        assert history.messages
+        assert store.state("s").state == state
+        assert OLD in str(store.messages("s", include_superseded=True))
+
+
+def test_an_edit_of_a_threads_state_reaches_the_agents_next_request():
+    memory = memory_of()
+    model = FakeListChatModel(responses=["Noted."])
+    agent = create_agent(
+        model, middleware=[TokenMemoryMiddleware(memory)], checkpointer=InMemorySaver()
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": talk(14, secret=1)}, config)
+    before = agent.get_state(config).values["token_memory"]["TokenMemoryMiddleware"]
+    assert OLD in log_text(before)
+    agent.update_state(config, {"messages": edited(talk(14, secret=1), "h1")[2:3]})
+    agent.invoke({"messages": [HumanMessage("And now?", id="now")]}, config)
+    after = agent.get_state(config).values["token_memory"]["TokenMemoryMiddleware"]
+    assert OLD not in log_text(after)
+
+
+def test_working_notes_of_an_edited_message_go_with_its_words():
+    memory = memory_of(mode="code")
+    messages = talk(14)
+    messages[2] = HumanMessage(f"You must always write to {OLD} before noon. " * 4, id="h1")
+    state = memory.compact(messages)
+    assert OLD in str(state["modes"])
+    after = memory.compact(edited(messages, "h1"), state)
+    assert OLD not in str(after["modes"]["sections"])
