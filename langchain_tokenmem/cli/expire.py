@@ -10,7 +10,7 @@ from rich.console import Console
 
 from langchain_tokenmem.cli.console import AllowedTypes, exit_on_error
 from langchain_tokenmem.cli.savers import our_saver
-from langchain_tokenmem.errors import TokenMemoryError
+from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 _SHOWN = 20
 """Sessions that are listed without `--verbose`."""
@@ -18,10 +18,19 @@ _SHOWN = 20
 
 @exit_on_error("expire", TokenMemoryError, OverflowError)
 def expire(
-    url: Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")],
+    url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[STORE]", help="URL of the store, or its file; default: that of the settings."
+        ),
+    ] = None,
     inactive_days: Annotated[
-        float, typer.Option(help="Days without a message, checkpoint, document or note.")
-    ],
+        float | None,
+        typer.Option(
+            help="Days without a message, checkpoint, document or note; default: "
+            "store.inactive_for of the settings."
+        ),
+    ] = None,
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say which sessions would go.")
@@ -36,13 +45,14 @@ def expire(
 
     Pinned and marked ones stay. Run it again after an interruption: it goes on where it stopped.
     """
+    url, inactive_for = _by_settings(url, inactive_days)
     console = Console()
     with (
         our_saver(url, key_env=key_env, allow=allow or ()) as saver,
         console.status("expire") as status,
     ):
         report = saver.store.expire(
-            timedelta(days=inactive_days),
+            inactive_for,
             dry_run=dry_run,
             progress=lambda done: status.update(f"expire: {done:,} sessions"),
         )
@@ -59,6 +69,25 @@ def expire(
         names = ", ".join(map(repr, report.unreadable[:_SHOWN]))
         text = f"{len(report.unreadable):,} stay, because they cannot be read: {names}"
         console.print(text, style="yellow", markup=False)
+
+
+def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
+    """Return the store and the age that were given, else those of the settings."""
+    days = None if inactive_days is None else timedelta(days=inactive_days)
+    if url is not None and days is not None:
+        return url, days
+    from langchain_tokenmem.settings.token_memory_settings import (  # noqa: PLC0415  # 0.2 seconds
+        TokenMemorySettings,
+    )
+
+    settings = TokenMemorySettings().store_settings
+    age = settings.inactive_for if days is None else days
+    if age is None:
+        raise ConfigurationError(
+            "It is not said which sessions are inactive: --inactive-days 30, or store.inactive_for "
+            "in the settings (TOKENMEM_STORE__INACTIVE_FOR=P30D)."
+        )
+    return url or settings.url, age
 
 
 def _printable(text: str) -> str:

@@ -17,6 +17,9 @@ from langchain_tokenmem.errors import ConfigurationError
 
 T = TypeVar("T")
 
+LONGEST_WAIT_S = 365 * 24 * 3_600
+"""A year: `threading` refuses infinity."""
+
 _PAIR = 2
 _MESSAGES = (
     'messages, or what LangChain takes for one: [HumanMessage("hi")], [("human", "hi")] or '
@@ -60,6 +63,19 @@ def checked_choice(value: T, choices: Any, name: str) -> T:
         return value
     *others, last = (f'"{one}"' for one in known)
     raise ConfigurationError(f"{name} is {value!r:.100}; it is {', '.join(others)} or {last}.")
+
+
+def checked_seconds(name: str, value: float) -> float:
+    """Return a time that can be waited.
+
+    Raises:
+        ConfigurationError: When it is no number, less than nothing, or longer than threads wait.
+    """
+    if type(value) not in {int, float} or not 0 <= value <= LONGEST_WAIT_S:
+        raise ConfigurationError(
+            f"{name} is {value!r}; it is a time in seconds, 0 or more, and a year at most."
+        )
+    return value
 
 
 def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:

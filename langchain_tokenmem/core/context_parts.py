@@ -64,6 +64,7 @@ class ContextParts:
         pins: The pins as they stand behind the system text; empty for none.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
+        overhead_messages: Messages of it that stand around these parts.
     """
 
     counter: RequestCounter
@@ -89,6 +90,7 @@ class ContextParts:
     pins: str = ""
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
+    overhead_messages: int = 0
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.

@@ -75,20 +75,27 @@ def fit_to_count(context: ContextParts) -> ContextParts:
 
     Newest group and required messages stay, even where they alone are more.
     """
-    most = context.max_messages
-    if most is None or len(context.request_messages()) <= most:
+    if not has_more_messages(context):
         return context
     marked = replace(context, left_out=1)
     newest = max(len(marked.tail) - 1, 0)
 
     def fits(fold: int) -> bool:
-        return len(marked.with_folded(fold).request_messages()) <= most
+        return not has_more_messages(marked.with_folded(fold))
 
     fold = min(bisect_left(range(newest + 1), True, key=fits), newest)
     while fold < newest and not fits(fold):  # messages that a provider's rules add come and go
         fold += 1
     left_out = context.left_out + _message_count(context, fold)
     return replace(marked.with_folded(fold), left_out=left_out)
+
+
+def has_more_messages(context: ContextParts) -> bool:
+    """Return whether the request has more than `max_messages`, those around it counted."""
+    most = context.max_messages
+    if most is None:
+        return False
+    return len(context.request_messages()) + context.overhead_messages > most
 
 
 def _message_count(context: ContextParts, fold: int) -> int:
@@ -104,8 +111,7 @@ def fit_request(context: ContextParts, budget: TokenBudget) -> ContextParts:
         BudgetExceededError: When not even the capped newest messages fit.
     """
     fitted = fit_to_limit(fit_to_count(context), budget)
-    most = context.max_messages
     # Where a group went, a provider's rules may ask for a message between its neighbours.
-    while most is not None and len(fitted.tail) > 1 and len(fitted.request_messages()) > most:
+    while len(fitted.tail) > 1 and has_more_messages(fitted):
         fitted = fit_to_limit(fit_to_count(fitted), budget)
     return fitted

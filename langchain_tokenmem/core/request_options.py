@@ -25,6 +25,8 @@ class RequestOptions(TypedDict, total=False):
         system: System text of the application; system messages may stand in the messages, too.
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
+        overhead_messages: Messages that make up some of these tokens, such as a prompt's examples:
+            `max_messages` counts them.
         budget: Budget of this call, instead of the memory's own.
         settings: Other keywords of the model call, such as `tool_choice`: a summarizer that reuses
             the request in a provider's cache sends the same ones.
@@ -34,6 +36,7 @@ class RequestOptions(TypedDict, total=False):
     system: str | BaseMessage | None
     tools: Sequence[Any] | None
     overhead_tokens: int
+    overhead_messages: int
     budget: TokenBudget | None
     settings: Mapping[str, Any]
     mode: str | None

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.fitting import fit_request, fit_to_count
+from langchain_tokenmem.core.fitting import fit_request, fit_to_count, has_more_messages
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
@@ -87,7 +87,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings += (f"{omitted}; compact() folds them into a summary.",)
     warnings += _cut_warnings(context, budget)
     messages = context.request_messages()
-    if context.max_messages is not None and len(messages) > context.max_messages:
+    if has_more_messages(context):
         warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
     usage = usage_of(context.part_tokens(), budget, exact=exact, notes=_notes_tokens(context))
     return View(

@@ -9,26 +9,10 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 
 from langchain_tokenmem.background import BackgroundJob, BackgroundRunner, wait_at_exit, wait_for
+from langchain_tokenmem.core.argument_checks import checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 logger = logging.getLogger(__name__)
-
-
-LONGEST_WAIT_S = 365 * 24 * 3_600
-"""A year: `threading` refuses infinity."""
-
-
-def checked_seconds(name: str, value: float) -> float:
-    """Return a time that can be waited.
-
-    Raises:
-        ConfigurationError: When it is no number, less than nothing, or longer than threads wait.
-    """
-    if not isinstance(value, (int, float)) or not 0 <= value <= LONGEST_WAIT_S:
-        raise ConfigurationError(
-            f"{name} is {value!r}; it is a time in seconds, 0 or more, and a year at most."
-        )
-    return value
 
 
 def _checked_number(name: str, value: int) -> int:

@@ -137,6 +137,7 @@ class Engine:
         system: str | BaseMessage | None = None,
         tools: Sequence[Any] | None = None,
         overhead_tokens: int = 0,
+        overhead_messages: int = 0,
         budget: TokenBudget | None = None,
         settings: Mapping[str, Any] | None = None,  # noqa: ARG002  # of use to a summarizer only
         mode: str | None = None,
@@ -174,6 +175,7 @@ class Engine:
             summary_role="system" if self.summary_role == "system" else "human",
             can_read=offers_tool(tools or (), READ_MESSAGE),
             max_messages=self.policy.max_messages,
+            overhead_messages=overhead_messages,
         )
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
@@ -182,9 +184,8 @@ class Engine:
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
         found = anchored_call(context, known, kinds, model, limit=budget.limit)
-        call = PreparedCall(
-            found.context, budget, known, found.counter, found.factors, on, reported=found.reported
-        )
+        parts = (found.context, budget, known, found.counter, found.factors, on)
+        call = PreparedCall(*parts, reported=found.reported)
         return with_known_count(call, kinds, self.counter, tools)
 
     def _cache_of(

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked_parts
+from langchain_tokenmem.core.argument_checks import (
+    as_budget,
+    as_messages,
+    checked_parts,
+    checked_seconds,
+)
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
@@ -31,7 +36,7 @@ from langchain_tokenmem.core.working_notes.annotation_settings import (
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.background import BackgroundSummarizer, checked_seconds
+from langchain_tokenmem.memory.background import BackgroundSummarizer
 from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
@@ -179,8 +184,7 @@ class TokenMemory(MemoryDecisions, Closeable):
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
         if notes is not None:
-            line = "TokenMemory(notes=Notebook(store))"
-            checked_parts(notes, ("operations", "run", "project"), "notes", line)
+            checked_parts(notes, ("operations", "run", "project"), "notes", "notes=Notebook(store)")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.inject_notes = inject_notes
         self.before_store = before_store

@@ -56,6 +56,21 @@ def test_wrong_use_ends_with_2_and_one_line(path, days):
     assert done.output.startswith("tokenmem expire: ")
 
 
+def test_the_settings_tell_the_store_and_the_age(path):
+    given = {"TOKENMEM_STORE__URL": str(path), "TOKENMEM_STORE__INACTIVE_FOR": "P30D"}
+    done = RUN.invoke(app, ["expire"], env=given)
+    assert done.exit_code == 0, done.output
+    assert "1 sessions expired" in done.output
+    with TranscriptStore(path) as store:
+        assert {*store.sessions()} == {"kept", "new"}
+
+
+def test_without_an_age_nothing_expires(path):
+    done = RUN.invoke(app, ["expire", str(path)])
+    assert done.exit_code == 2
+    assert "--inactive-days 30, or store.inactive_for" in done.output
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
     done = expire(tmp_path / "missing.db")
     assert done.exit_code == 2

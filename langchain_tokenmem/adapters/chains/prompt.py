@@ -131,7 +131,12 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         options = call.request.options
         overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
         system = merged_system([m for m in before if role_of(m) == "system"])
-        fitted: RequestOptions = {**options, "system": system, "overhead_tokens": overhead}
+        fitted: RequestOptions = {
+            **options,
+            "system": system,
+            "overhead_tokens": overhead,
+            "overhead_messages": len(examples),
+        }
         request = replace(call.request, incoming=incoming, options=fitted)
         call.fitted.append(request)
         return request, examples

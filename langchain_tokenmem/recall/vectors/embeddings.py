@@ -61,7 +61,7 @@ class HashingEmbeddings(Embeddings):
         dim: Numbers of a vector; far below 256, long texts begin to look alike.
 
     Raises:
-        ConfigurationError: When `dim` is below 2.
+        ConfigurationError: When `dim` is no whole number, or below 2.
 
     Example:
         >>> embeddings = HashingEmbeddings(dim=64)
@@ -71,8 +71,10 @@ class HashingEmbeddings(Embeddings):
     """
 
     def __init__(self, dim: int = 256) -> None:
-        if dim < 2:  # noqa: PLR2004
-            raise ConfigurationError(f"dim is {dim}; a vector of less than 2 says nothing.")
+        if type(dim) is not int or dim < 2:  # noqa: PLR2004
+            raise ConfigurationError(
+                f"dim is {dim!r}; it is a whole number, and a vector of less than 2 says nothing."
+            )
         self.dim = dim
         self.model = f"tokenmem-hashing-{dim}"
 

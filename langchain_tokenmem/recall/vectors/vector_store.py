@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_tokenmem.background import in_time
+from langchain_tokenmem.core.argument_checks import checked, checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
@@ -45,7 +46,8 @@ class VectorStoreIndex:
         timeout_s: Seconds that a search may take; None for no limit.
 
     Raises:
-        ConfigurationError: When it is no vector store, cannot delete, or has no embeddings.
+        ConfigurationError: When it is no vector store, cannot delete, or has no embeddings, and for
+            another argument of a wrong type.
 
     Example:
         >>> from langchain_core.vectorstores import InMemoryVectorStore
@@ -87,6 +89,11 @@ class VectorStoreIndex:
                 f"where is {where!r}; it is a function of a key and its allowed values that "
                 f"returns keyword arguments of similarity_search."
             )
+        checked(collection, str, "collection", 'collection="tokenmem"')
+        if model is not None:
+            checked(model, str, "model", 'model="my-embeddings"')
+        if timeout_s is not None:
+            checked_seconds("timeout_s", timeout_s)
         self.embeddings = as_embeddings(own)
         self.model = model
         self.collection = collection

@@ -419,3 +419,33 @@ def test_tools_behind_fallbacks_are_counted(store):
         chain.invoke({"input": f"question {number} " * 15, "who": "x"}, config())
     for request in model.requests:
         assert memory.count(request, tools=tools).tokens <= memory.budget.limit
+
+
+@pytest.mark.parametrize("most", [6, 7, 9])
+def test_max_messages_counts_the_examples_of_a_prompt(most):
+    prompt = ChatPromptTemplate(
+        [
+            ("system", "Be brief."),
+            ("human", "2 + 2?"),
+            ("ai", "4"),
+            MessagesPlaceholder("history"),
+            ("human", "{question}"),
+        ]
+    )
+    model = Recorder(requests=[])
+    memory = TokenMemory(TokenBudget(8_000), max_messages=most, trigger=None)
+    with TranscriptStore("sqlite://") as store:
+        chain = with_token_memory(
+            prompt | model,
+            memory,
+            store,
+            input_messages_key="question",
+            history_messages_key="history",
+        )
+        for number in range(8):
+            chain.invoke({"question": f"{number}?"}, {"configurable": {"session_id": "s"}})
+        assert store.count("s") == 16
+    sizes = [len(request) for request in model.requests]
+    assert max(sizes) <= most
+    assert max(sizes) >= most - 1
+    assert [message.content for message in model.requests[-1][1:3]] == ["2 + 2?", "4"]

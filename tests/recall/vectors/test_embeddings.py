@@ -46,6 +46,12 @@ def test_the_vector_is_the_same_on_every_machine():
     ]
 
 
+@pytest.mark.parametrize("dim", ["8", 2.5, None, True])
+def test_a_dimension_that_is_no_whole_number_is_refused(dim):
+    with pytest.raises(ConfigurationError, match="whole number"):
+        HashingEmbeddings(dim)
+
+
 def test_a_dimension_below_two_is_refused():
     with pytest.raises(ConfigurationError, match="dim is 1"):
         HashingEmbeddings(1)

@@ -243,3 +243,11 @@ def test_a_bare_vector_store_and_two_models_are_refused_by_recall(store, vectors
         Recall(store, vectors)
     with pytest.raises(ConfigurationError, match="its own model"):
         Recall(store, VectorStoreIndex(vectors), embeddings=HashingEmbeddings(8))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timeout_s": -1}, {"timeout_s": "a"}, {"collection": 3}, {"model": 3}]
+)
+def test_wrong_arguments_are_told_when_the_index_is_made(vectors, wrong):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        VectorStoreIndex(vectors, **wrong)

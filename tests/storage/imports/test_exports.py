@@ -21,6 +21,16 @@ MARKS = st.sampled_from(
 )
 
 
+SETTINGS = st.fixed_dictionaries(
+    {"budget": st.just(TokenBudget(context_window=4_000))},
+    optional={
+        "mode": st.sampled_from(["code", "conversation"]),
+        "summarizer": st.just("openai:gpt-5-mini"),
+        "enabled": st.booleans(),
+    },
+)
+
+
 @st.composite
 def odd_conversations(draw):
     """Messages with artifacts, times and marks of all kinds."""
@@ -35,12 +45,13 @@ def odd_conversations(draw):
 def session_of(store, session_id="s"):
     held = store.state(session_id)
     rows = store.rows(session_id, include_superseded=True)
-    return rows, store.rows(session_id), held.state, held.budget, store.sessions(user_id="ann")
+    own = store.settings(session_id)
+    return rows, store.rows(session_id), held.state, own, store.sessions(user_id="ann")
 
 
 @pytest.mark.slow
-@given(odd_conversations(), odd_conversations(), st.booleans())
-def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared):
+@given(odd_conversations(), odd_conversations(), st.booleans(), SETTINGS)
+def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, own):
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as copy:
         if is_cleared:
             store.add("s", [HumanMessage("gone")])
@@ -49,7 +60,7 @@ def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared):
         store.add("s", second)  # edits, where ids come again with other words
         if not store.sessions():
             return
-        store.set_budget("s", TokenBudget(context_window=4_000))
+        store.set_settings(session_id="s", **own)
         rows = store.rows("s")
         if rows:
             assert store.save_state(
