@@ -17,7 +17,8 @@ _ID = re.compile(r"pin_[0-9a-f]{8}")
 def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
     """Return an update of a graph's state that pins a text, for a node or a `Command`.
 
-    What it pins stands in the system part from the next view on; several of one step add up.
+    What it pins stands in the request from the next view on: behind the system text, or in the
+    first human message where the memory sees no system text. Several of one step add up.
 
     Args:
         text: What is pinned; to unpin the same text, or its id.

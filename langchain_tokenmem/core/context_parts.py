@@ -9,7 +9,6 @@ from typing import Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
     log_texts,
@@ -27,7 +26,7 @@ from langchain_tokenmem.core.provider_format import (
     fit_list,
     limit_cache_marks,
 )
-from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, RepairedGroup
+from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.core.shown_turns import ShownTurns
@@ -61,7 +60,9 @@ class ContextParts:
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
-        pins: The pins as they stand behind the system text; empty for none.
+        pins: The pins as they stand in the request; empty for none.
+        pins_role: Message in which they stand: the system message, behind its text, or the first
+            human one, behind the running summary.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
@@ -88,6 +89,7 @@ class ContextParts:
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
+    pins_role: Literal["system", "human"] = "system"
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
     overhead_messages: int = 0
@@ -115,18 +117,17 @@ class ContextParts:
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
         text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
-        own = self._pinned_system()
+        own = self.pinned_system()
         return with_text(own, text) if text else own
 
-    def _pinned_system(self) -> BaseMessage | None:
-        """Return the application's own system text with the pins behind it."""
-        return with_text(self.system, self.pins) if self.pins else self.system
+    def pinned_system(self) -> BaseMessage | None:
+        """Return the application's own system text with the pins behind it, if it has them."""
+        is_here = self.pins and self.pins_role == "system"
+        return with_text(self.system, self.pins) if is_here else self.system
 
-    def _pin_tokens(self) -> int:
-        """Return the tokens that the pins add to the request."""
-        own = self.counter.message(self.system) if self.system is not None else 0
-        pinned = self._pinned_system() if self.pins else None
-        return self.counter.message(pinned) - own if pinned is not None else 0
+    def pins_in_human(self) -> tuple[str, ...]:
+        """Return the pins where the first human message has them; else nothing."""
+        return (self.pins,) if self.pins and self.pins_role == "human" else ()
 
     def request_messages(self) -> list[BaseMessage]:
         """Return the whole request: the system message, then the conversation."""
@@ -140,9 +141,9 @@ class ContextParts:
             self.counter.group_sizes(groups, self.cuts).shown for groups in (self.kept, self.tail)
         )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
+        shown[:0] = self.opening()
         texts = self.memory_texts() if self.summary_role == "human" else ()
-        if role_of(shown[0]) != "human" if shown else texts:
-            shown.insert(0, FIRST_HUMAN_MESSAGE)
+        texts = (*texts, *self.pins_in_human())
         if shown and (texts or self.blocks or self.turns.memories):
             shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
         return fit_list(shown, self.profile)
@@ -152,10 +153,10 @@ class ContextParts:
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not (self.blocks or self.turns.texts):
             return sizes
-        added = (self.block_tokens(group) + self._turn_tokens(group) for group in groups)
+        added = (self.block_tokens(group) + self.turn_tokens(group) for group in groups)
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
-    def _turn_tokens(self, group: RepairedGroup) -> int:
+    def turn_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the turn memory that a group shows: one without calls."""
         if not self.turns.texts or len(group.messages) > 1:
             return 0
@@ -187,55 +188,33 @@ class ContextParts:
             message = with_log(message, texts, behind=behind, one_text=one_text)
         return with_block(message, block, behind=True) if block and behind else message
 
-    def part_tokens(self) -> dict[str, int]:
-        """Return the tokens of each part of the request."""
-        own = self.counter.message(self.system) if self.system is not None else 0
-        summary = self._memory_tokens()
-        pinned = sum(self.counter.group_sizes(self.kept, self.cuts).tokens)
-        tail = sum(self.counter.group_sizes(self.tail, self.cuts).tokens)
-        if self.turns.texts:
-            pinned += sum(map(self._turn_tokens, self.kept))
-            tail += sum(map(self._turn_tokens, self.tail))
-        blocks = sum(map(self.block_tokens, (*self.kept, *self.tail))) if self.blocks else 0
-        if self.profile.shapes:
-            added = sum(map(self.counter.message, self.body())) - pinned - tail - blocks
-            added -= summary if self.summary_role == "human" else 0
-        else:
-            added = 0 if self.starts_with_human() else self.counter.message(FIRST_HUMAN_MESSAGE)
-        return {
-            "system": own + self.counter.overhead + REPLY_TOKENS,
-            "tools": self.counter.tools,
-            "pinned": pinned + self._pin_tokens(),
-            "summary": summary,
-            "memory_block": blocks,
-            "tail": tail + added,
-        }
-
-    def _memory_tokens(self) -> int:
-        """Return the tokens that the memory texts add to the message in which they stand."""
-        texts = self.memory_texts()
-        return self.added_tokens(texts) if texts else 0
-
     def added_tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens that texts of the running summary add to the request."""
         if self.summary_role == "system":
-            pinned = self._pinned_system()
+            pinned = self.pinned_system()
             own = self.counter.message(pinned) if pinned is not None else 0
             return self.counter.message(with_text(pinned, "\n\n".join(texts))) - own
         shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
         first = next(shown, None)
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
-        whole = self.counter.message(self._with_inserted(first, texts))
-        return whole - self.counter.message(self._with_inserted(first))
+        pins = self.pins_in_human()
+        whole = self.counter.message(self._with_inserted(first, (*texts, *pins)))
+        return whole - self.counter.message(self._with_inserted(first, pins))
+
+    def opening(self) -> tuple[BaseMessage, ...]:
+        """Return what stands in front of the conversation, so that a human message comes first."""
+        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
+        first = next(shown, None)
+        if first is not None:
+            return () if role_of(first) == "human" else (FIRST_HUMAN_MESSAGE,)
+        if self.summary_role == "human" and self.memory_texts():
+            return (FIRST_HUMAN_MESSAGE,)
+        return PINS_ALONE if self.pins_in_human() else ()
 
     def starts_with_human(self) -> bool:
         """Return whether a human message of the conversation stands first, or none is needed."""
-        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
-        first = next(shown, None)
-        if first is None:
-            return self.summary_role == "system" or not self.memory_texts()
-        return role_of(first) == "human"
+        return not self.opening()
 
     def max_added_tokens(self) -> int:
         """Return the most tokens that the provider's shape adds, however much is folded.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import FoldForecast
+from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.size_caps import cap_messages, fit_required, request_tokens
 from langchain_tokenmem.errors import BudgetExceededError
@@ -34,7 +35,7 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     first = next(_with_fewer_entries(whole, budget))
     for candidate in (first, *_with_fewer_entries(bare, budget)):
         rest = _drop_oldest(candidate, budget)
-        parts = rest.part_tokens()
+        parts = part_tokens(rest)
         if sum(parts.values()) <= budget.limit:
             return rest
     raise BudgetExceededError(

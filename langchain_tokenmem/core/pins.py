@@ -1,4 +1,4 @@
-"""Pins: texts that stand in the system part of every request until they are unpinned.
+"""Pins: texts that stand in every request until they are unpinned.
 
 A pin of the application is shown, or gone, from the next view on. One of a tool waits for the next
 change of the prefix: until then the tool's own result shows it, and the provider's cache holds.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
@@ -125,16 +125,37 @@ def shown_pins(state: MemoryState) -> list[Pin]:
 
 
 def with_pinned_text(
-    context: ContextParts, state: MemoryState, budget: TokenBudget, count_text: Callable[[str], int]
+    context: ContextParts,
+    state: MemoryState,
+    budget: TokenBudget,
+    count_text: Callable[[str], int],
+    *,
+    is_whole: bool,
 ) -> ContextParts:
-    """Return the context of a request with the pins of a state, within `pinned_share`."""
+    """Return the context of a request with the pins of a state, within `pinned_share`.
+
+    They stand in the system message. Where the request shows no system text, and the application
+    may have one around it, they stand in the first human message: providers and chat templates
+    that take one system message would refuse a second one.
+
+    Args:
+        context: The context.
+        state: Has the pins.
+        budget: Has their share.
+        count_text: Counts the tokens of a text.
+        is_whole: Whether the request has no other system text than the context's.
+    """
     shown = shown_pins(state)
     if not shown:
         return context
     text, left = pins_text(shown, budget.pinned_tokens, count_text)
     said = f"{left} of {len(shown)} pins do not fit pinned_share whole: unpin some or shorten them."
+    role: Literal["system", "human"] = "system" if is_whole or context.system else "human"
     return replace(
-        context, pins=text, warnings=(*context.warnings, said) if left else context.warnings
+        context,
+        pins=text,
+        pins_role=role,
+        warnings=(*context.warnings, said) if left else context.warnings,
     )
 
 

@@ -42,6 +42,9 @@ INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
 FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
 """First message where no human message comes first: Gemini, Anthropic and strict templates refuse
 a list that begins with the assistant."""
+PINS_ALONE = (HumanMessage("", id="tm-opening"), AIMessage("Noted.", id="tm-noted"))
+"""Stand for a conversation that has not begun: pins ride in the first one. The input of a chain, a
+human message, comes behind the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ class RequestOptions(TypedDict, total=False):
     """Options of every method that builds or counts a whole request; each may be left out.
 
     Attributes:
-        system: System text of the application; system messages may stand in the messages, too.
+        system: System text of the application, empty where it has none; system messages may stand
+            in the messages, too. None where it is not known: pins then stand in the first human
+            message, unless a system message is there.
         tools: Tool schemas that the request carries.
         overhead_tokens: Tokens around the conversation that are in neither of these.
         overhead_messages: Messages that make up some of these tokens, such as a prompt's examples:

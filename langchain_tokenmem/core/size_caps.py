@@ -8,6 +8,7 @@ from dataclasses import replace
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import is_pinned
+from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts, cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
@@ -23,7 +24,7 @@ _ROUNDS = 4
 
 def request_tokens(context: ContextParts) -> int:
     """Return the tokens of the request that a context shows."""
-    return sum(context.part_tokens().values())
+    return sum(part_tokens(context).values())
 
 
 def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
@@ -32,7 +33,7 @@ def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
     Raises:
         BudgetExceededError: When they leave none.
     """
-    parts = replace(context, summary=None, kept=(), tail=(), left_out=0).part_tokens()
+    parts = part_tokens(replace(context, summary=None, kept=(), tail=(), left_out=0))
     room = budget.limit - sum(parts.values())
     if room <= 0:
         raise BudgetExceededError(parts, budget.limit)
@@ -48,7 +49,7 @@ def message_cap(context: ContextParts, budget: TokenBudget) -> tuple[int, Reques
     counter = context.counter
     if counter.estimated is not None:
         counter = counter.estimated
-        parts = replace(context, counter=counter, summary=None, kept=(), tail=()).part_tokens()
+        parts = part_tokens(replace(context, counter=counter, summary=None, kept=(), tail=()))
         room = max(room // 2, budget.limit - sum(parts.values()))
     return int(budget.message_share * room), counter
 

@@ -10,6 +10,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.fitting import fit_request, fit_to_count, has_more_messages
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import message_cap
@@ -89,7 +90,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     messages = context.request_messages()
     if has_more_messages(context):
         warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
-    usage = usage_of(context.part_tokens(), budget, exact=exact, notes=_notes_tokens(context))
+    usage = usage_of(part_tokens(context), budget, exact=exact, notes=_notes_tokens(context))
     return View(
         messages=messages,
         usage=usage,

@@ -179,7 +179,7 @@ def _reports(
     for group in context.kept:
         fixed.extend(_blocks_in(group.messages, context, kinds))
     if context.summary_role == "human":  # else it stands in the system message
-        texts = context.memory_texts()
+        texts = (*context.memory_texts(), *context.pins_in_human())
         fixed.extend(text_by_kind(text, kinds.counter.text(text)) for text in texts)
     so_far, start, reports = sum_by_kind(fixed), 0, []
     for place in places:

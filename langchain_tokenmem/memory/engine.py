@@ -144,8 +144,7 @@ class Engine:
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         messages, budget = as_messages(messages), self.budget_for(budget)
-        tokens = self.counter_of(budget)
-        profile = self._profile(budget)
+        tokens, profile = self.counter_of(budget), self._profile(budget)
         cache = self._cache_of(messages, tokens, profile)
         known = with_current_words(messages, load_state(state), tokens.text, cache.checked)
         kinds = None if tokens.method == "exact" or self._mixes() else kind_counter(tokens)
@@ -179,7 +178,8 @@ class Engine:
         )
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
-        context = with_pinned_text(context, known, budget, tokens.text)
+        is_whole = system is not None or self.summary_role == "system"
+        context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
         if kinds is None:
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)

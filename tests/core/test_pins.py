@@ -75,7 +75,7 @@ def test_what_the_application_unpins_is_gone_at_once():
 
 def test_a_tools_pin_is_data_and_stands_behind_the_applications():
     state = later(state_with(new_pin("tool's", by="tool", prefix="/0"), new_pin("ours")))
-    text = memory_of().view([HumanMessage("hi")], state).messages[0].content
+    text = memory_of().view([HumanMessage("hi")], state).messages[0].text
     assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
 
 
@@ -124,7 +124,7 @@ def test_pins_that_do_not_fit_are_cut_and_said():
     state = state_with(*(new_pin(f"{n} " * 900) for n in range(4)))
     view = memory_of(2_000).view([HumanMessage("hi")], state)
     assert view.usage.parts["pinned"] <= memory_of(2_000).budget.pinned_tokens + 10
-    assert "[... cut to fit]" in view.messages[0].content
+    assert "[... cut to fit]" in view.messages[0].text
     assert any("pinned_share" in warning for warning in view.warnings)
 
 

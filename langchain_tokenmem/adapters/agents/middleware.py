@@ -230,7 +230,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         asked = mode_asked(None, state.get(MODE_KEY))
         request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))
         options: RequestOptions = {
-            "system": request.system_message,
+            "system": request.system_message or "",
             "tools": request.tools,
             "overhead_tokens": format_tokens(
                 request.response_format, memory.counter_of(memory.budget)

@@ -222,7 +222,10 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._frozen = None
 
     def pin(self, what: str | int) -> Pin:
-        """Pin a text, or the message of a number: it stands in the system part from now on.
+        """Pin a text, or the message of a number: it stands in every request from now on.
+
+        It stands in the first human message, for a history does not see the prompt around it; with
+        `with_token_memory`, or where the history has a system message itself, behind that text.
 
         It survives every summary, a switch of model or mode, and a restart; it is counted under
         `pinned`, and all pins together have at most `pinned_share` of the limit.

@@ -133,7 +133,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         system = merged_system([m for m in before if role_of(m) == "system"])
         fitted: RequestOptions = {
             **options,
-            "system": system,
+            "system": system or "",
             "overhead_tokens": overhead,
             "overhead_messages": len(examples),
         }
