@@ -39,6 +39,7 @@ from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer
 from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
+from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.recalled_blocks import (
     Recaller,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
 
 
-class TokenMemory(MemoryDecisions, Closeable):
+class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the

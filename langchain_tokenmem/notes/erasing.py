@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
 
-from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.core.note_namespaces import (
+    namespace_label,
+    notes_of_session,
+    notes_of_user,
+    session_label,
+)
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.scope import Namespace
 from langchain_tokenmem.notes.store_work import StoreWork
@@ -16,7 +21,12 @@ _PAGE = 100
 _ANY = "*"
 
 
-def erase_notes(user_id: str | None, session_id: str | None, store: BaseStore) -> StoreWork[int]:
+def erase_notes(
+    user_id: str | None,
+    session_id: str | None,
+    store: BaseStore,
+    sessions: Collection[str] = (),
+) -> StoreWork[int]:
     """Delete every note of a user, or of a session, and return how many there were.
 
     Args:
@@ -24,6 +34,8 @@ def erase_notes(user_id: str | None, session_id: str | None, store: BaseStore) -
         session_id: The session; without it all notes of the user are meant.
         store: Where they are. One of this package deletes them for good at once, where a put may
             wait to be written, and damaged files that were set aside, too.
+        sessions: Further sessions whose notes go: those of a thread's sub-graphs, or of the user,
+            where a note names no user.
 
     Raises:
         ScopeError: When neither is given.
@@ -36,6 +48,9 @@ def erase_notes(user_id: str | None, session_id: str | None, store: BaseStore) -
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
     path, is_own = _path(user_id, session_id), isinstance(store, ItemStore)
     namespaces = [path] if is_own and _ANY not in path else (yield from _namespaces(path))
+    if sessions:
+        found = yield from _namespaces_of(sessions, None if session_id is None else path)
+        namespaces = list(dict.fromkeys([*namespaces, *found]))
     if is_own:
         counts: list[int] = yield [EraseOp(namespace) for namespace in namespaces]
         return sum(counts)
@@ -73,6 +88,14 @@ def _namespaces(path: Namespace) -> StoreWork[list[Namespace]]:
         if not page:
             return list(dict.fromkeys(each for each in found if _begins(each, path)))
         found += map(tuple, page)
+
+
+def _namespaces_of(sessions: Collection[str], path: Namespace | None) -> StoreWork[list[Namespace]]:
+    """Return the namespaces of the notes of sessions: of the owner of a path, else of nobody."""
+    *beginning, _ = path or notes_of_session(None, "")
+    found = yield from _namespaces(tuple(beginning))
+    labels = set(map(namespace_label, sessions))
+    return [namespace for namespace in found if session_label(namespace) in labels]
 
 
 def _begins(namespace: Namespace, path: Namespace) -> bool:

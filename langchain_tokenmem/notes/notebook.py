@@ -37,8 +37,8 @@ Notes = list[Note]
 class Notebook:
     """Notes that are kept on purpose: of a session, a project of a user, or all of a user.
 
-    They live in a `BaseStore`, where an application's long-term memory lives already. Without
-    `store` it is the one that the running graph was compiled with; without any, a `SqlStore`.
+    They live in a `BaseStore`, where an application's long-term memory lives: `store`, else the one
+    that the running graph was compiled with, else a `SqlStore`.
     Global notes are those of one user, never shared with another.
 
     Args:
@@ -47,8 +47,8 @@ class Notebook:
         limit: Most notes of a level and scope; the oldest one goes, with a warning.
         local_user: The only user of this process, for calls that name none.
         language: Of stems and stop-words; `english`, `german`, `french` ...
-        before_store: Changes contents, keys and tags before they are stored, such as redacts them:
-            a function over messages, as that of `TokenMemory`, whose own it is by default.
+        before_store: Changes contents, keys and tags before they are stored: a function over
+            messages, as that of `TokenMemory`, whose own it is by default.
         now: Gives the time, in UTC.
 
     Raises:
@@ -88,6 +88,11 @@ class Notebook:
         self._ranker, self._known = NoteRanker(analyser), KnownNotes(analyser)
         self._now = now
         self._lock = ForkSafeLock()
+
+    @property
+    def store(self) -> BaseStore | None:
+        """Store of its own; None where it takes that of the running graph."""
+        return self._store
 
     def with_store(self, store: BaseStore) -> Notebook:
         """Return this notebook on a store, for where it has none of its own."""
@@ -200,8 +205,7 @@ class Notebook:
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Delete every note of a session or a user, for good; return how many there were.
 
-        The store is asked again afterwards. `TranscriptStore.erase` reaches the notes in its own
-        database; this is for every other store.
+        The store is asked again afterwards. `TokenMemory.erase` does this with everything else.
 
         Args:
             session_id: Whose session notes; without it all notes of the user are meant.
@@ -259,7 +263,7 @@ class Notebook:
         """Return the notebook's own store, else the running graph's, else one in a database."""
         found = self._store or given or _store_of_graph()
         if found is None:
-            found = self._store = _default_store()
+            found = self._store = SqlStore(TranscriptStore())
         return found
 
     def _said(self, added: NoteAddition) -> Note:
@@ -291,8 +295,3 @@ def _store_of_graph() -> BaseStore | None:
         return get_store()
     except (RuntimeError, KeyError):
         return None
-
-
-def _default_store() -> BaseStore:
-    """Return the store of notes in the database that a `TranscriptStore` has by default."""
-    return SqlStore(TranscriptStore())

@@ -1,0 +1,170 @@
+"""Erasing of everything that a memory keeps of a user or a session, in all of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.argument_checks import checked_parts
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
+from langchain_tokenmem.memory.recalled_blocks import Recaller
+from langchain_tokenmem.notes.store_work import StoreWork, arun, run
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.notes.notebook import Notebook
+    from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+Counts = dict[str, int]
+
+
+class ErasableMemory:
+    """A memory that erases what its stores have of a user or a session.
+
+    Attributes:
+        recall: Has the transcripts' store, and their vectors.
+        notes: Notes that are kept on purpose.
+    """
+
+    recall: Recaller | None
+    notes: Notebook | None
+
+    def erase(
+        self,
+        store: TranscriptStore | None = None,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        notes: Notebook | None = None,
+    ) -> Counts:
+        """Delete everything of a session, or of a user, for good, from every store of this memory.
+
+        Transcripts, states with pins and blocks, checkpoints of a `TokenMemorySaver`, settings,
+        words and vectors go with the transcripts' store; then notes in any store, JSON files too.
+        A store of somebody else is asked again afterwards. What fails in one part leaves out no
+        other; call it again.
+
+        Args:
+            store: The transcripts; default: the store of this memory's recall.
+            session_id: The session or thread; without it all of the user is meant.
+            user_id: The user; beside a session id its owner.
+            notes: Notes that this memory does not know of. Where its own notebook has no store:
+                `Notebook(store)` on the one that a graph was compiled with.
+
+        Returns:
+            How many entries of each kind were found: `messages`, `sessions`, `checkpoints`, `notes`
+            and others.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            ConfigurationError: When it is not known where transcripts or notes are.
+            RecallError: When the vectors could not be deleted; the rest is done.
+            StoreError: When a store still has notes that it was told to delete.
+
+        Example:
+            >>> from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
+            >>> store, memory = TranscriptStore("sqlite://"), TokenMemory()
+            >>> TokenMemoryChatHistory("s1", store=store, user_id="ann").add_user_message("hi")
+            >>> memory.erase(store, user_id="ann")["messages"]
+            1
+        """
+        parts = self._parts(store, notes)
+        works = parts.erasing_notes(session_id, user_id)
+        counts, failure = parts.erase_transcripts(session_id, user_id)
+        return _told(counts, [run(work, each.batch) for each, work in works], failure)
+
+    async def aerase(
+        self,
+        store: TranscriptStore | None = None,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        notes: Notebook | None = None,
+    ) -> Counts:
+        """Do the same as `erase` without blocking the event loop."""
+        parts = self._parts(store, notes)
+        works = await in_own_thread(parts.erasing_notes, session_id, user_id)
+        counts, failure = await in_own_thread(parts.erase_transcripts, session_id, user_id)
+        return _told(counts, [await arun(work, each.abatch) for each, work in works], failure)
+
+    def _parts(self, store: TranscriptStore | None, notes: Notebook | None) -> _ErasableParts:
+        line = "memory.erase(store, user_id=...)"
+        recalled = self.recall.store if self.recall is not None else None
+        transcripts: Any = store if store is not None else recalled
+        if transcripts is None:
+            raise ConfigurationError(
+                f"Name the store whose transcripts are to be erased: {line}. This memory has no "
+                "recall, and so no store of its own."
+            )
+        checked_parts(transcripts, ("erase", "sessions"), "store", line)
+        erase = transcripts.erase
+        if recalled is transcripts:  # a recall deletes in its store, and the vectors, too
+            erase = getattr(self.recall, "erase", erase)
+        stores = [each.store for each in (self.notes, notes) if each is not None]
+        found = [each for each in stores if each is not None]
+        if stores and not found:
+            raise ConfigurationError(
+                "The notebook has no store of its own: name the one that has its notes, "
+                "memory.erase(store, user_id=..., notes=Notebook(...)). It is the store= of "
+                "graph.compile, or SqlStore(TranscriptStore()) where there was none."
+            )
+        return _ErasableParts(transcripts, erase, found)
+
+
+@dataclass(frozen=True)
+class _ErasableParts:
+    """The stores in which a memory has data of users.
+
+    Attributes:
+        transcripts: The transcripts' store.
+        erase: Deletes in it, and in the vectors of a recall.
+        note_stores: They have the notes.
+    """
+
+    transcripts: TranscriptStore
+    erase: Callable[..., Counts]
+    note_stores: Sequence[Any]
+
+    def erasing_notes(
+        self, session_id: str | None, user_id: str | None
+    ) -> list[tuple[Any, StoreWork[int]]]:
+        """Return each store of notes with the work that erases them there.
+
+        Their sessions are asked for now: later they are gone.
+
+        Raises:
+            ScopeError: When neither id is given.
+        """
+        if session_id is None and user_id is None:
+            raise ScopeError("Name the session_id or the user_id that is to be erased.")
+        if not self.note_stores:
+            return []
+        if session_id is None:
+            sessions = self.transcripts.sessions(user_id=user_id)
+        else:
+            inner = f"{session_id}{NAMESPACE_SEPARATOR}"
+            sessions = [name for name in self.transcripts.sessions() if name.startswith(inner)]
+        # Imported here: it needs LangGraph, which a memory without notes does not.
+        from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
+
+        stores = self.note_stores
+        return [(each, erase_notes(user_id, session_id, each, sessions)) for each in stores]
+
+    def erase_transcripts(
+        self, session_id: str | None, user_id: str | None
+    ) -> tuple[Counts, RecallError | None]:
+        """Delete in the transcripts' store; return what was found, and what failed of vectors."""
+        try:
+            return self.erase(session_id, user_id), None
+        except RecallError as error:  # the store's part is done; the notes are still there
+            return {}, error
+
+
+def _told(counts: Counts, notes: list[int], failure: RecallError | None) -> Counts:
+    """Return what was found in all parts; notes in the transcripts' own database count as notes."""
+    if failure is not None:
+        raise failure
+    found = {name: count for name, count in counts.items() if name != "items"}
+    return {**found, "notes": counts.get("items", 0) + sum(notes)}

@@ -1,0 +1,197 @@
+"""Erasing of everything that a memory keeps of a user or a session, in all of its stores."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.store.base import PutOp
+from langgraph.store.memory import InMemoryStore
+
+from langchain_tokenmem import (
+    JsonStore,
+    Notebook,
+    Recall,
+    SqlStore,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+    pin_update,
+)
+from langchain_tokenmem.core.thread_names import thread_session
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
+from tests.adapters.agents.test_middleware import memory_of, thread
+from tests.adapters.test_pins import graph_with
+
+WORDS = "the blue harbour"
+
+
+@pytest.fixture
+def transcripts(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+@pytest.fixture(params=["json", "sql", "in memory"])
+def note_store(request, tmp_path, transcripts):
+    if request.param == "json":
+        with JsonStore(tmp_path / "notes") as store:
+            yield store
+    else:
+        yield SqlStore(transcripts) if request.param == "sql" else InMemoryStore()
+
+
+def memory_on(note_store, **options):
+    return TokenMemory(TokenBudget(8_000), notes=Notebook(note_store), **options)
+
+
+def talk(memory, transcripts, session_id="s", user_id="ann"):
+    """Give a user messages, a pin, a memory block with a note, and a note of each level."""
+    for level in ("session", "project", "global"):
+        text = f"{user_id} {level}: {WORDS}"
+        memory.notes.add(text, level=level, user_id=user_id, session_id=session_id)
+    history = TokenMemoryChatHistory(session_id, memory=memory, store=transcripts, user_id=user_id)
+    history.pin(WORDS)
+    history.add_user_message(f"Which harbour? {WORDS}")
+    assert "<kept_notes>" in history.messages[-1].text
+    history.add_messages([AIMessage("Noted.")])
+    return history
+
+
+def notes_of(memory, user_id, session_id="s"):
+    return memory.notes.list(user_id=user_id, session_id=session_id)
+
+
+def erased(memory, how, *given, **options):
+    if how == "sync":
+        return memory.erase(*given, **options)
+    return asyncio.run(memory.aerase(*given, **options))
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what_was_found(
+    how, note_store, transcripts, tmp_path
+):
+    memory = memory_on(note_store)
+    talk(memory, transcripts)
+    talk(memory, transcripts, "b", "bob")
+    found = erased(memory, how, transcripts, user_id="ann")
+    assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 3)
+    assert notes_of(memory, "ann") == []
+    assert transcripts.messages("s") == []
+    assert transcripts.state("s").state is None
+    assert len(notes_of(memory, "bob", "b")) == 3
+    assert len(transcripts.messages("b")) == 2
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if f"ann global: {WORDS}".encode() in file.read_bytes()]
+    again = erased(memory, how, transcripts, user_id="ann")
+    assert not any(again.values())
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_erasing_a_session_leaves_the_notes_that_live_longer(how, note_store, transcripts):
+    memory = memory_on(note_store)
+    talk(memory, transcripts)
+    found = erased(memory, how, transcripts, session_id="s")
+    assert (found["messages"], found["notes"]) == (2, 1)
+    assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
+    assert transcripts.state("s").state is None
+
+
+def test_notes_of_the_threads_sub_graphs_go_with_the_session(note_store, transcripts):
+    memory, inner = memory_on(note_store), thread_session("s", "child:1")
+    talk(memory, transcripts)
+    for name in (inner, "s2"):
+        transcripts.add(name, [HumanMessage("hi")], user_id="ann")
+        memory.notes.add(f"In {name[-1]}.", level="session", user_id="ann", session_id=name)
+    assert memory.erase(transcripts, session_id="s")["notes"] == 2
+    assert memory.notes.list(level="session", user_id="ann", session_id=inner) == []
+    assert memory.notes.list(level="session", user_id="ann", session_id="s2") != []
+
+
+def test_notes_of_the_users_sessions_that_name_no_user_go_with_the_user(note_store, transcripts):
+    memory = memory_on(note_store)
+    talk(memory, transcripts)
+    memory.notes.add("Nobody's.", level="session", session_id="s")
+    memory.notes.add("Nobody's.", level="session", session_id="other")
+    assert memory.erase(transcripts, user_id="ann")["notes"] == 4
+    assert memory.notes.list(level="session", session_id="s") == []
+    assert memory.notes.list(level="session", session_id="other") != []
+
+
+def test_a_session_of_somebody_else_is_refused_and_nothing_is_erased(note_store, transcripts):
+    memory = memory_on(note_store)
+    talk(memory, transcripts)
+    memory.notes.add("Bob's.", level="session", user_id="bob", session_id="s")
+    with pytest.raises(ScopeError):
+        memory.erase(transcripts, session_id="s", user_id="bob")
+    assert len(notes_of(memory, "ann")) == 3
+    assert len(notes_of(memory, "bob")) == 1
+    assert len(transcripts.messages("s")) == 2
+
+
+def test_a_store_of_somebody_else_that_keeps_notes_is_found_out(transcripts):
+    class Keeper(InMemoryStore):
+        def batch(self, ops):
+            kept = [op for op in ops if not (isinstance(op, PutOp) and op.value is None)]
+            return super().batch(kept)
+
+    memory = memory_on(Keeper())
+    talk(memory, transcripts)
+    with pytest.raises(StoreError, match="still holds 1 of 1"):
+        memory.erase(transcripts, user_id="ann")
+
+
+def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts):
+    class BrokenRecall(Recall):
+        def erase(self, session_id=None, user_id=None):
+            self.store.erase(session_id, user_id)
+            raise RecallError("Chroma is away.")
+
+    with BrokenRecall(transcripts) as recall:
+        memory = memory_on(note_store, recall=recall)
+        talk(memory, transcripts)
+        with pytest.raises(RecallError, match="away"):
+            memory.erase(user_id="ann")
+        assert notes_of(memory, "ann") == []
+
+
+def test_the_store_of_the_recall_is_the_default_and_its_words_go(note_store, transcripts):
+    with Recall(transcripts) as recall:
+        memory = memory_on(note_store, recall=recall)
+        talk(memory, transcripts)
+        recall.index()
+        found = memory.erase(user_id="ann")
+        assert found["messages"] == 2
+        assert found["terms"] > 0
+        assert recall.search(WORDS, session_id="s", user_id="ann") == []
+
+
+def test_checkpoints_of_a_thread_with_their_pins_go(transcripts):
+    _, graph = graph_with(memory_of(), lambda _: pin_update(WORDS))
+    graph.checkpointer = TokenMemorySaver(transcripts)
+    graph.invoke({"messages": [HumanMessage("hi")]}, thread("t"))
+    assert graph.get_state(thread("t")).values["token_memory_pins"]
+    found = memory_of().erase(transcripts, session_id="t")
+    assert found["checkpoints"] > 0
+    assert not graph.get_state(thread("t")).values
+
+
+def test_notes_in_the_store_of_a_graph_are_reached_by_its_name(transcripts):
+    store = InMemoryStore()
+    Notebook(store).add(WORDS, user_id="ann")
+    memory = TokenMemory(notes=Notebook())
+    with pytest.raises(ConfigurationError, match="notes="):
+        memory.erase(transcripts, user_id="ann")
+    assert memory.erase(transcripts, user_id="ann", notes=Notebook(store))["notes"] == 1
+
+
+def test_erasing_needs_a_store_and_a_user_or_a_session(transcripts):
+    with pytest.raises(ConfigurationError, match="Name the store"):
+        TokenMemory().erase(user_id="ann")
+    with pytest.raises(ScopeError, match="Name the session_id or the user_id"):
+        TokenMemory().erase(transcripts)
+    assert TokenMemory().erase(transcripts, user_id="ann")["notes"] == 0
