@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
 from langchain_tokenmem.adapters.note_tools import as_tool
-from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope
+from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope, ToolScope
 from langchain_tokenmem.background import in_own_thread, in_time
 from langchain_tokenmem.core.messages import (
     marks_of,
@@ -24,9 +24,10 @@ from langchain_tokenmem.core.messages import (
     text_of,
 )
 from langchain_tokenmem.core.search_units import Hit
-from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.recall import Recall
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 _NAME = "history_search"
 """Speaker of earlier answers of this tool, which repeat what others said."""
@@ -56,7 +57,10 @@ class _FoundMessage:
 
 
 def history_search_tool(
-    bound: BoundScope, recall: Recall | None, messages_key: str = "messages"
+    bound: BoundScope,
+    recall: Recall | None,
+    messages_key: str = "messages",
+    store: TranscriptStore | None = None,
 ) -> BaseTool:
     """Return the tool `history_search`.
 
@@ -65,8 +69,10 @@ def history_search_tool(
         recall: Searches the transcript of a store; without it the messages of the graph's state
             are searched.
         messages_key: State key of the messages.
+        store: Has the transcript where there is no graph, and no recall.
     """
     analyser = TextAnalyser()
+    by_itself = Recall(store) if recall is None and store is not None else None
 
     def history_search(  # noqa: D417  # what is injected is not the model's to know
         pattern: str,
@@ -84,10 +90,12 @@ def history_search_tool(
         scope, most = bound.of(runtime), max(1, min(limit, _MOST))
         if not pattern.strip():
             return "Say what to look for: pattern is empty."
-        if recall is not None and scope.session_id is not None:
-            lines = _in_store(recall, scope, pattern, by, most)
+        held = scope.state.get(messages_key)
+        searched = recall or (by_itself if held is None else None)
+        if searched is not None and scope.session_id is not None:
+            lines = _in_store(searched, scope, pattern, by, most)
         else:
-            lines = _in_messages(scope.state.get(messages_key), pattern, by, most, analyser)
+            lines = _in_messages(held, pattern, by, most, analyser)
         return "\n".join(map(str, lines)) or "No message matches."
 
     async def ahistory_search(
@@ -137,12 +145,12 @@ def _in_messages(
     """Return what the messages of a graph's state have, the newest or the best first.
 
     Raises:
-        ScopeError: When there is no conversation to search.
-        ConfigurationError: When the pattern is no regular expression.
+        ConfigurationError: When there is no conversation to search, or the pattern is no regular
+            expression.
         RecallError: When it took too long.
     """
     if held is None:
-        raise ScopeError("There is no conversation here.")
+        raise ConfigurationError(NO_SESSION_STORE)
     spoken = enumerate(spoken_messages(held), 1)
     numbered = [(number, message) for number, message in spoken if message.name != _NAME][::-1]
     if by == "words":

@@ -14,6 +14,7 @@ from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.notebook import Notebook
+from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -46,7 +47,8 @@ def memory_tools(
         user_id: User of a chain.
         recall: Searches the transcript of its store; without it the graph's own messages are
             searched.
-        store: Keeps the pins of a chain's session; default: that of `recall`.
+        store: Has the transcript and the pins of a chain's session; default: that of `recall`, else
+            the one whose database a `SqlStore` of the notebook uses.
         name: Name of the memory in a graph: the middleware's name, or the state key of nodes.
         messages_key: State key of the messages.
 
@@ -67,11 +69,16 @@ def memory_tools(
             f"include is {include!r}; it holds some of {', '.join(sorted(MEMORY_TOOLS))}."
         )
     bound = BoundScope(user_id, session_id)
-    kept = store or (recall.store if recall is not None else None)
+    kept = store or (recall.store if recall is not None else _transcripts_of(notes))
     makers: dict[str, Callable[[], Any]] = {
         "memory": lambda: memory_tool(notes, bound),
         "memorize": lambda: memorize_tool(notes, bound),
         "pin_context": lambda: pin_context_tool(bound, kept, name, notes.before_store),
-        "history_search": lambda: history_search_tool(bound, recall, messages_key),
+        "history_search": lambda: history_search_tool(bound, recall, messages_key, kept),
     }
     return [make() for tool_name, make in makers.items() if tool_name in include]
+
+
+def _transcripts_of(notes: Notebook) -> TranscriptStore | None:
+    """Return the store of transcripts beside the notes, in one database."""
+    return notes.store.store if isinstance(notes.store, SqlStore) else None

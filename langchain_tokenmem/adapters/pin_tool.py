@@ -13,7 +13,12 @@ from langgraph.types import Command
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
 from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
-from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, on_one_line
+from langchain_tokenmem.adapters.tool_scope import (
+    NO_SESSION_STORE,
+    BoundScope,
+    ToolScope,
+    on_one_line,
+)
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.pins import (
@@ -24,7 +29,7 @@ from langchain_tokenmem.core.pins import (
     prefix_of,
     unpinned,
 )
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -66,8 +71,10 @@ def pin_context_tool(
         text = text_as_kept(before_store, text) if text else text
         if scope.call_id is not None and scope.state:
             return _in_state(scope, text, action, name)
-        if store is None or scope.session_id is None:
+        if scope.session_id is None:
             raise ScopeError("There is no session here to pin to.")
+        if store is None:
+            raise ConfigurationError(NO_SESSION_STORE)
         return _in_session(
             SessionPins(store, scope.session_id, scope.user_id, by="tool"), text, action
         )

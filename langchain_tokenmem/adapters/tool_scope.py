@@ -20,6 +20,12 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 
+NO_SESSION_STORE = (
+    "this tool has no store of this conversation; the application gives it one by "
+    "memory_tools(..., store=...)."
+)
+"""Told by a tool outside of a graph that has no transcript to read or pins to keep."""
+
 
 @dataclass(frozen=True)
 class ToolScope:

@@ -19,6 +19,7 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Notebook,
     Recall,
+    SqlStore,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_tools,
@@ -121,6 +122,33 @@ def test_for_chains_the_scope_is_bound():
     assert tools["memory"].invoke({"action": "list"}).endswith("Use tabs. [mem_3daa6bb3]")
 
 
+def chain_tools(notebook, **options):
+    tools = memory_tools(notebook, session_id="s1", user_id="ann", **options)
+    return {tool.name: tool for tool in tools}
+
+
+@pytest.mark.parametrize("given", ["store", "notes of the same database"])
+def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given):
+    with TranscriptStore("sqlite://") as store:
+        store.add("s1", [HumanMessage("My order is 4711."), AIMessage("Noted.")], user_id="ann")
+        if given == "store":
+            tools = chain_tools(notebook_on(InMemoryStore()), store=store)
+        else:
+            tools = chain_tools(notebook_on(SqlStore(store)))
+        assert "user: My order is 4711." in tools["history_search"].invoke({"pattern": r"\d{4}"})
+        words = tools["history_search"].invoke({"pattern": "order 4711", "by": "words"})
+        assert words.startswith("#1 ")
+        assert tools["pin_context"].invoke({"text": "Order 4711."}).startswith("Pinned pin_")
+        assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
+
+
+@pytest.mark.parametrize("tool", ["pin_context", "history_search"])
+def test_a_tool_of_a_chain_without_a_store_says_what_is_missing(tool):
+    tools = chain_tools(notebook_on(InMemoryStore()))
+    answer = tools[tool].invoke({"text": "x", "pattern": "x"})
+    assert "memory_tools(..., store=...)" in answer
+
+
 def test_memorize_keeps_preferences_for_the_user_and_all_else_for_the_project():
     tools = bound()
     levels = {
@@ -157,8 +185,8 @@ def test_a_key_that_is_overwritten_and_a_full_level_are_said():
         ("memorize", {"content": " "}, "not blank"),
         ("memorize", {"content": "x", "kind": "rumour"}, "kind: Input should be"),
         ("pin_context", {}, "text is empty"),
-        ("pin_context", {"text": "x"}, "names no user or session"),
-        ("history_search", {"pattern": "("}, "names no user or session"),
+        ("pin_context", {"text": "x"}, "has no store of this"),
+        ("history_search", {"pattern": "("}, "has no store of this"),
         ("history_search", {"pattern": " "}, "pattern is empty"),
     ],
 )
