@@ -79,6 +79,18 @@ def bedrock_without_endpoint(url: str) -> Any:
     return ChatBedrockConverse(model="amazon.nova-pro-v1:0", **_aws(url))
 
 
+def anthropic_bedrock(url: str) -> Any:
+    from langchain_aws import ChatAnthropicBedrock
+
+    own = {name: value for name, value in _aws(url).items() if name.startswith("aws_")}
+    return ChatAnthropicBedrock(
+        model="us.anthropic.claude-sonnet-4-20250514-v1:0",
+        region_name="us-east-1",
+        base_url=url,
+        **own,
+    )
+
+
 def mistral(url: str) -> Any:
     from langchain_mistralai import ChatMistralAI
 
@@ -136,6 +148,7 @@ ASKED: dict[str, Make] = {
 
 NOT_ASKED: dict[str, Make] = {
     "ChatBedrockConverse of Nova": bedrock_without_endpoint,
+    "ChatAnthropicBedrock": anthropic_bedrock,
     "ChatMistralAI": mistral,
     "ChatLiteLLM": litellm,
     "ChatOpenAI": openai,
