@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.app import app
 
-RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+# TOKENMEM_DATA is where recordings are, for integration_tests; no setting
+RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TOKENMEM_DATA": None})
 
 
 @pytest.fixture
