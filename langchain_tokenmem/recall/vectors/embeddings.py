@@ -141,7 +141,7 @@ class Fingerprint:
             return False
         mine, theirs = np.array(self.probe), np.array(other.probe)
         size = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
-        return len(mine) == len(theirs) and float(mine @ theirs) >= _SAME_PROBE * size
+        return len(mine) == len(theirs) and float(np.sum(mine * theirs)) >= _SAME_PROBE * size
 
     def to_json(self) -> str:
         """Return it as text; `from_json` reads it."""
