@@ -32,6 +32,9 @@ from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.state import Cut, RunningSummary
 
+_MOST_NEWEST = 4
+"""Most groups that stay because the model has not seen the results at their beginning yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContextParts:
@@ -238,6 +241,19 @@ class ContextParts:
             message.id in {self.first_request, self.newest_human} or is_pinned(message)
             for message in group.source.messages
         )
+
+    def newest_start(self) -> int:
+        """Return the index of the newest tail group that stays whatever is folded.
+
+        That is the last one; where only human messages stand behind the newest tool results, the
+        group with these: the model has not seen them yet.
+        """
+        newest = max(len(self.tail) - 1, 0)
+        for index in range(len(self.tail) - 1, max(-1, newest - _MOST_NEWEST), -1):
+            roles = {role_of(message) for message in self.tail[index].source.messages}
+            if "ai" in roles:
+                return index if "tool" in roles else newest
+        return newest
 
     def with_folded(self, count: int) -> ContextParts:
         """Return the context after its oldest `count` tail groups were covered."""

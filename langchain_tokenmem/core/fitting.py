@@ -60,14 +60,13 @@ def _with_fewer_entries(context: ContextParts, budget: TokenBudget) -> Iterator[
 
 def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
     marked = replace(context, left_out=1)
-    newest = max(len(marked.tail) - 1, 0)
-    fold = FoldForecast.of(marked).fewest(budget.limit, within=newest)
-    fold = newest if fold is None else fold
-    rest = fit_required(marked.with_folded(fold), budget)
-    if fold < newest and request_tokens(rest) > budget.limit:
-        # Messages that a provider's rules join may be counted higher than each alone.
-        fold = newest
+    newest, last = marked.newest_start(), max(len(marked.tail) - 1, 0)
+    fewest = FoldForecast.of(marked).fewest(budget.limit, within=newest)
+    # Messages that a provider's rules join may be counted higher than each alone: then more go.
+    for fold in dict.fromkeys((newest if fewest is None else fewest, newest, last)):
         rest = fit_required(marked.with_folded(fold), budget)
+        if request_tokens(rest) <= budget.limit:
+            break
     return replace(rest, left_out=context.left_out + _message_count(context, fold))
 
 

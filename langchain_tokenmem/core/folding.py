@@ -20,8 +20,12 @@ MIN_ENTRY = 32
 ENTRY_SHARE = 0.33
 """Share of all entries that one of them has at most."""
 
-MIN_ENTRY_SHARE = 0.1
-"""Share that it has where the target cannot be reached beside it."""
+MIN_ENTRY_SHARE = 0.06
+"""Share of all entries that one may have where the target cannot be reached beside it."""
+
+MIN_FOLDED_SHARE = 0.1
+"""Share of the folded tokens that it has then at most: tokens above the target bring the next
+change of the prefix sooner."""
 
 _SEAM = 2
 """Tokens that a tokenizer may make of two texts that meet."""
@@ -117,7 +121,8 @@ class LogForecast:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
         share = min(folded // 2, int(ENTRY_SHARE * self.most))
         if room is not None:
-            share = min(share, max(room - self.frame, int(MIN_ENTRY_SHARE * self.most)))
+            least = int(min(MIN_FOLDED_SHARE * folded, MIN_ENTRY_SHARE * self.most))
+            share = min(share, max(room - self.frame, least))
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:

@@ -188,12 +188,14 @@ def _plan_change(
 
 
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
-    """Return the index of the first tail group of the recent share; the newest is always in it."""
+    """Return the index of the first tail group of the recent share.
+
+    What the model has not answered yet is always in it.
+    """
     sizes = context.sizes(context.tail)
-    newest = max(len(sizes) - 1, 0)
     used = accumulate(reversed(sizes))
     within = sum(1 for total in used if total <= budget.recent_tokens)
-    return min(len(sizes) - within, newest)
+    return min(len(sizes) - within, context.newest_start())
 
 
 def _window_start(context: ContextParts, messages: int) -> int:
@@ -241,18 +243,19 @@ def _plan_fold(
     Where these are not enough, the summary has half of its share at most, and the first request is
     cut, too; the newest human message only where the limit forces the change.
     """
-    newest = max(len(context.tail) - 1, 0)
+    newest = context.newest_start()
     fold = forecast.fewest(budget.target_tokens, within=newest)
     fold = newest if fold is None else fold
     fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
     rest, log = context.with_folded(fold), forecast.log
-    summary, aside = None, 0
+    summary, aside, growth = None, 0, 0
     if fold and log:
         room = budget.target_tokens - request_tokens(rest)
         summary = log.change(forecast.folded_tokens[fold], room=room)
         rest, aside = replace(rest, summary=None), summary.tokens
+        growth = max(0, log.most + log.introduction - aside)
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
-    rest = shrink_to_target(rest, budget, shrinking, aside=aside)
+    rest = shrink_to_target(rest, budget, shrinking, aside=aside, growth=growth)
     rest = fit_required(rest, budget, aside=aside)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(

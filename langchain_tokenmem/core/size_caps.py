@@ -73,7 +73,12 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def shrink_to_target(
-    context: ContextParts, budget: TokenBudget, ids: Sequence[str | None], *, aside: int = 0
+    context: ContextParts,
+    budget: TokenBudget,
+    ids: Sequence[str | None],
+    *,
+    aside: int = 0,
+    growth: int = 0,
 ) -> ContextParts:
     """Return the context with covered messages cut by what the request is over the target.
 
@@ -85,6 +90,8 @@ def shrink_to_target(
         budget: Gives the target and `pinned_share`.
         ids: Ids of the messages, the first one is cut first.
         aside: Tokens kept free for a summary that is still to be written.
+        growth: Tokens by which that summary may still grow. What must be cut leaves room for
+            them, too, or each later fold would cut it again, and change the whole prefix.
     """
     count = context.counter.message
     covered = {m.id: m for group in context.kept for m in group.messages if not is_pinned(m)}
@@ -95,8 +102,8 @@ def shrink_to_target(
         (shown,) = apply_cuts((message,), context.cuts)
         size = count(shown)
         excess = request_tokens(context) + aside - budget.target_tokens
-        most = max(budget.pinned_tokens, size - excess)
-        if size > most:
+        most = max(budget.pinned_tokens, size - excess - growth)
+        if excess > 0 and size > most:
             cuts = {**context.cuts, key: cut_to(message, most, count, context.new_cut)}
             context = replace(context, cuts=cuts)
     return context
@@ -105,7 +112,7 @@ def shrink_to_target(
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:
     """Return the context with its required messages cut to the available tokens.
 
-    Newest group, newest human message and pinned messages share `message_share` of the available
+    Newest groups, newest human message and pinned messages share `message_share` of the available
     tokens. The newest comes first; each gets a small part at least.
 
     Args:
@@ -116,7 +123,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
     excess = request_tokens(context) + aside - budget.limit
     if excess <= 0:
         return context
-    required = [*reversed(context.tail[-1:]), *reversed(context.kept)]
+    required = [*reversed(context.tail), *reversed(context.kept)]
     sizes = context.counter.group_sizes(tuple(required), context.cuts).tokens
     most = min(int(budget.message_share * available_tokens(context, budget)), sum(sizes) - excess)
     for _ in range(_ROUNDS):

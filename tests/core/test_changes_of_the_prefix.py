@@ -63,6 +63,13 @@ def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
     assert BUDGET.pinned_tokens * 0.5 < sizes[-1] < 1_000
 
 
+def test_a_first_request_that_is_cut_leaves_room_for_the_summary_to_grow():
+    calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60))
+    logs = {len(state["summary"]["entries"]) for _, state, _ in calls if state["summary"]}
+    assert max(logs) >= 3
+    assert len({own_words(shown(view, "first")) for _, _, view in calls}) == 2
+
+
 def test_a_short_first_request_stays_whole():
     said = run_of(first_tokens=100, rounds=60)
     calls = calls_of(memory_of(), said)
@@ -144,6 +151,47 @@ def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change(
             was_cut = True
             assert planned.reason == "limit"
     assert was_cut
+
+
+def with_humans_behind(rounds, result_tokens, humans):
+    """Return a run in which human messages stand behind each result."""
+    said = [HumanMessage("Fix it.", id="first")]
+    for number in range(rounds):
+        said += tool_round(number, result_tokens)
+        said += [HumanMessage(f"Remember: fix it. {number}.{n}") for n in range(humans)]
+    return said
+
+
+@pytest.mark.parametrize("humans", [1, 3])
+def test_a_result_behind_which_human_messages_stand_is_shown_whole_once(humans):
+    said = with_humans_behind(20, 1_000, humans)
+    state, folds = None, 0
+    memory = memory_of()
+    for end in range(3 + humans, len(said) + 1, 2 + humans):
+        folds += bool(memory.plan(said[:end], state).fold)
+        state, view = memory.compact_and_view(said[:end], state)
+        result = said[end - humans - 1]
+        assert shown(view, result.id).content == result.content
+        assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
+    assert folds >= 10
+
+
+@pytest.mark.parametrize(("humans", "is_shown"), [(3, True), (4, False)])
+def test_only_the_newest_four_groups_stay_for_a_result_that_was_not_seen(humans, is_shown):
+    said = run_of(10, 1, result_tokens=1_000)
+    said += [HumanMessage(f"{number} more. " * 150) for number in range(humans)]
+    view = memory_of().view(said)
+    assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
+    assert ("t0" in {message.id for message in view.messages}) is is_shown
+
+
+def test_where_a_result_and_the_human_message_behind_it_do_not_fit_the_result_is_cut():
+    result = run_of(10, 1, result_tokens=1_400)
+    newest = HumanMessage("Now this. " * 400, id="newest")
+    view = memory_of().view([*result, newest])
+    assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
+    assert 0 < len(shown(view, "t0").content) < len(result[-1].content)
+    assert shown(view, "newest").content == newest.content
 
 
 @pytest.mark.slow
