@@ -33,7 +33,7 @@ from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.state import Cut, RunningSummary
 
 _MOST_NEWEST = 4
-"""Most groups that stay because the model has not seen the results at their beginning yet."""
+"""Most groups at the end that stay because they begin with results that were not seen yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,10 +206,10 @@ def _window_start(context: ContextParts, messages: int) -> int:
 
 
 def _groups_with(context: ContextParts, messages: int) -> int:
-    """Return the number of oldest groups that hold so many messages; the newest group stays."""
+    """Return the number of oldest groups that hold so many messages; the newest ones stay."""
     held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
-    return min(found, max(len(held) - 1, 0)) if messages else 0
+    return min(found, context.newest_start()) if messages else 0
 
 
 def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
