@@ -1,8 +1,8 @@
 """One turn of a conversation: from an adapter's request to the view for the model call.
 
     load (with a finished summary) -> recall -> ask the provider for its count
-        -> start the summary that is due
-        -> wait for it at the hard limit -> compact and view -> commit
+        -> at the hard limit start the summary that is due, and wait for it
+        -> compact and view -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
 `Turn.take` is the generator that holds this order for every adapter; `take_turn` and `atake_turn`
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.planning import Steps
@@ -31,6 +32,9 @@ from langchain_tokenmem.turns.conversation import (
     TurnRequest,
     TurnResult,
 )
+
+Due = Literal["at once", "soon"]
+"""When a summary in the background must be there: before this call, or for a later one."""
 
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
@@ -112,20 +116,23 @@ class Turn:
         if snapshot.newest is None:
             messages, state, options = snapshot.messages, snapshot.state, snapshot.options
             yield from self.memory.ask_provider(messages, state, self.until, **options)
-        job, is_needed = self._start_due_summary(snapshot)
-        if job is not None and is_needed:
+        due = self._due_summary(snapshot)
+        job = self._awaited_summary(snapshot, due)
+        if job is not None:
             late = yield from self._wait_for(job, snapshot)
             if late is not None:
                 return late
             snapshot = self._load(snapshot)
         # A summary that is made in the background is not made here as well.
-        steps = self.request.steps if job is None else "shorten_if_enough"
+        steps = self.request.steps if due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
                 state, view = yield from self._compact(snapshot, steps)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
+                if due == "soon":  # it reads what this turn has committed
+                    self._start_summary(snapshot, due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
         self._warn("others commit all the time.")
@@ -143,9 +150,13 @@ class Turn:
             self._warn(f"no summary is begun after the reply, {error}")
 
     def _start_after_reply(self) -> None:
-        snapshot = self.conversation.load_after_reply(self.request)
-        if snapshot is not None:
-            self._start_due_summary(self._without_backlog(snapshot))
+        loaded = self.conversation.load_after_reply(self.request)
+        if loaded is None:
+            return
+        snapshot = self._without_backlog(loaded)
+        due = self._due_summary(snapshot)
+        if due is not None:
+            self._start_summary(snapshot, due)
 
     def compact_now(self) -> Work[MemoryState]:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""
@@ -206,30 +217,37 @@ class Turn:
             return None
         return self._result(snapshot, state, view)
 
-    def _start_due_summary(self, snapshot: Snapshot) -> tuple[Future[None] | None, bool]:
-        """Start the summary that is due in the background.
+    def _due_summary(self, snapshot: Snapshot) -> Due | None:
+        """Return when a summary is due: at once where the request cannot be made without it."""
+        memory = self.memory
+        is_possible = self.conversation.key is not None and self.request.steps == "all"
+        if not is_possible or self.request.instruction is not None:
+            return None
+        if snapshot.newest is not None:
+            return "at once"
+        if not memory.background:
+            return None
+        planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
+        if not planned.fold:
+            return None
+        return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
 
-        Returns:
-            Its job, or one that runs already where the agent asks for a compaction; and whether
-            the request does not fit, or cannot be made, without it.
+    def _awaited_summary(self, snapshot: Snapshot, due: Due | None) -> Future[None] | None:
+        """Return the summary that this call waits for, if any.
+
+        Where the agent asks for a compaction it is the one that runs already.
         """
-        memory, conversation = self.memory, self.conversation
         if self.request.instruction is not None:
-            return self._running_summary(), True
-        is_over_limit = snapshot.newest is not None
-        is_possible = conversation.key is not None and self.request.steps == "all"
-        if not is_possible or not (memory.background or is_over_limit):
-            return None, False
-        if not is_over_limit:
-            planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
-            if not planned.fold:
-                return None, False
-            is_over_limit = planned.before > memory.limit_of(snapshot.options)
-        wait_s = memory.max_wait_s if is_over_limit else 0.0
-        job = memory.background_summaries.start(
+            return self._running_summary()
+        return self._start_summary(snapshot, due) if due == "at once" else None
+
+    def _start_summary(self, snapshot: Snapshot, due: Due) -> Future[None]:
+        """Start a summary in the background, or return the one that is made already."""
+        conversation = self.conversation
+        wait_s = self.memory.max_wait_s if due == "at once" else 0.0
+        return self.memory.background_summaries.start(
             conversation.key, lambda: conversation.summarize(snapshot, wait_s)
         )
-        return job, is_over_limit
 
     def _running_summary(self) -> Future[None] | None:
         return self.memory.background_summaries.running(self.conversation.key)

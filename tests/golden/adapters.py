@@ -153,6 +153,8 @@ class History(Integration):
 
     def request(self, start: int, place: int) -> Request:
         self._history.add_messages(self.messages[start:place])
+        # A summary that these messages have begun is there for the view, or is held.
+        self.notes.wait_until_held()
         view = self._history.view()
         assert self._history.messages == view.messages
         return Request(view.messages, (), view.usage, view.warnings)
