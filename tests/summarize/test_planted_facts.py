@@ -9,8 +9,11 @@ from itertools import chain
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langchain_tokenmem.core.facts.reader import FactsReader
+from langchain_tokenmem.core.facts.utterances import Speaker, make_statement
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.summarize.extractive.worth import Weighting
 from tests.summarize.planted_facts import KINDS, make_facts
 from tests.summarize.survival import Survival, plant_in_run
 
@@ -48,3 +51,20 @@ def test_facts_are_of_twenty_kinds_and_say_what_must_be_kept() -> None:
     assert {fact.kind for fact in facts} == set(KINDS)
     for fact in facts:
         assert all(one in text for text in fact.said for one in fact.literals)
+
+
+CHOICES = (
+    "Picked plain text over tables for the report.",
+    "Kafka was ruled out because nobody here runs it.",
+)
+NO_CHOICES = (
+    "Redis is a store for the session cache.",
+    "I picked up where the last run stopped.",
+)
+
+
+@pytest.mark.parametrize("sentence", CHOICES + NO_CHOICES)
+def test_a_choice_of_the_model_is_told_without_any_new_literal(sentence: str) -> None:
+    statement = make_statement(sentence, Speaker.ASSISTANT, 3, is_last=False)
+    assert statement is not None
+    assert Weighting(FactsReader()).tells(statement) is (sentence in CHOICES)

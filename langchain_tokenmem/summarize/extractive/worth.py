@@ -97,7 +97,7 @@ class Weighting:
         """Return the worth that a statement has as a fact that somebody told.
 
         A user tells with every sentence that asks nothing; a model with one that holds a literal
-        which no tool showed or was given. It counts less where much is told.
+        which no tool showed or was given, or a choice. It counts less where much is told.
         """
         if not self.tells(statement):
             return 0.0
@@ -110,7 +110,8 @@ class Weighting:
         """Return whether a statement tells a fact, see `told`."""
         if statement.cue in _NOT_TOLD:
             return False
-        return statement.by_user or any(map(self._is_new, statement.literals))
+        is_choice = statement.cue is Cue.DECISION and cues.DECISION.search(statement.text)
+        return bool(statement.by_user or is_choice or any(map(self._is_new, statement.literals)))
 
     def _is_new(self, one: Literal) -> bool:
         """Return whether a literal stands in no call and no result; names of code are in files."""
