@@ -26,6 +26,7 @@ from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
+from langchain_tokenmem.turns.removed_messages import RemovedMessages
 
 STATE_IS_LOST = (
     "The memory's state was not kept since the last call: messages that were summarized before "
@@ -56,6 +57,7 @@ class GraphThread:
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
         settings: Reads the thread's own settings from a store; None where none is known.
+        removed: Takes out words of removed messages; None where the thread keeps what it removes.
     """
 
     memory: TokenMemory
@@ -68,6 +70,7 @@ class GraphThread:
     subgraph: str = ""
     pins: Mapping[str, Pin] | None = None
     settings: Callable[[], SessionSettings] | None = None
+    removed: RemovedMessages | None = None
 
     def configured(self) -> GraphThread:
         """Return the thread with a memory that has its own settings, else those of its user."""
@@ -89,6 +92,8 @@ class GraphThread:
             state = taken or state
         if state["summary"] is None:
             state = self._found_again(request, state) or state
+        if self.removed is not None:
+            state = self._without_removed(self.removed, state)
         state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
         if self.scope is None or not self.messages:
@@ -185,6 +190,15 @@ class GraphThread:
                 f"memory_nodes, MemoryNode or TokenMemoryMiddleware."
             )
         return {**state, "owner": self.user_id}
+
+    def _without_removed(self, removed: RemovedMessages, state: MemoryState) -> MemoryState:
+        """Return the state without words of messages that the thread has no more.
+
+        Raises:
+            StoreError: When the transcript cannot be read.
+        """
+        count = self.memory.counter_of(self.memory.budget).text
+        return removed.without(self.messages, state, count)
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
