@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.edited_words import CheckedMessages, digest_of_words
+from langchain_tokenmem.core.edited_words import CheckedMessages, as_said, digest_of_words
 from langchain_tokenmem.core.working_notes.edited_items import without_edited_items
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary, SummaryEntry
@@ -138,7 +138,9 @@ def written_again(
     whole = {*state["kept"]} - state["cuts"].keys()  # they stand in the request themselves
     told = {n: message for n, message in numbered.items() if message.id not in whole} or numbered
     summary = ExtractiveSummarizer().summarize(
-        SummaryRequest([*told.values()], entry["tokens"], count_text, prior=prior or None)
+        SummaryRequest(
+            [*map(as_said, told.values())], entry["tokens"], count_text, prior=prior or None
+        )
     )
     numbers = [*told]
     name = f"{entry['id']}\n{words}\n{summary.text}"

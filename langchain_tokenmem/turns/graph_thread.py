@@ -15,6 +15,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
 from langchain_tokenmem.core.pins import with_pins
@@ -218,7 +219,7 @@ class GraphThread:
         ids = [message.id for message in self.messages]
         last = state["stored_to"]
         new = self.messages[ids.index(last) + 1 :] if last in ids else self.messages
-        kept = [message for message in new if role_of(message) not in {"system", "remove"}]
+        kept = [as_said(message) for message in new if role_of(message) not in {"system", "remove"}]
         if not kept:
             return state
         store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)
