@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -13,13 +13,15 @@ from langgraph.config import get_stream_writer
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
 from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.removed_messages import RemovedMessages
 
 EVENT = "tokenmem"
 """Value of `type` in every event that the memory writes into a graph's custom stream."""
@@ -30,6 +32,9 @@ MODE_KEY = "memory_mode"
 _READ = "__pregel_read"
 """Key under which LangGraph hands the channels of a run to its nodes, for conditional edges and
 for its own tools."""
+
+_CHECKPOINTER = "__pregel_checkpointer"
+"""Key under which LangGraph hands the checkpointer of a run to its sub-graphs."""
 
 StreamWriter = Callable[[Any], None]
 
@@ -109,6 +114,38 @@ def state_in_run(key: str) -> Any:
         return read([key]).get(key)
     except (KeyError, TypeError, AttributeError):  # no such channel, or another LangGraph
         return None
+
+
+def saver_of_run(config: RunnableConfig | None) -> Any:
+    """Return the checkpointer of a run; None where it has none."""
+    return (ensure_config(config).get("configurable") or {}).get(_CHECKPOINTER)
+
+
+def removed_messages(
+    memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool
+) -> RemovedMessages | None:
+    """Return what takes removed messages out of a memory's state; None where these are kept.
+
+    Args:
+        memory: The memory of the run.
+        config: The run's config; None for the one that LangChain keeps for the running task.
+        shared_threads: Threads belong to nobody.
+    """
+    saver = saver_of_run(config)
+    if not getattr(saver, "hides_removed", False):
+        return None
+    session_id, user_id = session_and_user(config, shared_threads=shared_threads)
+
+    def read() -> Sequence[TranscriptRow]:
+        try:
+            rows = saver.store.rows(session_id, user_id=user_id, include_superseded=True)
+        except StoreError as error:
+            memory.warn_once(f"Session {session_id!r}: messages get other numbers, {error}")
+            return []
+        return cast("Sequence[TranscriptRow]", rows)
+
+    held = state_in_run(saver.transcript_channel) if saver.transcript_channel else None
+    return RemovedMessages(read, held if isinstance(held, list) else ())
 
 
 def session_and_user(
@@ -197,6 +234,7 @@ def graph_thread(
         subgraph=subgraph_of(config),
         pins=pins,
         settings=settings,
+        removed=removed_messages(memory, config, shared_threads=shared_threads),
     )
 
 

@@ -8,14 +8,11 @@ from dataclasses import replace
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
-from langchain_tokenmem.adapters.run_context import subgraph_of, user_of
+from langchain_tokenmem.adapters.run_context import saver_of_run, subgraph_of, user_of
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-
-_CHECKPOINTER = "__pregel_checkpointer"
-"""Key under which LangGraph hands the checkpointer of a run to its sub-graphs."""
 
 
 def store_of_run(
@@ -29,8 +26,11 @@ def store_of_run(
         store: The one that the application has given; it beats that of a `TokenMemorySaver`, which
             beats that of the memory's recall.
     """
-    saver = (ensure_config(config).get("configurable") or {}).get(_CHECKPOINTER)
-    near = (store, getattr(saver, "store", None), getattr(memory.recall, "store", None))
+    near = (
+        store,
+        getattr(saver_of_run(config), "store", None),
+        getattr(memory.recall, "store", None),
+    )
     return next((one for one in near if isinstance(one, TranscriptStore)), None)
 
 

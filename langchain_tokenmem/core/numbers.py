@@ -139,7 +139,7 @@ def numbered_messages(
     """
     places = _places(messages)
     found: dict[int, BaseMessage] = {}
-    for entry, numbers in _numbered_entries(state["summary"]):
+    for entry, numbers in numbered_entries(state["summary"]):
         confirmed = _confirmed(entry, numbers, messages, places)
         found.update(confirmed or _named(entry, numbers, messages, places))
     for key, number in fixed_numbers(state).items():
@@ -161,7 +161,7 @@ def messages_of_entries(
         messages: The conversation in order, system messages left out, each with an id.
     """
     places = _places(messages)
-    entries = _numbered_entries(summary)
+    entries = numbered_entries(summary)
     return [_confirmed(entry, numbers, messages, places) for entry, numbers in entries]
 
 
@@ -169,7 +169,7 @@ def _places(messages: Sequence[BaseMessage]) -> dict[str, int]:
     return {message.id or "": place for place, message in enumerate(messages)}
 
 
-def _numbered_entries(summary: RunningSummary | None) -> Iterator[tuple[SummaryEntry, list[int]]]:
+def numbered_entries(summary: RunningSummary | None) -> Iterator[tuple[SummaryEntry, list[int]]]:
     """Yield the entries, each with the numbers of its messages; none where these do not fit."""
     before = 0
     for entry in summary["entries"] if summary else ():

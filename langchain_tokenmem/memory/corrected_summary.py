@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.edited_words import CheckedMessages, digest_of_words
+from langchain_tokenmem.core.edited_words import CheckedMessages, as_said, digest_of_words
 from langchain_tokenmem.core.working_notes.edited_items import without_edited_items
-from langchain_tokenmem.state import MemoryState, SummaryEntry
+from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.state import Block, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer
 
@@ -52,38 +53,94 @@ def with_current_words(
     logger.info("Messages that the running summary covers were edited: it tells their new words.")
     entries = [*summary["entries"]]
     for place, numbered in edited.items():
-        prior = "\n\n".join(filter(None, (entry["text"] for entry in entries[:place])))
-        entries[place] = _written_again(entries[place], numbered, state, prior, count_text)
+        prior = told_before(entries[:place])
+        entries[place] = written_again(entries[place], numbered, state, prior, count_text)
     known = {number: m for numbered in edited.values() for number, m in numbered.items()}
     ids = {message.id for message in known.values()}
-    new: MemoryState = {
-        **state,
-        "summary": {**summary, "entries": entries},
-        "blocks": {key: one for key, one in state["blocks"].items() if not ids & {*one["ids"]}},
+    modes = state.get("modes")
+    renamed = {old["id"]: new["id"] for old, new in zip(summary["entries"], entries, strict=True)}
+    return with_entries(
+        state,
+        {**summary, "entries": entries},
+        renamed=renamed,
+        modes=without_edited_items(modes, known) if modes else None,
+        is_void=lambda block: not ids.isdisjoint(block["ids"]),
+    )
+
+
+def told_before(entries: Sequence[SummaryEntry]) -> str:
+    """Return what entries tell together."""
+    return "\n\n".join(filter(None, (entry["text"] for entry in entries)))
+
+
+def with_entries(
+    state: MemoryState,
+    summary: RunningSummary | None,
+    *,
+    renamed: Mapping[str, str],
+    modes: ModesState | None,
+    is_void: Callable[[Block], bool],
+) -> MemoryState:
+    """Return the state with entries that were written again, and without blocks of before.
+
+    Args:
+        state: The memory's state.
+        summary: Its running summary with these entries; None where nothing of it is left.
+        renamed: Ids of the entries by those before; empty where none is left.
+        modes: The sections without what is no longer said; None where there are none. Blocks that
+            show others go.
+        is_void: Whether a block shows a message that says other words now.
+    """
+    is_less = modes is not state.get("modes")
+    blocks = {
+        key: block
+        for key, block in state["blocks"].items()
+        if not (is_void(block) or (is_less and "notes" in block))
     }
-    modes = new.get("modes")
-    return {**new, "modes": without_edited_items(modes, known)} if modes else new
+    new: MemoryState = {**state, "summary": summary, "blocks": blocks}
+    if modes is None:
+        return new
+    noted = modes.get("noted_to", "")
+    if renamed.get(noted, noted) != noted:  # operations are applied once
+        new["modes"] = {**modes, "noted_to": renamed[noted]}
+    else:
+        new["modes"] = modes
+    return new
 
 
-def _written_again(
+def written_again(
     entry: SummaryEntry,
     numbered: Mapping[int, BaseMessage],
     state: MemoryState,
     prior: str,
     count_text: Callable[[str], int],
+    *,
+    reason: str = EDITED,
 ) -> SummaryEntry:
     """Return an entry about the same messages, at most as long, with their words of now.
 
-    Its id follows from what it tells, so that each call that makes it makes the same one.
+    Its id follows from what it tells, so that each call that makes it makes the same one. What a
+    model has asked for from words of before goes with them.
+
+    Args:
+        entry: The entry.
+        numbered: The messages that it covers, by number.
+        state: The memory's state.
+        prior: What the entries before it tell; empty for nothing.
+        count_text: Counts the tokens of a text.
+        reason: Why it is written again.
     """
     words = digest_of_words(numbered.items())
-    new: SummaryEntry = {**entry, "words": words or ""}
+    new: SummaryEntry = {**entry, "words": words or "", "failures": []}
+    new.pop("operations", None)
     if not entry["text"]:
         return new
     whole = {*state["kept"]} - state["cuts"].keys()  # they stand in the request themselves
     told = {n: message for n, message in numbered.items() if message.id not in whole} or numbered
     summary = ExtractiveSummarizer().summarize(
-        SummaryRequest([*told.values()], entry["tokens"], count_text, prior=prior or None)
+        SummaryRequest(
+            [*map(as_said, told.values())], entry["tokens"], count_text, prior=prior or None
+        )
     )
     numbers = [*told]
     name = f"{entry['id']}\n{words}\n{summary.text}"
@@ -94,6 +151,6 @@ def _written_again(
         "tokens": count_text(summary.text),
         "model": summary.model,
         "prompt_version": summary.prompt_version,
-        "reason": EDITED,
+        "reason": reason,
         "sources": [[numbers[place] for place in line] for line in summary.sources],
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
+from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, with_ids
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
@@ -201,4 +202,4 @@ def _messages_after(messages: Sequence[BaseMessage], pointer: str | None) -> Seq
 
 
 def _digests(messages: Sequence[BaseMessage]) -> tuple[tuple[str, str], ...]:
-    return tuple((message.id or "", digest_of(message)) for message in messages)
+    return tuple((message.id or "", digest_of(as_said(message))) for message in messages)

@@ -15,6 +15,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
 from langchain_tokenmem.core.pins import with_pins
@@ -26,6 +27,7 @@ from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
+from langchain_tokenmem.turns.removed_messages import RemovedMessages
 
 STATE_IS_LOST = (
     "The memory's state was not kept since the last call: messages that were summarized before "
@@ -56,6 +58,7 @@ class GraphThread:
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
         settings: Reads the thread's own settings from a store; None where none is known.
+        removed: Takes out words of removed messages; None where the thread keeps what it removes.
     """
 
     memory: TokenMemory
@@ -68,6 +71,7 @@ class GraphThread:
     subgraph: str = ""
     pins: Mapping[str, Pin] | None = None
     settings: Callable[[], SessionSettings] | None = None
+    removed: RemovedMessages | None = None
 
     def configured(self) -> GraphThread:
         """Return the thread with a memory that has its own settings, else those of its user."""
@@ -89,6 +93,8 @@ class GraphThread:
             state = taken or state
         if state["summary"] is None:
             state = self._found_again(request, state) or state
+        if self.removed is not None:
+            state = self._without_removed(self.removed, state)
         state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
         if self.scope is None or not self.messages:
@@ -186,6 +192,15 @@ class GraphThread:
             )
         return {**state, "owner": self.user_id}
 
+    def _without_removed(self, removed: RemovedMessages, state: MemoryState) -> MemoryState:
+        """Return the state without words of messages that the thread has no more.
+
+        Raises:
+            StoreError: When the transcript cannot be read.
+        """
+        count = self.memory.counter_of(self.memory.budget).text
+        return removed.without(self.messages, state, count)
+
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
         known = self.memory.finished_summaries.by_content
@@ -204,7 +219,7 @@ class GraphThread:
         ids = [message.id for message in self.messages]
         last = state["stored_to"]
         new = self.messages[ids.index(last) + 1 :] if last in ids else self.messages
-        kept = [message for message in new if role_of(message) not in {"system", "remove"}]
+        kept = [as_said(message) for message in new if role_of(message) not in {"system", "remove"}]
         if not kept:
             return state
         store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)

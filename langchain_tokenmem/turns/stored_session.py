@@ -27,6 +27,7 @@ from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.corrected_summary import with_current_words
 from langchain_tokenmem.memory.covered_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
+from langchain_tokenmem.memory.hidden_words import without_removed_words
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState, new_state
@@ -153,10 +154,15 @@ class StoredSession:
         """
         if state["summary"] is None or state.get("edits", "") == edits:
             return state
-        transcript = self.store.messages(self.session_id, user_id=self.user_id)
-        memory = self.memory
-        count = memory.counter_of(memory.budget).text
-        return {**with_current_words(transcript, state, count), "edits": edits}
+        count = self.memory.counter_of(self.memory.budget).text
+        rows = self.store.rows(self.session_id, user_id=self.user_id, include_superseded=True)
+        said = {row.seq: row.message for row in rows}  # the newest words of each stand last
+        shown = {row.seq: row.message for row in rows if "superseded" not in marks_of(row.message)}
+        transcript = [*shown.values()]
+        current = with_current_words(transcript, state, count)
+        if len(shown) < len(said):  # some were hidden
+            current = without_removed_words(transcript, current, count, [*said.values()])
+        return {**current, "edits": edits}
 
     def _with_turns(self, state: MemoryState) -> MemoryState:
         """Return a state that knows what the covered part of its turn has done.

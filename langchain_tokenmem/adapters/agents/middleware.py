@@ -17,7 +17,6 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import SystemMessage
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import REQUEST_DONE
@@ -25,6 +24,8 @@ from langchain_tokenmem.adapters.agents.model_call import (
     KEPT_BY_PROVIDER,
     ModelCall,
     is_kept_by_provider,
+    messages_of,
+    system_and_messages,
     with_tools_of_mode,
     without_stamps,
 )
@@ -217,7 +218,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             memory,
             None,
             name=self._name,
-            messages=request.messages,
+            messages=messages_of(request),
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             shared_threads=self._shared_threads,
@@ -270,15 +271,13 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         request, view, memory = call.request, result.view, call.thread.memory
         if is_kept_by_provider(request.model, result):
             memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
-        messages = list(view.messages)
-        first = messages[0] if messages else None
-        system = first if isinstance(first, SystemMessage) else None
+        system, messages = system_and_messages(view)
         settings = request.model_settings
         if self._limit_output is not None:
             left = view.output_left
             settings = output_setting(request.model, settings, left, self._limit_output)
         return request.override(
-            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
+            messages=messages,  # type: ignore[arg-type]
             system_message=system,
             model_settings=settings,
         )

@@ -7,10 +7,13 @@ from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.adapters.agents.overflow import smaller_budget
 from langchain_tokenmem.core.chat_models import unwrap_model
+from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
+from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -93,3 +96,15 @@ def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
     """Return whether the provider keeps a conversation that the view no longer shows."""
     decided = result.state["summary"] or result.state["cuts"]
     return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))
+
+
+def messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
+    """Return the request's messages; those that others cleared for it carry what they said."""
+    return with_said(request.messages, request.state.get("messages") or ())
+
+
+def system_and_messages(view: View) -> tuple[SystemMessage | None, list[BaseMessage]]:
+    """Return a view's system message and its other messages, as a request has them."""
+    messages = [*map(without_said, view.messages)]
+    first = messages[0] if messages else None
+    return (first, messages[1:]) if isinstance(first, SystemMessage) else (None, messages)

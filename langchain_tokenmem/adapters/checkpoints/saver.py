@@ -135,13 +135,15 @@ class TokenMemorySaver(ThreadSaver):
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = store.checkpoint_codec = Codec(self.serde, self._key)
         messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
+        self.transcript_channel = transcript_channel
+        self.hides_removed = on_remove == "hide"
         self._checkpoints = CheckpointStore(
             store.database,
             codec,
             messages,
             transcript_channel,
             self._conflict,
-            hides_removed=on_remove == "hide",
+            hides_removed=self.hides_removed,
         )
 
     def with_allowlist(

@@ -1,14 +1,16 @@
-"""Items of working notes whose message says other words since: they are taken off."""
+"""Items of working notes whose message was edited or removed since: they are taken off."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.notes_state import ModesState, NoteItem
+
+_FROM_WORDS = frozenset({"rule", "model"})
 
 _WORD = re.compile(r"\w{3,}")
 
@@ -26,16 +28,32 @@ def without_edited_items(modes: ModesState, edited: Mapping[int, BaseMessage]) -
     Returns:
         The sections; the same object where nothing is taken off.
     """
-    sections = {
-        name: [item for item in items if _is_said(item, edited)]
-        for name, items in modes["sections"].items()
-    }
+    return _with_items(modes, lambda item: _is_said(item, edited))
+
+
+def without_items_of(modes: ModesState, removed: Collection[int]) -> ModesState:
+    """Return the sections without items that were read from words of removed messages.
+
+    Args:
+        modes: The sections of all modes.
+        removed: Numbers of these messages.
+
+    Returns:
+        The sections; the same object where nothing is taken off.
+    """
+    return _with_items(
+        modes, lambda item: item["by"] not in _FROM_WORDS or item["source"] not in removed
+    )
+
+
+def _with_items(modes: ModesState, stays: Callable[[NoteItem], bool]) -> ModesState:
+    sections = {name: [*filter(stays, items)] for name, items in modes["sections"].items()}
     return modes if sections == modes["sections"] else {**modes, "sections": sections}
 
 
 def _is_said(item: NoteItem, edited: Mapping[int, BaseMessage]) -> bool:
     source = edited.get(item["source"])
-    if source is None or item["by"] not in {"rule", "model"}:
+    if source is None or item["by"] not in _FROM_WORDS:
         return True
     said = [item["text"], item.get("rationale", ""), *item.get("rejected", ())]
     return _words(" ".join(said)) <= _words(text_of(source))

@@ -1,0 +1,286 @@
+"""Words of a removed message stand in no summary, block or note, where removals hide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from langchain_tokenmem import (
+    CompactNode,
+    MemoryMessagesState,
+    MemoryNode,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+    memory_nodes,
+)
+from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
+from langchain_tokenmem.state import new_state
+from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
+from tests.summarize.models import Scripted
+
+BUDGET = TokenBudget(context_window=1_200)
+ONE: Any = {"configurable": {"thread_id": "t"}}
+
+
+def secret(key: str | None) -> str:
+    return f"/{key}.pem"
+
+
+def talk(turns: int, start: int = 0) -> list[BaseMessage]:
+    """Return a conversation in which each message names a file of its own."""
+    found: list[BaseMessage] = []
+    for turn in range(start, turns):
+        found += [
+            HumanMessage(f"We decided to name /h{turn}.pem. " + "A fine day. " * 12, id=f"h{turn}"),
+            AIMessage(f"I wrote to /a{turn}.pem for you. " + "Calm sea. " * 12, id=f"a{turn}"),
+        ]
+    return found
+
+
+def memory_of(**keywords: Any) -> TokenMemory:
+    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+
+
+def text_of_all(messages: list[BaseMessage]) -> str:
+    return "\n".join(str(message.content) for message in messages)
+
+
+class Door:
+    """A graph whose memory is one of the doors; keeps the requests of its model."""
+
+    def __init__(self, name: str, store: TranscriptStore, memory: TokenMemory, **saver: Any):
+        self.requests: list[list[BaseMessage]] = []
+        self.key = "memory"
+        keeps = TokenMemorySaver(store, **{"on_remove": "hide", **saver})
+        if name == "middleware":
+            model = Scripted(answer=self._answer)
+            self.key = "token_memory"
+            middleware = [TokenMemoryMiddleware(memory)]
+            self.graph: Any = create_agent(model, middleware=middleware, checkpointer=keeps)
+            return
+        builder = StateGraph(MemoryMessagesState)
+        builder.add_node("model", lambda s: {"messages": [self._answer(s["llm_input_messages"])]})
+        if name == "prune":
+            builder.add_node("sum", MemoryNode(memory))
+            builder.add_node("prune", CompactNode(memory, archive=store, prune=True))
+            builder.add_edge(START, "sum").add_edge("sum", "prune").add_edge("prune", "model")
+        else:
+            is_split = name == "split nodes"
+            builder.add_edge(START, memory_nodes(builder, memory, before="model", split=is_split))
+        self.graph = builder.compile(checkpointer=keeps)
+
+    def _answer(self, messages: list[BaseMessage]) -> Any:
+        self.requests.append(messages)
+        return AIMessage("Noted.") if self.key == "memory" else "Noted."
+
+    def say(self, *messages: BaseMessage) -> str:
+        self.graph.invoke({"messages": [*messages]}, ONE)
+        return text_of_all(self.requests[-1])
+
+    def remove(self, *keys: str) -> None:
+        self.graph.update_state(ONE, {"messages": [RemoveMessage(id=key) for key in keys]})
+
+    def state(self) -> Any:
+        held = self.graph.get_state(ONE).values.get(self.key) or {}
+        state = held.get("TokenMemoryMiddleware") if self.key == "token_memory" else held
+        return state or new_state()
+
+
+DOORS = ["middleware", "nodes", "split nodes"]
+
+
+@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("on_remove", ["keep", "hide"])
+def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
+    with TranscriptStore("sqlite://") as store:
+        summarizer = ListSummarizer()
+        door = Door(name, store, memory_of(summarizer=summarizer), on_remove=on_remove)
+        door.say(*talk(12))
+        before = entries_of(door.state())
+        assert secret("h1") in log_text(door.state())
+        door.remove("h1")
+        asked = len(summarizer.requests)
+        request = door.say(HumanMessage("And now?", id="now"))
+        after = entries_of(door.state())
+        assert (secret("h1") in request) == (on_remove == "keep")
+        assert (secret("h1") in str(door.state())) == (on_remove == "keep")
+        if on_remove == "hide":
+            assert len(summarizer.requests) == asked
+            assert [e["reason"] for e in after if e not in before] == ["removed"]
+            assert after[0]["tokens"] <= before[0]["tokens"]
+            assert secret("h2") in log_text(door.state())
+            door.say(HumanMessage("And then?", id="then"))
+            assert entries_of(door.state()) == after
+        else:
+            assert after == before
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of())
+        door.say(*talk(12))
+        covered = door.state()["summary"]["covered"]
+        gone = [m.id or "" for m in talk(12)[: covered + 1]]
+        door.remove(*gone)
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert [key for key in gone if secret(key) in request + str(door.state())] == []
+        assert door.state()["summary"] is None
+        assert secret("a11") in request
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_trimming_by_another_middleware_or_node_is_a_removal(name):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of())
+        door.say(*talk(12))
+        left = door.graph.get_state(ONE).values["messages"][3:]
+        cleared = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+        door.graph.update_state(ONE, {"messages": [cleared, *left]})
+        request = door.say(HumanMessage("And now?", id="now"))
+        gone = ["h0", "a0", "h1"]
+        assert [key for key in gone if secret(key) in request + str(door.state())] == []
+        assert entries_of(door.state())
+        assert door.state()["summary"]["covers_to"] in {m.id for m in left}
+
+
+def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
+    with TranscriptStore("sqlite://") as store:
+        door = Door("prune", store, memory_of(summarizer=ListSummarizer()))
+        door.say(*talk(12))
+        before = entries_of(door.state())
+        assert door.state()["pruned"]
+        door.say(HumanMessage("And now?", id="now"))
+        assert entries_of(door.state()) == before
+        pointer = door.state()["summary"]["covers_to"]
+        door.remove(pointer)
+        request = door.say(HumanMessage("And then?", id="then"))
+        assert secret(pointer) not in request
+        assert [e["reason"] for e in entries_of(door.state()) if e not in before] == ["removed"]
+        assert secret("h2") in log_text(door.state())
+
+
+def test_a_history_of_the_thread_forgets_what_its_graph_hides():
+    with TranscriptStore("sqlite://") as store:
+        door = Door("nodes", store, memory_of())
+        door.say(*talk(12))
+        history = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
+        assert secret("h1") in text_of_all(history.messages)
+        door.remove("h1")
+        again = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
+        assert secret("h1") not in text_of_all(again.messages)
+        state = store.state("t").state
+        assert secret("h1") not in str(state)
+        assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
+        assert again.messages
+        assert store.state("t").state == state
+
+
+def test_working_notes_of_a_hidden_message_go_with_its_words():
+    with TranscriptStore("sqlite://") as store:
+        door = Door("nodes", store, memory_of(mode="code"))
+        said = talk(14)
+        said[2] = HumanMessage("You must always write to /h1.pem before noon. " * 4, id="h1")
+        door.say(*said)
+        assert secret("h1") in str(door.state()["modes"]["sections"])
+        door.remove("h1")
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert secret("h1") not in request + str(door.state()["modes"]["sections"])
+
+
+def test_numbers_of_what_is_left_stay_where_the_transcript_tells_them():
+    memory, said = memory_of(), talk(12)
+    state = memory.compact(said)
+    count = CharCounter().text
+    numbers = {m.id: n for n, m in enumerate(said, 1)}
+    for gone in ({"h1"}, {"h1", "a2"}, {"h1", "a2", "h0"}):
+        there = [m for m in said if m.id not in gone]
+        state = without_removed_words(there, state, count, said)
+        shown = [m for number in range(1, 24) for m in [found(memory, state, number, there)] if m]
+        assert all(numbers[m.id] == number for number, m in shown)
+        assert [m.id for _, m in shown] == [m.id for m in there][: state["summary"]["covered"]]
+        assert without_removed_words(there, state, count, said) is state
+
+
+def found(memory: TokenMemory, state: Any, number: int, messages: list[BaseMessage]) -> Any:
+    from langchain_tokenmem.core.numbers import numbered_messages
+
+    held = numbered_messages(state, messages)
+    return (number, held[number]) if number in held else None
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed, is_read):
+    memory, said, state = memory_of(), talk(18), None
+    for end in range(6, 31, 6):
+        state = memory.compact(said[:end], state)
+    if is_condensed:
+        state = memory.compact(said[:30], state, instruction="Keep the prices.")
+    there = said
+    for places in cuts:
+        before = state
+        gone = {said[place].id for place in places}
+        there = [m for m in there if m.id not in gone]
+        transcript = said if is_read else ()
+        state = without_removed_words(there, state, CharCounter().text, transcript)
+        assert state["summary"] is None or not lacks_messages(state["summary"], there)
+        held = {e["id"]: e["tokens"] for e in entries_of(before)}
+        assert sum(e["tokens"] for e in entries_of(state)) <= sum(held.values())
+        if not there:
+            return
+        state, view = memory.compact_and_view(there, state)
+        left = {m.id for m in there}
+        lost = [m.id for m in said if m.id not in left and secret(m.id) in log_text(state)]
+        assert lost == []
+        assert not [m.id for m in said if m.id not in left and secret(m.id) in str(view.messages)]
+        assert view.usage.input_tokens <= BUDGET.limit
+        tail = there[-1].id
+        assert secret(tail) in str(view.messages)
+
+
+@pytest.mark.slow
+@settings(max_examples=settings.default.max_examples // 4)
+@given(
+    st.sampled_from([*DOORS, "prune"]),
+    st.lists(
+        st.tuples(st.sampled_from(["say", "remove", "edit"]), st.integers(0, 40)),
+        min_size=2,
+        max_size=8,
+    ),
+)
+def test_no_request_through_any_door_has_words_that_the_thread_hides(name, steps):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of())
+        door.say(*talk(10))
+        gone: set[str] = set()
+        for number, (kind, place) in enumerate(steps):
+            held = [m for m in door.graph.get_state(ONE).values["messages"] if m.type == "human"]
+            key = held[place % len(held)].id
+            if kind == "say" or not held:
+                request = door.say(*talk(20 + number + place % 3, 20 + number))
+                said = request + str(door.state()["summary"])
+                assert [one for one in gone if secret(one) in said] == []
+            elif kind == "remove":
+                gone.add(key)
+                door.remove(key)
+            else:
+                gone.add(key)
+                edit = HumanMessage("Nothing to see.", id=key)
+                door.graph.update_state(ONE, {"messages": [edit]})
+        request = door.say(HumanMessage("And now?", id="last"))
+        assert [one for one in gone if secret(one) in request + str(door.state()["summary"])] == []
