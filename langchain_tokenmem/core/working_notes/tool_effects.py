@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,12 +196,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def _patched(patch: str) -> list[str]:
-    return list(_patched_paths(patch))
-
-
-def _patched_paths(patch: str) -> Iterator[str]:
-    for match in _PATCHED.finditer(patch):
-        yield from (name.strip() for name in match.groups() if name and name != _NO_FILE)
+    found = (name for match in _PATCHED.finditer(patch) for name in match.groups())
+    return [name.strip() for name in found if name and name != _NO_FILE]
 
 
 def _command(args: Mapping[str, Any], argument: str) -> str | None:

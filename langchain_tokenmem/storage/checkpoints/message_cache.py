@@ -2,7 +2,7 @@
 
 Without it every step of a chat would serialize all of its messages to see which ones are new, as
 other savers do. With it a put at 2,000 messages takes about a third of SqliteSaver's CPU time, a
-get about a fifth (`benchmarks/checkpoint_growth.py`).
+get about a sixth (`benchmarks/checkpoint_growth.py`).
 """
 
 from __future__ import annotations
