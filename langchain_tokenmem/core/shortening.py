@@ -14,9 +14,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.error_signs import is_error
 from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
 from langchain_tokenmem.core.tool_calls import with_calls
+from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]

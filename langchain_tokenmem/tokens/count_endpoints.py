@@ -100,7 +100,8 @@ def count_endpoint(model: Any) -> CountEndpoint | None:
         return None
     called = models[0]
     name = model_name(called) or type(called).__name__
-    named = partial(CountEndpoint, _provider_of(called), name)
+    provider = str(getattr(called, "_llm_type", type(called).__name__))
+    named = partial(CountEndpoint, provider, name)
     own = _home_of(called, "get_num_tokens_from_messages")
     if not own.startswith(_NOT_ASKED):
         return _own_method(called, own, named)
@@ -187,10 +188,6 @@ def _with_human_system(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 def _home_of(model: Any, method: str) -> str:
     """Return the module of the class that defines a method of a model."""
     return next(one.__module__ for one in type(model).__mro__ if method in vars(one))
-
-
-def _provider_of(model: BaseLanguageModel[Any]) -> str:
-    return str(getattr(model, "_llm_type", type(model).__name__))
 
 
 def _refuse(_text: str) -> list[int]:

@@ -17,6 +17,7 @@ from langchain_tokenmem.core.facts.call_kinds import (
     kind_of_tool,
     path_of,
 )
+from langchain_tokenmem.core.facts.failure_lines import failure_of
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.sentences import (
@@ -30,7 +31,6 @@ from langchain_tokenmem.core.facts.sentences import (
 from langchain_tokenmem.core.facts.tool_results import (
     ResultValue,
     ends_of,
-    failure_of,
     outcome_of,
     unescaped,
     values_of,

@@ -1,4 +1,4 @@
-"""Reading of tool results: whether the call failed, how it came out, which values it brought.
+"""Reading of tool results: how the call came out, which values it brought.
 
 A result is looked at by its two ends only, so a giant log costs no more than a short one.
 """
@@ -11,11 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from langchain_core.messages import ToolMessage
-
-from langchain_tokenmem.core.error_signs import is_error
 from langchain_tokenmem.core.facts.identifiers import Identifier, find_identifiers
-from langchain_tokenmem.core.facts.sentences import LOG_LINE, message_text, one_line, prose
+from langchain_tokenmem.core.facts.sentences import LOG_LINE, one_line, prose
 from langchain_tokenmem.core.facts.vocabulary import any_of
 
 _HEAD, _TAIL = 6_000, 2_000
@@ -23,23 +20,10 @@ _HEAD, _TAIL = 6_000, 2_000
 _MAX_VALUES = 120
 _MAX_LINE = 100
 _MAX_QUOTED = 60
-_MAX_OUTCOME = 120
+MAX_OUTCOME = 120
 _SHORT_LINES = 3
 _BEFORE, _AFTER = 40, 30
 _FAR = 400
-_ERROR_LINE = re.compile(
-    r"^[^\S\n]*(?:E\s{2,}\S|(?:[\w.]{1,60}(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic|"
-    r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|(?:bash|sh): |\S{1,120}: (?:fatal )?error:).{0,300}$",
-    re.MULTILINE,
-)
-_ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
-_REPORTED = re.compile(
-    r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
-    r"|\"success\" ?: ?false"
-    r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
-    r"|^\W{0,20}(?:HTTP )?[45]\d\d [A-Z]",
-    re.IGNORECASE,
-)
 _OUTCOME = re.compile(rf"\b{any_of('outcome')}\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\W*(?:none|null|ok|true|success|done|\[\]|\{\})?\W*", re.IGNORECASE)
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
@@ -120,48 +104,9 @@ def _ends(text: str, head: int, tail: int) -> str:
     return f"{text[:head]}\n{text[newline + 1 if newline >= 0 else start :]}"
 
 
-def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
-    """Return the line that tells of a failure, `None` where the result reports none.
-
-    Args:
-        message: The result.
-        reads: Whether the call only reads: text that mentions errors is then no failure.
-    """
-    text = ends_of(message_text(message))
-    told = message.status == "error" or bool(_REPORTED.search(text[:600]))
-    short = len(text) <= 3 * _MAX_OUTCOME and bool(_ANY_ERROR.search(text))
-    begins = bool(_ERROR_LINE.match(text.lstrip()))
-    if reads and not (told or begins or short or _reports_exit(message)):
-        return None
-    if not (told or begins or short or is_error(message)):
-        return None
-    lines = error_lines(text)
-    if lines:  # the last is where a traceback says what happened
-        return lines[-1]
-    sign = _ANY_ERROR.search(text)
-    start = text.rfind("\n", 0, sign.start()) + 1 if sign else 0
-    start = max(start, sign.start() - _MAX_OUTCOME // 2) if sign else start
-    return _clean(text[start:].lstrip()) or "failed"
-
-
-def error_lines(text: str) -> list[str]:
-    """Return the lines of a text that begin as an error, in their order."""
-    return [line for line in map(_error_text, _ERROR_LINE.finditer(text)) if line]
-
-
-def _reports_exit(message: ToolMessage) -> bool:
-    return message.artifact is not None and is_error(message.model_copy(update={"content": ""}))
-
-
-def _error_text(match: re.Match[str]) -> str:
-    line = match[0].strip()
-    if line.endswith(":"):  # what it was stands below
-        line += " " + match.string[match.end() : match.end() + _MAX_LINE].strip().partition("\n")[0]
-    return _clean(line.removeprefix("E  "))
-
-
-def _clean(text: str) -> str:
-    line = one_line(text.strip().partition("\n")[0], _MAX_OUTCOME)
+def clean_line(text: str) -> str:
+    """Return the first line of a text as it can stand in a list."""
+    line = one_line(text.strip().partition("\n")[0], MAX_OUTCOME)
     return line.replace("; ", ", ").strip('"{}[] ')
 
 
@@ -172,10 +117,10 @@ def outcome_of(text: str) -> str:
         return ""
     if text.startswith(("{", "[")):
         text = _JSON_SIGNS.sub(lambda sign: "=" if ":" in sign[0] else "", text)
-    if len(text) <= _MAX_OUTCOME and text.count("\n") < _SHORT_LINES:
-        return one_line(text, _MAX_OUTCOME).replace("; ", ", ")
-    last = text.rpartition("\n")[2].strip("= ")[:_MAX_OUTCOME]
-    return _clean(last) if _OUTCOME.search(last) and not last.startswith(("{", "[")) else ""
+    if len(text) <= MAX_OUTCOME and text.count("\n") < _SHORT_LINES:
+        return one_line(text, MAX_OUTCOME).replace("; ", ", ")
+    last = text.rpartition("\n")[2].strip("= ")[:MAX_OUTCOME]
+    return clean_line(last) if _OUTCOME.search(last) and not last.startswith(("{", "[")) else ""
 
 
 def values_of(text: str) -> list[ResultValue]:

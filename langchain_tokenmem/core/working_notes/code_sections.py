@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
+from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_call
 from langchain_tokenmem.core.facts.sentences import one_line
-from langchain_tokenmem.core.facts.tool_results import error_lines
 from langchain_tokenmem.core.facts.vocabulary import any_of
-from langchain_tokenmem.core.working_notes.failures import call_name, failure_of_call
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find
 from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
@@ -33,6 +33,8 @@ _NAMED_FILES = 10
 """Files that one message names in words and that are kept."""
 MAX_COMMAND = 120
 """Characters of the longest command that is kept; longer ones are scripts, rarely run again."""
+_MAX_CALL, _MAX_KEY = 120, 200
+"""Characters of a call, and of the key by which it is known."""
 _READ = 6_000
 _PASTED_ERRORS = 3
 _TODO_LISTS = ("todos", "plan", "items")
@@ -89,8 +91,8 @@ def read_call(
         numbers: Numbers of the message that made the call, and of its result.
         root: Folder that paths are relative to.
     """
-    failure = failure_of_call(effect, result)
-    told, key = call_name(effect, args)
+    failure = failure_of_call(result, effect.command, effect.exit_code)
+    told, key = _call_name(effect, args)
     if failure is None or effect.command:
         _touch_files(draft, effect, numbers[0], root, failed=failure is not None)
     if failure is not None:
@@ -102,6 +104,25 @@ def read_call(
     _add_command(draft, effect, args, numbers[0])
     _resolve(draft, key, told, numbers[1])
     _read_todos(draft, args, numbers[0])
+
+
+def _call_name(effect: ToolEffect, args: Mapping[str, object]) -> tuple[str, str]:
+    """Return a call on one line, and the key by which it is known when it is made again.
+
+    A command is known by its first part before a pipe, a call about a file by tool and file, any
+    other by tool and arguments.
+
+    Args:
+        effect: The effect of the call.
+        args: Its arguments.
+    """
+    if effect.command:
+        key = effect.command.partition(" | ")[0].replace("2>&1", "").strip()
+        return one_line(effect.command, _MAX_CALL), f"{effect.tool}: {key}"[:_MAX_KEY]
+    path = path_of(args)
+    about = path or json.dumps(args, ensure_ascii=False, default=str, sort_keys=True)
+    told = one_line(f"{effect.tool} {about}" if args else effect.tool, _MAX_CALL)
+    return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
 
 
 def _add_command(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.core.error_signs import exit_code_in
 from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
-from langchain_tokenmem.core.facts.tool_results import failure_of
+from langchain_tokenmem.core.facts.failure_lines import failure_of
 from langchain_tokenmem.core.messages import call_ids
 from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
 from langchain_tokenmem.core.turn_memory import command_line
-from langchain_tokenmem.core.working_notes.exit_codes import exit_code_of, plain_result
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
@@ -36,18 +35,6 @@ _PATCHED = re.compile(
     re.MULTILINE,
 )
 _NO_FILE = "/dev/null"
-_REFUSED = re.compile(
-    r"\W{0,20}(?:[\w.]{0,60}(?:error|exception)\b(?!\.)|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b"
-    r"|can't\b|could not\b|unable to\b|no such\b|not found\b|permission denied|access denied"
-    r"|traceback\b|your proposed edit has introduced|no replacement was performed|unknown tool"
-    r"|security violation|interrupted\b|tool call \S{1,80} (?:with id \S{1,80} )?was cancell?ed"
-    r"|(?:the )?user (?:rejected|denied|declined|doesn't want)|tool_use_error|edit failed"
-    r"|no (?:changes|edits?) (?:were|was) (?:made|applied)|(?:file|string|path|text) \S{0,80} ?"
-    r"(?:was |is |does )?not (?:be )?(?:found|exist))|\W{0,5}\"?(?:is_?error|error)\"? ?[:=] ?true"
-    r"|.{0,300}(?:\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"])|\"success\" ?: ?false)",
-    re.IGNORECASE,
-)
-_REFUSED_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +161,6 @@ class _Reader:
         return tuple(dict.fromkeys(path for path in plain if path))
 
 
-def is_refused(result: ToolMessage) -> bool:
-    """Return whether a write was refused: by status, exit code, or by how its result begins.
-
-    Only the beginning is looked at: what follows is often the file itself, which may tell of errors
-    of its own.
-    """
-    if result.status == "error" or (result.artifact is not None and exit_code_in(result.artifact)):
-        return True
-    text = plain_result(result)
-    return bool(_REFUSED.match(text[:_REFUSED_CHARACTERS]))
-
-
 def _written(args: Mapping[str, Any], argument: str) -> list[str]:
     """Return the files that a writing call names: the source of a move first, those of a patch."""
     sources = next((_texts(args[key]) for key in _ARGUMENTS["source"] if key in args), [])
@@ -221,12 +196,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def _patched(patch: str) -> list[str]:
-    return list(_patched_paths(patch))
-
-
-def _patched_paths(patch: str) -> Iterator[str]:
-    for match in _PATCHED.finditer(patch):
-        yield from (name.strip() for name in match.groups() if name and name != _NO_FILE)
+    found = (name for match in _PATCHED.finditer(patch) for name in match.groups())
+    return [name.strip() for name in found if name and name != _NO_FILE]
 
 
 def _command(args: Mapping[str, Any], argument: str) -> str | None:

@@ -33,7 +33,6 @@ _PIECES = regex.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}]){_LETTERS})+")
 _HUMPS = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+|\p{N}+|\p{L}+")
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _IS_NAME = regex.compile(r"[._/\\:@#]|\p{N}")
-_IS_JOINED_WORD = regex.compile(r"[-'\u2019]")
 _POSSESSIVE = regex.compile(r"['\u2019]s$", regex.IGNORECASE)
 _MARKS = regex.compile(r"(?<=\p{Latin})\p{Mn}+")
 

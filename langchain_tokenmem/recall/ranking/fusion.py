@@ -174,7 +174,7 @@ class DuplicateFilter:
         content = frozenset(words) - self._harmless
         shingles = _shingles(words)
         for known, theirs in self._seen:
-            if content == known and _jaccard(shingles, theirs) >= _ALIKE:
+            if content == known and len(shingles & theirs) / len(shingles | theirs) >= _ALIKE:
                 return False
         self._seen.append((content, shingles))
         return True
@@ -183,7 +183,3 @@ class DuplicateFilter:
 def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     last = max(1, len(words) - _SHINGLE + 1)
     return frozenset(tuple(words[at : at + _SHINGLE]) for at in range(last))
-
-
-def _jaccard(one: frozenset[tuple[str, ...]], two: frozenset[tuple[str, ...]]) -> float:
-    return len(one & two) / len(one | two)

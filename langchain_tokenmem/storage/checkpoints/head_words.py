@@ -21,7 +21,7 @@ from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.edits import read_edits, set_words
 from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of
 from langchain_tokenmem.storage.transcripts.message_rows import keys_at, seqs_by_key
-from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,8 @@ class HeadWords:
         """
         if self.hides_removed or "-" in refs or "#" in refs:
             return True
-        session = self._session()
+        session = self.rows.find_transcript()
         return session is not None and bool(session.edit_count)
-
-    def _session(self) -> SessionRow | None:
-        return find(self.rows.connection, self.rows.namespace.session_id, None)
 
     def follow(
         self,
@@ -75,7 +72,7 @@ class HeadWords:
         Returns:
             What to tell the index's listeners after the commit; None when nothing changed.
         """
-        session = self._session()
+        session = self.rows.find_transcript()
         if session is None:
             return None
         numbers = self.rows.read_references(refs)

@@ -2,7 +2,7 @@
 
 Without it every step of a chat would serialize all of its messages to see which ones are new, as
 other savers do. With it a put at 2,000 messages takes about a third of SqliteSaver's CPU time, a
-get about a fifth (`benchmarks/checkpoint_growth.py`).
+get about a sixth (`benchmarks/checkpoint_growth.py`).
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class MessageCache:
             session = self._session(namespace)
             fits = [one for one in session.lists.values() if one.size <= len(messages)]
             known = [one.entries for one in session.objects[::-1] if one.is_main or not is_main]
-        begin, start = CachedList([]), 0
+        begin: CachedList | None = None
+        start = 0
         if fits:
             longest = max(fits, key=lambda one: one.size)
             size = longest.size
@@ -168,7 +169,7 @@ class MessageCache:
                 if same is not None:
                     fresh_from = at + 1
                     entries[at] = entries[at] if message.id else same[1]
-        return FoundMessages(begin, entries, fresh_from)
+        return FoundMessages(begin or CachedList([]), entries, fresh_from)
 
     def by_reference(self, namespace: Namespace) -> Mapping[int, CachedMessage]:
         """Return the messages of a session by reference."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -170,7 +170,8 @@ class CachedList:
         self._empty: dict[tuple[str, type], bytearray] = {}
         self._filled: list[tuple[int, str]] = []
         self._names: list[set[str]] = []
-        self._private: list[Any] = []
+        # Places of messages with fields that their class does not have, or private ones, and these.
+        self._rare: list[tuple[int, dict[str, Any], Any]] = []
         self.add(list(entries))
 
     def extended(self, more: Sequence[CachedMessage]) -> CachedList:
@@ -193,6 +194,9 @@ class CachedList:
                 else:
                     mask = self._empty.setdefault((name, empty), bytearray())
                     mask.extend(bytes(at - len(mask)) + b"\1")
+            extra, private = entry.message.__pydantic_extra__, entry.message.__pydantic_private__
+            if extra or private:
+                self._rare.append((at, extra or {}, private))
         self.size += len(more)
         self.bytes += sum(entry.size for entry in more)
         self.has_ids = self.has_ids and all(one.id for one in messages)
@@ -204,7 +208,6 @@ class CachedList:
         self._extras += (one.__pydantic_extra__ or _EMPTY[dict] for one in messages)
         self._types += map(type, messages)
         self._names += (one.__pydantic_fields_set__ for one in messages)
-        self._private += (one.__pydantic_private__ for one in messages)
 
     @property
     def last(self) -> CachedMessage:
@@ -230,7 +233,23 @@ class CachedList:
     def copies(self) -> list[BaseMessage]:
         """Return copies of all; other threads get their turn while they are made."""
         own = slice(self.size)
-        fields = list(map(dict.copy, self._fields[own]))
+        fields = self._copied_fields()
+        if self.size > _MANY:
+            let_event_loop_run()
+        made: list[BaseMessage] = list(map(object.__new__, self._types[own]))
+        _each(_set_fields, made, fields)
+        # Shared: it names the fields that were given, and that is all of them.
+        _each(_set_names, made, self._names[own])
+        _each(_set_extra, made, [{} for _ in made])
+        _each(_set_private, made, repeat(None))
+        for at, extra, private in self._rare:
+            if at < self.size:
+                _set_extra(made[at], _copied(extra))
+                _set_private(made[at], copy.deepcopy(private))
+        return made
+
+    def _copied_fields(self) -> list[dict[str, Any]]:
+        fields = list(map(dict.copy, self._fields[: self.size]))
         for (name, empty), mask in [*self._empty.items()]:
             if self.size > _MANY:
                 let_event_loop_run()
@@ -243,16 +262,7 @@ class CachedList:
         for at, name in self._filled:
             if at < self.size:
                 fields[at][name] = _copied(fields[at][name])
-        if self.size > _MANY:
-            let_event_loop_run()
-        made: list[BaseMessage] = list(map(object.__new__, self._types[own]))
-        _each(_set_fields, made, fields)
-        # Shared: it names the fields that were given, and that is all of them.
-        _each(_set_names, made, self._names[own])
-        _each(_set_extra, made, [_copied(one) if one else {} for one in self._extras[own]])
-        private = self._private[own]
-        _each(_set_private, made, [copy.deepcopy(one) if one else one for one in private])
-        return made
+        return fields
 
 
 def _each(call: Callable[..., None], *arguments: Iterable[Any]) -> None:

@@ -25,6 +25,7 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
 )
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find
 
 _LONGEST = 512
 """Characters of ranges that stand in a checkpoint; more are cut into chunks."""
@@ -62,11 +63,13 @@ class MessageRows:
         connection: The transaction.
         codec: Checks and seals the rows.
         namespace: Whose messages they are.
+        transcript: The row of their transcript as the transaction read or wrote it last.
     """
 
     connection: Connection
     codec: Codec
     namespace: Namespace
+    transcript: SessionRow | None = None
     _session: ThreadSession | None = None
     _added: list[dict[str, Any]] = field(default_factory=list)
 
@@ -106,6 +109,12 @@ class MessageRows:
     def are_there(self, numbers: Sequence[int]) -> bool:
         """Return whether rows are still there: retention may have removed them."""
         return len(self._rows(_NUMBERS, sorted(set(numbers)))) == len(set(numbers))
+
+    def find_transcript(self) -> SessionRow | None:
+        """Return the row of the transcript, which is read once; None when there is none."""
+        if self.transcript is None:
+            self.transcript = find(self.connection, self.namespace.session_id, None)
+        return self.transcript
 
     def lock(self) -> ThreadSession:
         """Return the session, locked until the transaction ends.

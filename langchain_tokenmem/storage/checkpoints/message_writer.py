@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -30,7 +30,6 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
-    find,
     find_or_make,
 )
 
@@ -140,16 +139,16 @@ class MessageWriter:
         if not candidates:
             return {}
         if channel is None:
-            found = find(self.rows.connection, self.rows.namespace.session_id, None)
-            if found is None:
+            session = self.rows.find_transcript()
+            if session is None:
                 return {}
-            session = found
         else:
             session = self._session()
             encoded = [one.encoded for one in candidates]
             added, _ = append_indexed(
                 self.rows.connection, self.index, session, encoded, now, of_thread=True
             )
+            self.rows.transcript = replace(session, last_seq=session.last_seq + len(added))
         # Another task may have been faster, and an edit has the id of what was said first.
         new = {row.message.id for row in added}
         names = {key_of(one.id): one.id for one in candidates if one.id and one.id not in new}

@@ -60,8 +60,7 @@ class ThreadMessages:
 
     def store(
         self,
-        connection: Connection,
-        namespace: Namespace,
+        rows: MessageRows,
         messages: Sequence[BaseMessage],
         after_commit: AfterCommit,
         *,
@@ -72,8 +71,7 @@ class ThreadMessages:
         """Store the messages that are new, and return the references of all.
 
         Args:
-            connection: In a transaction that writes.
-            namespace: Whose messages they are.
+            rows: Those of their session, in a transaction that writes.
             messages: The messages.
             after_commit: Takes what caches them, to be called once the transaction is committed.
             now: Time of messages that bring none.
@@ -82,7 +80,7 @@ class ThreadMessages:
         """
         if not messages:
             return ""
-        rows = MessageRows(connection, self.codec, namespace)
+        namespace = rows.namespace
         is_long = len(messages) > _AT_ONCE
         if is_long:
             let_event_loop_run()

@@ -94,16 +94,15 @@ class CheckpointStore(CheckpointReader):
             row = checkpoint_rows.CheckpointRow(
                 id_, parent_id, fields, new.metadata, write_count=write_count
             )
-            namespace = self._store_values(
-                connection, namespace, new, row, parent, values, after_commit
-            )
+            rows = MessageRows(connection, self.codec, namespace)
+            namespace = self._store_values(rows, namespace, new, row, parent, values, after_commit)
             checkpoint_rows.save_checkpoint(connection, self.codec, number, row, is_new=old is None)
             head = namespace.latest
             if old is None:
                 namespace = namespace.with_new(id_, parent_id)
             if namespace.latest == id_:
                 before = parent if head == parent_id else self._latest(connection, namespace, head)
-                change = self._follow_head(connection, namespace, before, row, values)
+                change = self._follow_head(rows, before, row, values)
             save_namespace(connection, self.codec, namespace)
         for cache in after_commit:
             cache()
@@ -121,7 +120,7 @@ class CheckpointStore(CheckpointReader):
 
     def _store_values(
         self,
-        connection: Connection,
+        rows: MessageRows,
         namespace: Namespace,
         new: NewCheckpoint,
         row: checkpoint_rows.CheckpointRow,
@@ -142,8 +141,7 @@ class CheckpointStore(CheckpointReader):
                 values[name] = channel_values.prepare_value(self.codec, name, given[name])
             value = values[name]
             refs = self.messages.store(
-                connection,
-                namespace,
+                rows,
                 value.messages,
                 after_commit,
                 now=now,
@@ -155,12 +153,12 @@ class CheckpointStore(CheckpointReader):
                 continue
             large = channel_values.LargeValue(refs, value.packed)
             before_it = parent.large.get(name) if parent and name not in new.new_versions else None
-            number = self._same_large(connection, namespace, before_it, large)
+            number = self._same_large(rows.connection, namespace, before_it, large)
             if number is None:
                 number = namespace.last_value_number + 1
                 namespace = replace(namespace, last_value_number=number)
                 channel_values.insert_value(
-                    connection, self.codec, namespace.namespace_id, number, large
+                    rows.connection, self.codec, namespace.namespace_id, number, large
                 )
             row.large[name] = number
         return namespace
@@ -188,8 +186,7 @@ class CheckpointStore(CheckpointReader):
 
     def _follow_head(
         self,
-        connection: Connection,
-        namespace: Namespace,
+        rows: MessageRows,
         before: checkpoint_rows.CheckpointRow | None,
         row: checkpoint_rows.CheckpointRow,
         values: dict[str, channel_values.PreparedValue],
@@ -198,6 +195,7 @@ class CheckpointStore(CheckpointReader):
         name = self.main_channel
         if name is None or not self.codec.is_plain:
             return None
+        connection, namespace = rows.connection, rows.namespace
         refs = self._refs(connection, namespace, row, name)
         if refs is None:  # a delta channel between two snapshots
             return None
@@ -208,7 +206,6 @@ class CheckpointStore(CheckpointReader):
             del self._followed[next(iter(self._followed))]
         if refs == known and not is_first:
             return None
-        rows = MessageRows(connection, self.codec, namespace)
         words = HeadWords(rows, self.index, self.messages.before_store, self.hides_removed)
         if not words.may_differ(refs):
             return None
@@ -259,6 +256,7 @@ class CheckpointStore(CheckpointReader):
                 connection, self.codec, address.thread_id, address.ns
             )
             number = namespace.namespace_id
+            rows = MessageRows(connection, self.codec, namespace)
             places = pending_writes.write_places(connection, number, key)
             before = len(places)
             # By place: what a batch holds twice (a resume, an error) counts as it stands last.
@@ -270,7 +268,7 @@ class CheckpointStore(CheckpointReader):
                         continue
                     pending_writes.delete_write(connection, number, key, task_key, idx)
                 refs = self.messages.store(
-                    connection, namespace, value.messages, after_commit, now=now, is_main=False
+                    rows, value.messages, after_commit, now=now, is_main=False
                 )
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
                 stored_value = checkpoint_rows.InlineValue(refs, shape)

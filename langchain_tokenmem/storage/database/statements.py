@@ -36,14 +36,11 @@ class _Sql(NamedTuple):
 
     def positions(self, values: Mapping[str, Any]) -> list[Any]:
         """Return the values of the parameters in order; lists take a place for each value."""
-        flat: list[Any] = []
-        for name in self.names:
-            value = values[name] if name in values else self.defaults[name]
-            if type(value) is list:
-                flat += value
-            else:
-                flat.append(value)
-        return flat
+        given = {**self.defaults, **values}
+        found = [given[name] for name in self.names]
+        if list not in map(type, found):
+            return found
+        return [one for value in found for one in (value if type(value) is list else (value,))]
 
 
 class Statement:
@@ -95,7 +92,9 @@ class Statement:
 
     def _sql(self, connection: Connection, values: Mapping[str, Any]) -> _Sql:
         """Return the SQL for these parameters; lists of another length need other SQL."""
-        form = tuple(len(value) if type(value) is list else name for name, value in values.items())
+        form: tuple[str | int, ...] = (*values,)
+        if list in map(type, values.values()):
+            form += tuple(len(value) for value in values.values() if type(value) is list)
         if form not in self._compiled:
             compiled: Any = self._clause.compile(
                 dialect=connection.dialect, column_keys=list(values)

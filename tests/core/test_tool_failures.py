@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.error_signs import is_error
+from langchain_tokenmem.core.tool_failures import is_error
 
 LOG = "compiled module, all is well\n" * 200
 SIGNS = [
