@@ -38,6 +38,7 @@ def _cue(table: str) -> re.Pattern[str]:
 CONSTRAINT = _cue("constraint")
 CONDITION = _cue("condition")
 DECISION = _cue("decision")
+CHOICE = _cue("choice")
 ERROR = _cue("error")
 FIX = _cue("fix")
 DEPENDENCY = _cue("dependency")

@@ -110,7 +110,7 @@ class Weighting:
         """Return whether a statement tells a fact, see `told`."""
         if statement.cue in _NOT_TOLD:
             return False
-        is_choice = statement.cue is Cue.DECISION and cues.DECISION.search(statement.text)
+        is_choice = statement.cue is Cue.DECISION and cues.CHOICE.search(statement.text)
         return bool(statement.by_user or is_choice or any(map(self._is_new, statement.literals)))
 
     def _is_new(self, one: Literal) -> bool:
