@@ -31,23 +31,23 @@ from langchain_tokenmem.adapters.agents.model_call import (
 )
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
-from langchain_tokenmem.adapters.output_limit import output_setting
 from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
-from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.tokens.response_format import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 
 _MAX_MODELS = 64
@@ -190,7 +190,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
         A request that the provider refuses as too long is made once more, tighter.
         """
-        result = yield call
+        result: TurnResult = yield call
         try:
             response = yield self._fitted(call, result)
         except Exception as error:
@@ -198,15 +198,16 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             if tighter is None:
                 raise
             try:
-                result = yield tighter
+                shorter: TurnResult = yield tighter
+                result = replace(shorter, changed=result.changed or shorter.changed)
                 response = yield self._fitted(call, result)
             except Exception as again:
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
         response = without_stamps(call, response)
-        thread = call.answered(result, response).thread
-        result = replace(result, state=thread.with_first_sights(result.state))
+        state = call.answered(result, response).thread.with_first_sights(result.state)
+        result = replace(result, state=state, changed=result.changed or state != result.state)
         yield call.answered(result, response)
         yield self._answer(call, result, response)
 
@@ -287,13 +288,12 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Return the model's response, and with it what the memory decided."""
         update: dict[str, Any] = {}
-        before = call.thread.state
-        result = replace(result, changed=result.state != load_state(before))
         if result.changed:
             update["token_memory"] = {self._name: result.state}
         if call.turn.instruction:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
         runtime = call.request.runtime
-        write_events(runtime.stream_writer if runtime else None, before, result, self._name)
+        writer = runtime.stream_writer if runtime else None
+        write_events(writer, call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)

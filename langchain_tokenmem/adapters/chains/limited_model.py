@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.configurable import DynamicRunnable
 
 from langchain_tokenmem.adapters.chains.composition import is_configurable, replace_model
-from langchain_tokenmem.adapters.output_limit import output_setting
+from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.view import View
 
 

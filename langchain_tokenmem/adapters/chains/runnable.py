@@ -33,7 +33,6 @@ from langchain_tokenmem.adapters.chains.message_io import (
     to_messages,
 )
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
-from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked
 from langchain_tokenmem.core.message_times import stamped
@@ -42,6 +41,7 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.tokens.response_format import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn

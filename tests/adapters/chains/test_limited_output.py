@@ -18,7 +18,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.adapters.chains.composition import replace_model
-from langchain_tokenmem.adapters.output_limit import output_setting
+from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
