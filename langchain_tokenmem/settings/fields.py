@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_tokenmem.settings.groups import (
     BudgetSettings,
     LimitSettings,
     ModeSettings,
+    SettingsGroup,
     ToolKindsSettings,
     TriggerSettings,
 )
@@ -23,10 +23,8 @@ from langchain_tokenmem.settings.part_groups import (
 )
 
 
-class SettingFields(BaseSettings):
+class SettingFields(SettingsGroup):
     """The fields, their types and defaults."""
-
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     budget: BudgetSettings = Field(default=BudgetSettings(), description="The window.")
     models: dict[str, LimitSettings] = Field(
