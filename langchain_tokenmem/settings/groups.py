@@ -6,8 +6,9 @@ Fields with `repr=False` are secrets and are shown nowhere.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -33,7 +34,20 @@ class SettingsGroup(BaseModel):
         return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
 
 
-class BudgetSettings(SettingsGroup):
+class MadeSettings(SettingsGroup):
+    """Base of the groups that a part without I/O is made of: it is made at once, as a check."""
+
+    @model_validator(mode="after")
+    def _works(self) -> Self:
+        self.made()
+        return self
+
+    @abstractmethod
+    def made(self) -> Any:
+        """Return the part."""
+
+
+class BudgetSettings(MadeSettings):
     """Settings of a `TokenBudget`."""
 
     context_window: int | None = Field(default=None, examples=[32_000])
@@ -71,11 +85,6 @@ class BudgetSettings(SettingsGroup):
     model: str | None = Field(default=None, examples=["gpt-4o"])
     """Name of the model that is counted for."""
 
-    @model_validator(mode="after")
-    def _works(self) -> BudgetSettings:
-        self.made()
-        return self
-
     def made(self, model: Any = None, models: ModelLimits | None = None) -> TokenBudget:
         """Return the budget.
 
@@ -105,7 +114,7 @@ class LimitSettings(SettingsGroup):
     """Longest answer, in tokens."""
 
 
-class TriggerSettings(SettingsGroup):
+class TriggerSettings(MadeSettings):
     """Settings of a `Trigger`."""
 
     tokens: int | None = Field(default=None, examples=[20_000])
@@ -117,17 +126,12 @@ class TriggerSettings(SettingsGroup):
     combine: Literal["any", "all"] = "any"
     """Whether one condition is enough."""
 
-    @model_validator(mode="after")
-    def _works(self) -> TriggerSettings:
-        self.made()
-        return self
-
     def made(self) -> Trigger:
         """Return the trigger."""
         return Trigger(**self.given())
 
 
-class ToolKindsSettings(SettingsGroup):
+class ToolKindsSettings(MadeSettings):
     """Settings of `ToolKinds`."""
 
     writes: dict[str, str] = Field(default={}, examples=[{"save_page": "page_path"}])
@@ -137,17 +141,12 @@ class ToolKindsSettings(SettingsGroup):
     reads: list[str] = Field(default=[], examples=[["preview_edit"]])
     """Tools that only read."""
 
-    @model_validator(mode="after")
-    def _works(self) -> ToolKindsSettings:
-        self.made()
-        return self
-
     def made(self) -> ToolKinds:
         """Return the kinds."""
         return ToolKinds(**self.given())
 
 
-class ModeSettings(SettingsGroup):
+class ModeSettings(MadeSettings):
     """A mode: one with a name of its own, changed where fields are given, or a new one."""
 
     name: str = "conversation"
@@ -194,11 +193,6 @@ class ModeSettings(SettingsGroup):
     """Headings of a summary."""
     tools: list[str] = Field(default=[], examples=[["search"]])
     """Tools offered in the mode; empty: all."""
-
-    @model_validator(mode="after")
-    def _works(self) -> ModeSettings:
-        self.made()
-        return self
 
     def made(self) -> ModeProfile:
         """Return the mode."""
