@@ -13,7 +13,6 @@ HEAVY = (
     "langchain.agents",
     "langchain_community",
     "langgraph",
-    "pydantic_settings",
     "sqlalchemy",
     "tiktoken",
 )

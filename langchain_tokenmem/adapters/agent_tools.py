@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
 from pydantic import BeforeValidator
@@ -47,7 +47,6 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
         'compact_conversation'
     """
 
-    @tool
     def compact_conversation(  # noqa: D417  # what is injected is not the model's to know
         tool_call_id: Annotated[str, InjectedToolCallId], instruction: str = ""
     ) -> Command[Any]:
@@ -64,8 +63,7 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
             }
         )
 
-    compact: BaseTool = compact_conversation
-    return compact
+    return StructuredTool.from_function(compact_conversation)
 
 
 def record_decision_tool() -> BaseTool:
@@ -79,7 +77,6 @@ def record_decision_tool() -> BaseTool:
         'record_decision'
     """
 
-    @tool(RECORD_DECISION)
     def record_decision(
         decision: str,  # noqa: ARG001  # read from the call
         rationale: str = "",  # noqa: ARG001
@@ -94,8 +91,7 @@ def record_decision_tool() -> BaseTool:
         """
         return "Noted."
 
-    record: BaseTool = record_decision
-    return record
+    return StructuredTool.from_function(record_decision, name=RECORD_DECISION)
 
 
 def set_goal_tool() -> BaseTool:
@@ -108,7 +104,6 @@ def set_goal_tool() -> BaseTool:
         'set_goal'
     """
 
-    @tool(SET_GOAL)
     def set_goal(goal: str) -> str:  # noqa: ARG001  # read from the call
         """Note the objective of this conversation; a new one takes the place of the one before.
 
@@ -117,8 +112,7 @@ def set_goal_tool() -> BaseTool:
         """
         return "Noted."
 
-    goal: BaseTool = set_goal
-    return goal
+    return StructuredTool.from_function(set_goal, name=SET_GOAL)
 
 
 def read_message_tool(
@@ -149,7 +143,6 @@ def read_message_tool(
     if archive is not None:
         checked(archive, TranscriptStore, "archive", "read_message_tool(archive=store)")
 
-    @tool
     def read_message(  # noqa: D417  # what is injected is not the model's to know
         id: Annotated[str, BeforeValidator(str)],  # noqa: A002
         state: Annotated[Any, InjectedState],
@@ -171,8 +164,7 @@ def read_message_tool(
             messages = _with_pruned(messages, memory, archive.rows(session, user_id=user_id))
         return _read(messages, memory, id.strip(), offset, limit)
 
-    read: BaseTool = read_message
-    return read
+    return StructuredTool.from_function(read_message)
 
 
 def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:

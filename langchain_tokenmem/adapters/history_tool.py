@@ -13,9 +13,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
-from langchain_tokenmem.adapters.note_tools import as_tool
-from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope, ToolScope
-from langchain_tokenmem.background import in_own_thread, in_time
+from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope, ToolScope, as_tool
+from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.messages import (
     marks_of,
     role_of,
@@ -98,15 +97,7 @@ def history_search_tool(
             lines = _in_messages(held, pattern, by, most, analyser)
         return "\n".join(map(str, lines)) or "No message matches."
 
-    async def ahistory_search(
-        pattern: str,
-        by: Literal["regex", "words"] = "regex",
-        limit: int = 20,
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
-        return await in_own_thread(history_search, pattern, by, limit, runtime)
-
-    return as_tool(history_search, ahistory_search)
+    return as_tool(history_search)
 
 
 def _in_store(

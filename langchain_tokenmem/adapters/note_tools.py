@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal
 
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
-from langchain_tokenmem.adapters.tool_scope import (
-    BoundScope,
-    ToolScope,
-    asentences,
-    on_one_line,
-    said_of_arguments,
-    sentences,
-)
-from langchain_tokenmem.notes.note import Note, NoteLevel
+from langchain_tokenmem.adapters.tool_scope import BoundScope, as_tool, on_one_line
+from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations
 from langchain_tokenmem.notes.rendering import note_line
@@ -30,12 +23,12 @@ _LONGEST_ANSWER = 20_000
 """Most characters of one answer, about 5,000 tokens of English."""
 
 Action = Literal["add", "get", "search", "list", "remove"]
-Kind = Literal["fact", "preference", "convention", "pattern"]
+NoteAnswer = tuple[NoteOperations, StoreWork[str]]
+"""Operations on notes, and the work on their store that makes an answer."""
 
 
 def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
     """Return the tool `memory`: notes are added, got, searched, listed and removed."""
-    caller = _Caller(notebook, bound)
 
     def memory(  # noqa: D417  # what is injected is not the model's to know
         action: Action,
@@ -47,7 +40,7 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
         tags: list[str] | None = None,
         limit: int = 20,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
+    ) -> NoteAnswer:
         """Keep short notes across conversations, and find them again.
 
         Args:
@@ -60,43 +53,29 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             tags: Words to find it by; for search and list the notes must have them.
             limit: Most notes of an answer.
         """
-        scope = bound.of(runtime)
-        request = _Request(action, key or id, content, query, level, tags or (), limit)
-        return caller.run(request.work(caller.notes(scope)), scope)
+        notes = _notes(notebook, bound, runtime)
+        if action == "add":
+            kept = level or "project"
+            return notes, _add(notes, content, level=kept, key=key or id, tags=tags or ())
+        if action in {"get", "remove"}:
+            return notes, _get_or_remove(notes, action, key or id, level)
+        choice = {"level": level, "tags": tags or (), "limit": max(1, min(limit, _MOST))}
+        if action == "list":
+            return notes, _list(notes, **choice)
+        return notes, _search(notes, query or content, **choice)
 
-    async def amemory(
-        action: Action,
-        key: str | None = None,
-        id: str | None = None,  # noqa: A002
-        content: str | None = None,
-        query: str | None = None,
-        level: NoteLevel | None = None,
-        tags: list[str] | None = None,
-        limit: int = 20,
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
-        scope = bound.of(runtime)
-        request = _Request(action, key or id, content, query, level, tags or (), limit)
-        return await caller.arun(request.work(caller.notes(scope)), scope)
-
-    return as_tool(memory, amemory)
+    return _as_note_tool(notebook, memory)
 
 
 def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
     """Return the tool `memorize`: a preference is kept for the user, all else for the project."""
-    caller = _Caller(notebook, bound)
-
-    def kept(notes: NoteOperations, content: str, kind: Kind, key: str | None) -> StoreWork[str]:
-        level: NoteLevel = "global" if kind == "preference" else "project"
-        added = yield from notes.add(content, level=level, key=key, kind=kind)
-        return _saved(added)
 
     def memorize(  # noqa: D417  # what is injected is not the model's to know
         content: str,
-        kind: Kind = "fact",
+        kind: NoteKind = "fact",
         key: str | None = None,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
+    ) -> NoteAnswer:
         """Remember something for later conversations, when the user asks for it or it will matter.
 
         Args:
@@ -104,108 +83,62 @@ def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             kind: fact, preference, convention or pattern; a preference holds in all projects.
             key: Name under which a newer note takes the place of this one.
         """
-        scope = bound.of(runtime)
-        return caller.run(kept(caller.notes(scope), content, kind, key), scope)
+        notes = _notes(notebook, bound, runtime)
+        level: NoteLevel = "global" if kind == "preference" else "project"
+        return notes, _add(notes, content, level=level, key=key, kind=kind)
 
-    async def amemorize(
-        content: str,
-        kind: Kind = "fact",
-        key: str | None = None,
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
-        scope = bound.of(runtime)
-        return await caller.arun(kept(caller.notes(scope), content, kind, key), scope)
-
-    return as_tool(memorize, amemorize)
+    return _as_note_tool(notebook, memorize)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """A call of the tool `memory`."""
-
-    action: Action
-    name: str | None
-    content: str | None
-    query: str | None
-    level: NoteLevel | None
-    tags: Sequence[str]
-    limit: int
-
-    def work(self, notes: NoteOperations) -> StoreWork[str]:
-        """Return what it asks for, as one answer."""
-        actions: dict[Action, Callable[[NoteOperations], StoreWork[str]]] = {
-            "add": self._add,
-            "get": self._get,
-            "remove": self._remove,
-            "search": self._search,
-            "list": self._list,
-        }
-        return actions[self.action](notes)
-
-    @property
-    def most(self) -> int:
-        """Most notes that the answer has."""
-        return max(1, min(self.limit, _MOST))
-
-    def _add(self, notes: NoteOperations) -> StoreWork[str]:
-        if not self.content:
-            return "Say what to keep: content is missing."
-        level = self.level or "project"
-        added = yield from notes.add(self.content, level=level, key=self.name, tags=self.tags)
-        return _saved(added)
-
-    def _get(self, notes: NoteOperations) -> StoreWork[str]:
-        found = yield from notes.get(self.name or "", level=self.level)
-        return _whole(found) if found is not None else self._none()
-
-    def _remove(self, notes: NoteOperations) -> StoreWork[str]:
-        gone = yield from notes.remove(self.name or "", level=self.level)
-        return f"Removed {gone.id} ({gone.type})." if gone is not None else self._none()
-
-    def _none(self) -> str:
-        if not self.name:
-            return "Name the note by its key or its id."
-        return f'There is no note "{" ".join(self.name.split())[:80]}".'
-
-    def _search(self, notes: NoteOperations) -> StoreWork[str]:
-        asked = self.query or self.content
-        if not asked:
-            return "Say what to look for: query is missing."
-        found = yield from notes.search([asked], level=self.level, tags=self.tags, limit=self.most)
-        return _listed(found, "No note matches.")
-
-    def _list(self, notes: NoteOperations) -> StoreWork[str]:
-        found = yield from notes.listed(level=self.level, tags=self.tags, limit=self.most)
-        return _listed(found, "There are no notes yet.")
+def _notes(
+    notebook: Notebook, bound: BoundScope, runtime: ToolRuntime[Any, Any] | None
+) -> NoteOperations:
+    """Return what can be done with notes in the scope of a call."""
+    scope = bound.of(runtime)
+    return notebook.operations(scope.user_id, scope.session_id, store=scope.store)
 
 
-@dataclass(frozen=True)
-class _Caller:
-    """Does what a tool asks of a notebook, in the scope of the call."""
+def _as_note_tool(notebook: Notebook, call: Callable[..., NoteAnswer]) -> BaseTool:
+    """Return a tool of a function, which does the work that the function returns."""
 
-    notebook: Notebook
-    bound: BoundScope
+    @wraps(call)
+    def run(*args: Any, **kwargs: Any) -> str:
+        notes, work = call(*args, **kwargs)
+        return notebook.run(work, notes.store)
 
-    def notes(self, scope: ToolScope) -> NoteOperations:
-        return self.notebook.operations(scope.user_id, scope.session_id, store=scope.store)
+    async def arun(*args: Any, **kwargs: Any) -> str:
+        notes, work = call(*args, **kwargs)
+        return await notebook.arun(work, notes.store)
 
-    def run(self, work: StoreWork[str], scope: ToolScope) -> str:
-        return self.notebook.run(work, scope.store)
-
-    async def arun(self, work: StoreWork[str], scope: ToolScope) -> str:
-        return await self.notebook.arun(work, scope.store)
+    return as_tool(run, arun)
 
 
-def as_tool(call: Any, acall: Any) -> BaseTool:
-    """Return a tool of a function and its async form; what goes wrong is an answer."""
-    acall.__doc__ = call.__doc__
-    return StructuredTool.from_function(
-        func=sentences(call),
-        coroutine=asentences(acall),
-        name=call.__name__,
-        parse_docstring=True,
-        handle_validation_error=said_of_arguments,
-    )
+def _add(notes: NoteOperations, content: str | None, **options: Any) -> StoreWork[str]:
+    if not content:
+        return "Say what to keep: content is missing."
+    return _saved((yield from notes.add(content, **options)))
+
+
+def _get_or_remove(
+    notes: NoteOperations, action: Action, name: str | None, level: NoteLevel | None
+) -> StoreWork[str]:
+    operation = notes.get if action == "get" else notes.remove
+    note = yield from operation(name or "", level=level)
+    if note is not None:
+        return _whole(note) if action == "get" else f"Removed {note.id} ({note.type})."
+    if not name:
+        return "Name the note by its key or its id."
+    return f'There is no note "{" ".join(name.split())[:80]}".'
+
+
+def _search(notes: NoteOperations, asked: str | None, **choice: Any) -> StoreWork[str]:
+    if not asked:
+        return "Say what to look for: query is missing."
+    return _listed((yield from notes.search([asked], **choice)), "No note matches.")
+
+
+def _list(notes: NoteOperations, **choice: Any) -> StoreWork[str]:
+    return _listed((yield from notes.listed(**choice)), "There are no notes yet.")
 
 
 def _saved(added: NoteAddition) -> str:

@@ -11,15 +11,14 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
-from langchain_tokenmem.adapters.note_tools import as_tool
 from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
 from langchain_tokenmem.adapters.tool_scope import (
     NO_SESSION_STORE,
     BoundScope,
     ToolScope,
+    as_tool,
     on_one_line,
 )
-from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.pins import (
     live_pins,
@@ -79,14 +78,7 @@ def pin_context_tool(
             SessionPins(store, scope.session_id, scope.user_id, by="tool"), text, action
         )
 
-    async def apin_context(
-        text: str = "",
-        action: Action = "pin",
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> Any:
-        return await in_own_thread(pin_context, text, action, runtime)
-
-    return as_tool(pin_context, apin_context)
+    return as_tool(pin_context)
 
 
 def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:

@@ -74,14 +74,8 @@ class TranscriptRetriever(BaseRetriever):
         return [_document(hit) for hit in hits]
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        own = {
-            "session_id": self.session_id,
-            "user_id": self.user_id,
-            "scope": self.scope,
-            "k": self.k,
-            "max_tokens": self.max_tokens,
-            "filter": self.filter,
-        }
+        names = ("session_id", "user_id", "scope", "k", "max_tokens", "filter")
+        own = {name: getattr(self, name) for name in names}
         options = {**own, **given}
         for what in ("session_id", "user_id"):
             if isinstance(options[what], str):

@@ -1,18 +1,20 @@
-"""User, session and state of a tool call: those that a chain has bound, or those of the run."""
+"""Tools of the memory: the scope of a call, bound or that of the run, and errors as answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from langgraph.store.base import BaseStore
 from pydantic import ValidationError
 
 from langchain_tokenmem.adapters.run_context import session_and_user, user_of
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.errors import (
     ConfigurationError,
     RecallError,
@@ -100,27 +102,32 @@ def said_of_arguments(error: ValidationError | Any) -> str:
     return f"The arguments cannot be used: {'; '.join(parts)}."
 
 
-def sentences(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a tool's function whose errors are answers: none goes into the graph."""
+def as_tool(
+    call: Callable[..., Any], acall: Callable[..., Awaitable[Any]] | None = None
+) -> BaseTool:
+    """Return a tool of a function: what goes wrong is an answer, and no error goes into the graph.
+
+    Args:
+        call: The function; its name, arguments and docstring are the tool's.
+        acall: Its async form; default: the function itself, in a thread of our own.
+    """
 
     @wraps(call)
     def answered(*args: Any, **kwargs: Any) -> Any:
         try:
             return call(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  the one place where tools' errors are caught
+        except Exception as error:  # noqa: BLE001  here, and below, all errors of tools are caught
             return said(error)
 
-    return answered
-
-
-def asentences(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for an async function."""
-
-    @wraps(call)
-    async def answered(*args: Any, **kwargs: Any) -> Any:
+    async def aanswered(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await call(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  the one place where tools' errors are caught
+            return await (acall or partial(in_own_thread, call))(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001
             return said(error)
 
-    return answered
+    return StructuredTool.from_function(
+        func=answered,
+        coroutine=aanswered,
+        parse_docstring=True,
+        handle_validation_error=said_of_arguments,
+    )

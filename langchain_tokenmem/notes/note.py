@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -196,18 +196,11 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 def value_of(note: Note, user_id: str | None) -> dict[str, Any]:
     """Return a note as the value of an item: plain JSON, with the user whose it is."""
-    project = note.project
     return {
-        "id": note.id,
-        "content": note.content,
-        "type": note.type,
+        **asdict(note),
         "created_at": note.created_at.isoformat(),
         "updated_at": note.updated_at.isoformat(),
-        "key": note.key,
-        "kind": note.kind,
         "tags": list(note.tags),
-        "project": None if project is None else {"id": project.id, "label": project.label},
-        "source": note.source,
         "user_id": user_id,
     }
 

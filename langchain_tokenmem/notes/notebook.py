@@ -121,13 +121,11 @@ class Notebook:
             ScopeError: When the level needs a user or a session that is not named.
             ConfigurationError: When an argument is none.
         """
-        owner, given = _divided(options)
-        return self._said(self.run(self.operations(**owner).add(content, **given)))
+        return self._said(self.run(self._work(NoteOperations.add, options, content)))
 
     async def aadd(self, content: str, **options: Unpack[NewNote]) -> Note:
         """Do the same as `add` without blocking the event loop."""
-        owner, given = _divided(options)
-        return self._said(await self.arun(self.operations(**owner).add(content, **given)))
+        return self._said(await self.arun(self._work(NoteOperations.add, options, content)))
 
     def get(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
         """Return the note of a key or an id; None where there is none.
@@ -139,13 +137,11 @@ class Notebook:
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        owner, given = _divided(options)
-        return self.run(self.operations(**owner).get(name, **given))
+        return self.run(self._work(NoteOperations.get, options, name))
 
     async def aget(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
         """Do the same as `get` without blocking the event loop."""
-        owner, given = _divided(options)
-        return await self.arun(self.operations(**owner).get(name, **given))
+        return await self.arun(self._work(NoteOperations.get, options, name))
 
     def search(self, query: str | Sequence[str], **options: Unpack[NotesChoice]) -> Notes:
         """Return the notes that match a question, best first; none where nothing is near enough.
@@ -158,13 +154,11 @@ class Notebook:
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        owner, given = _divided(options)
-        return self.run(self.operations(**owner).search(_as_list(query), **given))
+        return self.run(self._work(NoteOperations.search, options, _as_list(query)))
 
     async def asearch(self, query: str | Sequence[str], **options: Unpack[NotesChoice]) -> Notes:
         """Do the same as `search` without blocking the event loop."""
-        owner, given = _divided(options)
-        return await self.arun(self.operations(**owner).search(_as_list(query), **given))
+        return await self.arun(self._work(NoteOperations.search, options, _as_list(query)))
 
     def list(self, **options: Unpack[NotesChoice]) -> Notes:
         """Return all notes, the newest first.
@@ -176,13 +170,11 @@ class Notebook:
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        owner, given = _divided(options)
-        return self.run(self.operations(**owner).listed(**given))
+        return self.run(self._work(NoteOperations.listed, options))
 
     async def alist(self, **options: Unpack[NotesChoice]) -> Notes:
         """Do the same as `list` without blocking the event loop."""
-        owner, given = _divided(options)
-        return await self.arun(self.operations(**owner).listed(**given))
+        return await self.arun(self._work(NoteOperations.listed, options))
 
     def remove(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
         """Delete the note of a key or an id; return it, None where there is none.
@@ -194,13 +186,11 @@ class Notebook:
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        owner, given = _divided(options)
-        return self.run(self.operations(**owner).remove(name, **given))
+        return self.run(self._work(NoteOperations.remove, options, name))
 
     async def aremove(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
         """Do the same as `remove` without blocking the event loop."""
-        owner, given = _divided(options)
-        return await self.arun(self.operations(**owner).remove(name, **given))
+        return await self.arun(self._work(NoteOperations.remove, options, name))
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Delete every note of a session or a user, for good; return how many there were.
@@ -250,6 +240,14 @@ class Notebook:
             before_store=self.before_store,
         )
 
+    def _work(
+        self, operation: Callable[..., StoreWork[T]], options: Any, *given: Any
+    ) -> StoreWork[T]:
+        """Return the work of an operation, on the notes of the owner that its options name."""
+        owner = {name: options[name] for name in NoteOwner.__annotations__ if name in options}
+        others = {name: value for name, value in options.items() if name not in owner}
+        return operation(self.operations(**owner), *given, **others)
+
     def run(self, work: StoreWork[T], store: BaseStore | None = None) -> T:
         """Do what an operation asks the store for; one after the other, as tools run in threads."""
         with self._lock:
@@ -276,13 +274,6 @@ class Notebook:
                 note.type,
             )
         return added.note
-
-
-def _divided(options: Any) -> tuple[NoteOwner, dict[str, Any]]:
-    """Return the owner that options name, and the other options."""
-    names = NoteOwner.__annotations__.keys()
-    owner: Any = {name: options[name] for name in names if name in options}
-    return owner, {name: value for name, value in options.items() if name not in names}
 
 
 def _as_list(query: str | Sequence[str]) -> Sequence[str]:

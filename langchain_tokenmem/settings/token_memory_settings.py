@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 from pydantic import PrivateAttr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -82,18 +81,6 @@ class TokenMemorySettings(SettingFields):
             raise configuration_error(kind, error, held) from None
         self._values = held
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the source of keywords: the others are read, with their places, before it."""
-        return (init_settings,)
-
     @model_validator(mode="after")
     def _works(self) -> TokenMemorySettings:
         """Make a memory without any I/O: it checks what depends on several settings."""
@@ -104,7 +91,7 @@ class TokenMemorySettings(SettingFields):
     def store(self) -> TranscriptStore:
         """Return the store; it is opened once, and every part shares it."""
         if self._store is None:
-            self._store = TranscriptStore(**_fields(self.store_settings))
+            self._store = TranscriptStore(**self.store_settings.given())
         return self._store
 
     def recall(self, *, embeddings: Embeddings | None = None, **keywords: Any) -> Recall:
@@ -176,7 +163,7 @@ class TokenMemorySettings(SettingFields):
             TokenMemoryMiddleware,
         )
 
-        options = {**_fields(self.middleware_settings), **keywords}
+        options = {**self.middleware_settings.given(), **keywords}
         return TokenMemoryMiddleware(memory or self.memory(model), **options)
 
     def saver(self, **keywords: Any) -> TokenMemorySaver:
@@ -189,7 +176,7 @@ class TokenMemorySettings(SettingFields):
             TokenMemorySaver,
         )
 
-        return TokenMemorySaver(self.store(), **{**_fields(self.saver_settings), **keywords})
+        return TokenMemorySaver(self.store(), **{**self.saver_settings.given(), **keywords})
 
     def close(self) -> None:
         """Close the store, and the recall with it, if they were opened."""
@@ -223,19 +210,14 @@ class TokenMemorySettings(SettingFields):
     def _recall_options(self, embeddings: Embeddings | None = None) -> dict[str, Any]:
         settings = self.recall_settings or RecallSettings()
         options = {
-            **_fields(settings),
-            "floor": Floor(**_fields(settings.floor)),
-            "boosts": Boosts(**_fields(settings.boosts)),
+            **settings.given(),
+            "floor": Floor(**settings.floor.given()),
+            "boosts": Boosts(**settings.boosts.given()),
         }
         if settings.chroma is not None:
             chroma = {
-                **_fields(settings.chroma),
+                **settings.chroma.given(),
                 "embeddings": embeddings or settings.chroma.embeddings,
             }
             options["chroma"] = ChromaIndex(**chroma)
         return options
-
-
-def _fields(group: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = group.given()
-    return fields

@@ -15,12 +15,10 @@ class GivenValue:
     Attributes:
         value: The value.
         place: The place it comes from: a keyword, a variable, or file and line.
-        spelled: The name that stands there.
     """
 
     value: Any
     place: str
-    spelled: str = ""
 
 
 Values = dict[Path, GivenValue]
@@ -53,5 +51,6 @@ def nested(values: Values) -> dict[str, Any]:
         for key in path[:-1]:
             inner = here.get(key)
             here[key] = here = inner if isinstance(inner, dict) else {}
-        here[path[-1]] = values[path].value
+        value = values[path].value
+        here[path[-1]] = {**value} if isinstance(value, dict) else value
     return tree

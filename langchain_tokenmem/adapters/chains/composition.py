@@ -27,9 +27,7 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
     own = runnable.kwargs.get(name) if isinstance(runnable, RunnableBindingBase) else None
     if own:
         return own
-    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
-    if isinstance(runnable, RunnableSequence):
-        parts.reverse()  # the model stands at the end
+    parts = _parts(runnable)
     return next((found for part in parts if (found := bound_kwarg(part, name))), None)
 
 
@@ -49,9 +47,7 @@ def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = No
         return _configured_name(runnable, config)
     if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
         return runnable
-    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
-    if isinstance(runnable, RunnableSequence):
-        parts.reverse()  # the model stands at the end
+    parts = _parts(runnable)
     return next((found for part in parts if (found := bound_model(part, config))), None)
 
 
@@ -68,22 +64,12 @@ def replace_prompts(
 ) -> Runnable[Any, Any]:
     """Return a chain with each of its chat prompts replaced; the given one where it has none."""
 
-    def replaced(value: Any) -> Any:
-        if isinstance(value, BaseChatPromptTemplate):
-            return replacement(value)
-        if isinstance(value, (list, tuple)):
-            items = [replaced(item) for item in value]
-            is_same = all(new is old for new, old in zip(items, value, strict=True))
-            return value if is_same else type(value)(items)
-        if isinstance(value, dict):
-            entries = {key: replaced(item) for key, item in value.items()}
-            return entries if any(entries[key] is not value[key] for key in value) else value
-        fields = _fields(value)
-        update = {name: new for name, old in fields.items() if (new := replaced(old)) is not old}
-        return value.model_copy(update=update) if update else value
+    def replaced(part: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        if isinstance(part, BaseChatPromptTemplate):
+            return replacement(part)
+        return _with_parts(part, replaced)
 
-    changed: Runnable[Any, Any] = replaced(runnable)
-    return changed
+    return replaced(runnable)
 
 
 def replace_model(
@@ -106,21 +92,8 @@ def replace_model(
                 return runnable.model_copy(update=update)
         return None
 
-    def replaced(value: Any) -> Any:
-        if isinstance(value, Runnable):
-            return replace_model(value, replacement) or value
-        if isinstance(value, (list, tuple)):
-            return type(value)([replaced(item) for item in value])
-        return {k: replaced(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-    parts = {name: part for name, part in _fields(runnable).items() if any(_runnables(part))}
-    update = {name: replaced(part) for name, part in parts.items()}
-    is_same = all(
-        new is old
-        for name, part in parts.items()
-        for new, old in zip(_runnables(update[name]), _runnables(part), strict=True)
-    )
-    return None if is_same else runnable.model_copy(update=update)  # type: ignore[attr-defined]
+    changed = _with_parts(runnable, lambda part: replace_model(part, replacement) or part)
+    return None if changed is runnable else changed
 
 
 def is_configurable(runnable: Any) -> bool:
@@ -136,6 +109,12 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in type(value).model_fields}
 
 
+def _parts(runnable: Any) -> list[Runnable[Any, Any]]:
+    """Return the runnables in the fields of a composed one, that nearest to the model first."""
+    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
+    return parts[::-1] if isinstance(runnable, RunnableSequence) else parts
+
+
 def _runnables(value: Any) -> Iterator[Runnable[Any, Any]]:
     """Yield the runnables in a field's value."""
     if isinstance(value, Runnable):
@@ -143,3 +122,24 @@ def _runnables(value: Any) -> Iterator[Runnable[Any, Any]]:
     elif isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _runnables(item)
+
+
+def _with_parts(
+    runnable: Any, change: Callable[[Runnable[Any, Any]], Runnable[Any, Any]]
+) -> Runnable[Any, Any]:
+    """Return a composed runnable with its parts changed; the given one where none is."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Runnable):
+            return change(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(changed, value))
+        return {k: changed(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    update = {}
+    for name, value in _fields(runnable).items():
+        new = changed(value)
+        if any(a is not b for a, b in zip(_runnables(new), _runnables(value), strict=True)):
+            update[name] = new
+    copy: Runnable[Any, Any] = runnable.model_copy(update=update) if update else runnable
+    return copy

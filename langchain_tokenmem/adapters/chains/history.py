@@ -22,6 +22,7 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.sessions import checked_id
 from langchain_tokenmem.turns.conversation import TurnRequest
@@ -95,7 +96,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """View of the conversation for the next model call; compacts first where it is due."""
         self._reads.append(self._session.memory.now())
-        return _before_input(self._view())
+        return _before_input(self.view())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return `messages` without blocking the event loop."""
@@ -174,13 +175,11 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         )
         return session.with_turn_memories([with_time(row) for row in rows])
 
-    async def afull_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
-        """Do the same as `full_history` without blocking the event loop."""
-        return await in_own_thread(self.full_history, include_superseded=include_superseded)
+    afull_history = in_thread(full_history)
 
     def usage(self) -> TokenUsage:
         """Return what the next call will hold, in all and part by part."""
-        return self._view().usage
+        return self.view().usage
 
     async def ausage(self) -> TokenUsage:
         """Do the same as `usage` without blocking the event loop."""
@@ -216,10 +215,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._session.set_mode(mode or "")
         self._frozen = None
 
-    async def aset_mode(self, mode: str | None) -> None:
-        """Do the same as `set_mode` without blocking the event loop."""
-        await in_own_thread(self._session.set_mode, mode or "")
-        self._frozen = None
+    aset_mode = in_thread(set_mode)
 
     def pin(self, what: str | int) -> Pin:
         """Pin a text, or the message of a number: it stands in every request from now on.
@@ -242,28 +238,20 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._frozen = None
         return self._pins.pin(what)
 
-    async def apin(self, what: str | int) -> Pin:
-        """Do the same as `pin` without blocking the event loop."""
-        self._frozen = None
-        return await in_own_thread(self._pins.pin, what)
+    apin = in_thread(pin)
 
     def unpin(self, name: str | int) -> bool:
         """Unpin by id, text or number of the message; return whether there was such a pin."""
         self._frozen = None
         return self._pins.unpin(name)
 
-    async def aunpin(self, name: str | int) -> bool:
-        """Do the same as `unpin` without blocking the event loop."""
-        self._frozen = None
-        return await in_own_thread(self._pins.unpin, name)
+    aunpin = in_thread(unpin)
 
     def pins(self) -> list[Pin]:
         """Return the pins of this session, oldest first."""
         return self._pins.pins()
 
-    async def apins(self) -> list[Pin]:
-        """Do the same as `pins` without blocking the event loop."""
-        return await in_own_thread(self._pins.pins)
+    apins = in_thread(pins)
 
     @property
     def _pins(self) -> SessionPins:
@@ -275,9 +263,6 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
-        return self._view()
-
-    def _view(self) -> View:
         if self._frozen is None:
             self._frozen = take_turn(self._session, self._request).view
         return self._frozen

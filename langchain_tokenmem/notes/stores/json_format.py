@@ -66,17 +66,16 @@ def _block(root: Namespace, item: StoredItem) -> dict[str, Any]:
     return block
 
 
-def decoded(content: bytes, is_place_of: Namespace | None = None) -> tuple[Namespace, Items]:
+def decoded(content: bytes) -> tuple[Namespace, Items]:
     """Return the namespace of a file, and its items.
 
     Of two blocks of one item, as a merge of two branches leaves them, the newer one counts.
 
     Args:
         content: The file's content.
-        is_place_of: The namespace that the file must be of.
 
     Raises:
-        DamagedFileError: When it is none, or of another namespace.
+        DamagedFileError: When it is none.
         StoreError: When a newer version of this package wrote it.
     """
     try:
@@ -94,7 +93,7 @@ def decoded(content: bytes, is_place_of: Namespace | None = None) -> tuple[Names
         items = [_item(root, block) for block in found["items"]]
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise DamagedFileError(f"an item of it cannot be read: {error!r}") from error
-    if version != VERSION or is_place_of not in {None, root} or not _are_under(root, items):
+    if version != VERSION or not _are_under(root, items):
         raise DamagedFileError("it is not what this package wrote there")
     newest_last = sorted(items, key=lambda item: item.updated_at)
     return root, {item.item_id: item for item in newest_last}
