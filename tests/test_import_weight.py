@@ -13,6 +13,7 @@ HEAVY = (
     "langchain.agents",
     "langchain_community",
     "langgraph",
+    "pydantic_settings",
     "sqlalchemy",
     "tiktoken",
 )

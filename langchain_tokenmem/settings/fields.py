@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_tokenmem.settings.groups import (
     BudgetSettings,
     LimitSettings,
     ModeSettings,
-    SettingsGroup,
     ToolKindsSettings,
     TriggerSettings,
 )
@@ -23,8 +23,12 @@ from langchain_tokenmem.settings.part_groups import (
 )
 
 
-class SettingFields(SettingsGroup):
+class SettingFields(BaseSettings):
     """The fields, their types and defaults."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True
+    )
 
     budget: BudgetSettings = BudgetSettings()
     """The window."""

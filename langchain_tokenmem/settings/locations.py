@@ -17,12 +17,13 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.settings.schema import Path
 
 
-def lines_of(file: File, text: str) -> dict[Path, int]:
-    """Return the line of every key of a file, by its text that can be read; counted from 1.
+def lines_of(file: File) -> dict[Path, int]:
+    """Return the line of every key of a file that can be read, counted from 1.
 
     Raises:
         ConfigurationError: When a key stands there twice. TOML's own parser refuses that, too.
     """
+    text = file.read_text(encoding="utf-8")
     if file.suffix == ".toml":
         return _toml_lines(text)
     found: dict[Path, int] = {}

@@ -1,8 +1,8 @@
 """Sources of settings: keywords, environment and a file, each as values with their places.
 
-They are spelled out value by value: so a value of one source covers that of another one, and an
-error or `tokenmem config` names where it comes from. The sources of pydantic-settings tell no
-places, and merge groups.
+The environment is read by pydantic-settings' own `EnvSettingsSource`, files by its sources of YAML
+and TOML. Here they are only spelled out, value by value: so a value of one source covers that of
+another one, and an error or `tokenmem config` names where it comes from.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path as File
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    TomlConfigSettingsSource,
+    YamlConfigSettingsSource,
+)
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.settings.locations import lines_of
@@ -51,57 +56,73 @@ def from_keywords(model: type[BaseModel], given: Mapping[str, Any]) -> Values:
     return _spelled_out(model, given, lambda path: f"keyword {'.'.join(path)}")
 
 
-def from_environment(model: type[BaseModel]) -> Values:
+def from_environment(model: type[BaseSettings]) -> Values:
     """Return the values of the variables `TOKENMEM_*`; an empty one is none.
 
     Raises:
         ConfigurationError: When a variable names no setting, or two of them one.
     """
-    names = _variables(model)
-    values: Values = {}
+    source = _EnvironmentSource(model)
 
     def place_of(path: Path) -> str:
+        lengths = range(len(path), 0, -1)
         return next(
-            f"variable {names[path[:n]]}" for n in range(len(path), 0, -1) if path[:n] in names
+            f"variable {source.names[path[:n]]}" for n in lengths if path[:n] in source.names
         )
 
-    for path in sorted(names):  # of two that give one value the more exact one comes last
-        name, (field, _) = names[path], field_at(model, path)
-        shorter = (values[path[:n]].value for n in range(len(path)) if path[:n] in values)
-        if any(value != {} for value in shorter):
+    values = _spelled_out(model, source(), place_of)
+    for path, name in source.names.items():
+        if not any(path == one[: len(path)] for one in values):
             raise ConfigurationError(f"The variable {name} is covered by a shorter one: give one.")
-        given: Any = os.environ[name]
-        if field is not None and _takes_json(field.annotation):
-            with suppress(ValueError):  # texts need no quotes
-                given = json.loads(given)
-        for key in reversed(path):
-            given = {key: given}
-        values |= _spelled_out(model, given, place_of)
     return values
 
 
-def _variables(model: type[BaseModel]) -> dict[Path, str]:
-    """Return the names of the variables with our prefix, by the settings that they are of."""
-    names: dict[Path, str] = {}
-    for name, value in os.environ.items():
-        if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value.strip():
-            continue
-        path = meant(model, tuple(name[len(PREFIX) :].lower().split(DELIMITER)))
-        if field_at(model, path)[0] is None:
-            more = advice(model, path, as_variable=True)
-            raise ConfigurationError(f"The variable {name} names no setting.{more}")
-        if path in names:
-            raise ConfigurationError(
-                f"The variables {names[path]} and {name} mean the same; give one of them."
-            )
-        names[path] = name
-    return names
+class _EnvironmentSource(EnvSettingsSource):
+    """Variables with our prefix, by the names that the settings have; texts need no quotes."""
 
+    def __init__(self, model: type[BaseSettings]) -> None:
+        self.names: dict[Path, str] = {}
+        self.model = model
+        super().__init__(
+            model,
+            case_sensitive=False,
+            env_prefix="",
+            env_nested_delimiter=DELIMITER,
+            env_ignore_empty=True,
+        )
 
-def _takes_json(annotation: Any) -> bool:
-    """Return whether a field is a group, a list or a mapping: JSON in a variable."""
-    kinds = (annotation, *get_args(annotation))
-    return bool(group_in(annotation)) or any(get_origin(kind) in {list, dict} for kind in kinds)
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        found: dict[str, str | None] = {}
+        for name, value in os.environ.items():
+            if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value.strip():
+                continue
+            path = meant(self.model, tuple(name[len(PREFIX) :].lower().split(DELIMITER)))
+            if field_at(self.model, path)[0] is None:
+                more = advice(self.model, path, as_variable=True)
+                raise ConfigurationError(f"The variable {name} names no setting.{more}")
+            if path in self.names:
+                raise ConfigurationError(
+                    f"The variables {self.names[path]} and {name} mean the same; give one of them."
+                )
+            self.names[path] = name
+            found[DELIMITER.join(path)] = value
+        return found
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Return the JSON in a variable of a group or a list; the text itself where it is none."""
+        try:
+            decoded = json.loads(value)
+        except ValueError:
+            decoded = value
+        is_optional = group_in(field.annotation) is not None and may_be_none(field.annotation)
+        if is_optional and _as_bool(decoded):
+            return {}
+        short = SHORT.get(field_name.removesuffix("_settings"))
+        if is_optional and _as_bool(decoded) is False:
+            return decoded
+        if short is None or isinstance(decoded, dict) or _is_none(decoded):
+            return decoded
+        return {short: decoded}
 
 
 def file_named() -> File | None:
@@ -130,16 +151,19 @@ def file_named() -> File | None:
     return there[0] if there else None
 
 
-def from_file(model: type[BaseModel], file: File) -> Values:
+def from_file(model: type[BaseSettings], file: File) -> Values:
     """Return the values of a YAML or TOML file.
 
     Raises:
         ConfigurationError: When it cannot be read, or a key names no setting.
     """
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-        content = tomllib.loads(text) if file.suffix == ".toml" else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, OSError) as error:
+        if file.suffix == ".toml":
+            content: Any = TomlConfigSettingsSource(model, toml_file=file).toml_data
+        else:
+            content = YamlConfigSettingsSource(model, yaml_file=file).yaml_data
+        lines = lines_of(file)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else None
         if isinstance(error, UnicodeDecodeError):
@@ -147,16 +171,17 @@ def from_file(model: type[BaseModel], file: File) -> Values:
         where = f"{file}:{line}" if line else f"{file}"
         what = getattr(error, "problem", None) or error
         raise ConfigurationError(f"{where}: the file cannot be read: {what}.") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"{file}:1: the file holds no names with values.")
-    lines = lines_of(file, text)
+    except ConfigurationError:
+        raise
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{file}:1: the file holds no names with values.") from error
 
     def place_of(path: Path) -> str:
         found = (lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines)
         return f"{file}:{next(found, 1)}"
 
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{file}:1: the file holds no names with values.")
     return _spelled_out(model, content, place_of)
 
 
@@ -176,15 +201,15 @@ def _spelled_out(
         if field is None:
             more = advice(model, path, as_variable=False)
             raise ConfigurationError(f"{place}: there is no setting {'.'.join(path)!r}.{more}")
+        if isinstance(value, bool) and _takes_numbers_only(field):
+            raise ConfigurationError(f"{place}, {'.'.join(path)} is {value}; it is a number.")
         for inner, one in _full_form(field, path, value):
-            if isinstance(one, bool) and _takes_numbers_only(field_at(model, inner)[0]):
-                raise ConfigurationError(f"{place}, {'.'.join(inner)} is {one}; it is a number.")
             if inner in values:
                 raise ConfigurationError(
                     f"{place}: {'.'.join(inner)} is given twice, there and at "
                     f"{values[inner].place}; give it once."
                 )
-            values[inner] = GivenValue(one, place)
+            values[inner] = GivenValue(one, place, ".".join(spelled))
     return values
 
 
@@ -222,10 +247,9 @@ def _full_form(field: FieldInfo, path: Path, value: Any) -> Iterator[tuple[Path,
         yield path, value
 
 
-def _takes_numbers_only(field: FieldInfo | None) -> bool:
+def _takes_numbers_only(field: FieldInfo) -> bool:
     """Return whether a field is a number; pydantic would take True for 1."""
-    annotation = field.annotation if field else None
-    kinds = {annotation, *get_args(annotation)}
+    kinds = {field.annotation, *get_args(field.annotation)}
     return bool({int, float} & kinds) and bool not in kinds
 
 

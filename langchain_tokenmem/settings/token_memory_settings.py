@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 from pydantic import PrivateAttr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -80,6 +81,18 @@ class TokenMemorySettings(SettingFields):
         except ValidationError as error:
             raise configuration_error(kind, error, held) from None
         self._values = held
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the source of keywords: the others are read, with their places, before it."""
+        return (init_settings,)
 
     @model_validator(mode="after")
     def _works(self) -> TokenMemorySettings:

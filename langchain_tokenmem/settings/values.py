@@ -15,10 +15,12 @@ class GivenValue:
     Attributes:
         value: The value.
         place: The place it comes from: a keyword, a variable, or file and line.
+        spelled: The name that stands there.
     """
 
     value: Any
     place: str
+    spelled: str = ""
 
 
 Values = dict[Path, GivenValue]
@@ -51,6 +53,5 @@ def nested(values: Values) -> dict[str, Any]:
         for key in path[:-1]:
             inner = here.get(key)
             here[key] = here = inner if isinstance(inner, dict) else {}
-        value = values[path].value
-        here[path[-1]] = {**value} if isinstance(value, dict) else value
+        here[path[-1]] = values[path].value
     return tree
