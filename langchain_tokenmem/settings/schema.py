@@ -42,11 +42,6 @@ class Setting:
         return variable_of(self.path)
 
     @property
-    def is_secret(self) -> bool:
-        """Whether its value is never shown."""
-        return not self.field.repr
-
-    @property
     def default(self) -> Any:
         """The value where nothing gives one, in a group that is on."""
         return self.field.get_default(call_default_factory=True)

@@ -209,7 +209,7 @@ def _spelled_out(
                     f"{place}: {'.'.join(inner)} is given twice, there and at "
                     f"{values[inner].place}; give it once."
                 )
-            values[inner] = GivenValue(one, place, ".".join(spelled))
+            values[inner] = GivenValue(one, place)
     return values
 
 

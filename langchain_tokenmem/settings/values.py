@@ -15,12 +15,10 @@ class GivenValue:
     Attributes:
         value: The value.
         place: The place it comes from: a keyword, a variable, or file and line.
-        spelled: The name that stands there.
     """
 
     value: Any
     place: str
-    spelled: str = ""
 
 
 Values = dict[Path, GivenValue]
