@@ -69,7 +69,8 @@ class TokenMemorySaver(ThreadSaver):
         metadata_keys: Further keys under `configurable` that go into the metadata; all others may
             be secrets and stay out of it.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
-        cache_bytes: Most memory, about, that decoded messages take which the saver remembers.
+        cache_bytes: Most memory, about, that decoded messages take which the saver remembers; those
+            of a thread that takes more by itself are decoded anew each time.
         keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
         older_than: Age from which checkpoints go; None for never. The head always stays.
         prune_every: After how many checkpoints of a thread the two are applied.

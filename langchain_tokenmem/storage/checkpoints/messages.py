@@ -88,8 +88,8 @@ class ThreadMessages:
         if is_long:
             let_event_loop_run()
         if not _stay(rows, begin.beside, is_main=is_main):
-            begin, entries = CachedList([]), [*begin.entries, *entries]
-        start = begin.size
+            begin, entries = CachedList(), [*begin.entries, *entries]
+        start = len(begin.entries)
         new = self._new_places(rows, entries, messages[start:], is_main=is_main)
         if new:
             # What is stored and what is cached must be one thing, whoever changes the message
@@ -152,7 +152,7 @@ class ThreadMessages:
         for refs, is_main in lists:
             found = self.cache.listed(namespace, refs)
             if found is None:
-                found = CachedList(self._load(connection, namespace, refs))
+                found = CachedList().extended(self._load(connection, namespace, refs))
             copies = found.copies()
             self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
             given.append(copies)
