@@ -135,7 +135,7 @@ class TokenMemorySaver(ThreadSaver):
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = store.checkpoint_codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
+        messages = ThreadMessages(MessageCache(cache_bytes), store.index, before_store)
         self.transcript_channel = transcript_channel
         self.hides_removed = on_remove == "hide"
         self._checkpoints = CheckpointStore(

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, func, select
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.channel_values import read_values
+from langchain_tokenmem.storage.checkpoints.channel_values import read_value
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import find_checkpoint
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import namespaces, writes
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
@@ -89,7 +89,7 @@ def last_pending_write(connection: Connection, heads: Sequence[ThreadHead]) -> d
     return None if newest is None else datetime.fromtimestamp(newest, UTC)
 
 
-def has_pins(connection: Connection, codec: Codec, head: ThreadHead) -> bool:
+def has_pins(tx: Transaction, head: ThreadHead) -> bool:
     """Return whether something is pinned in the state that a namespace's latest checkpoint has.
 
     Raises:
@@ -99,15 +99,15 @@ def has_pins(connection: Connection, codec: Codec, head: ThreadHead) -> bool:
     if head.latest is None:
         return False
     number = head.namespace_id
-    row = find_checkpoint(connection, codec, number, key_of(head.latest))
+    row = find_checkpoint(tx, number, key_of(head.latest))
     if row is None:
         raise CorruptStoreError("the latest checkpoint is missing")
     if PINS_CHANNEL in row.inline:
         return _is_pinned(row.inline[PINS_CHANNEL].shape)
     if PINS_CHANNEL not in row.large:
         return False
-    value = row.large[PINS_CHANNEL]
-    return _is_pinned(codec.unpack(read_values(connection, codec, number, [value])[value].packed))
+    value = read_value(tx, number, row.large[PINS_CHANNEL])
+    return _is_pinned(tx.codec.unpack(value.packed))
 
 
 def _is_pinned(value: Any) -> bool:

@@ -65,17 +65,17 @@ def listed(
 
 def _all_listed(reader: CheckpointReader, thread_id: str | None, ns: str | None) -> list[_Listed]:
     about = "The list of threads" if thread_id is None else f"Thread {thread_id!r}"
-    with reader.database.reading(about) as connection:
+    with reader.reading(about) as tx:
         if thread_id is not None and ns is not None:
-            one = find_namespace(connection, reader.codec, thread_id, ns)
+            one = find_namespace(tx, thread_id, ns)
             found = [] if one is None else [one]
         else:
-            found = namespaces_of(connection, reader.codec, thread_id)
+            found = namespaces_of(tx, thread_id)
         keys: list[_Listed] = []
         for namespace in found:
             if ns is None or namespace.ns == ns:
                 with errors_about(Address(namespace.thread_id, namespace.ns)):
-                    own = checkpoint_rows.checked_keys(connection, reader.codec, namespace)
+                    own = checkpoint_rows.checked_keys(tx, namespace)
                 keys += [(key, namespace) for key in own]
     return sorted(keys, key=lambda one: one[0], reverse=True)
 
@@ -84,16 +84,16 @@ def _page(
     reader: CheckpointReader, wanted: Sequence[_Listed], metadata: Mapping[str, Any]
 ) -> list[LoadedCheckpoint]:
     found = []
-    with reader.database.reading("A list of checkpoints") as connection:
+    with reader.reading("A list of checkpoints") as tx:
         for key, namespace in wanted:
             number = namespace.namespace_id
             with errors_about(Address(namespace.thread_id, namespace.ns, key[1:])):
-                row = checkpoint_rows.find_checkpoint(connection, reader.codec, number, key)
+                row = checkpoint_rows.find_checkpoint(tx, number, key)
                 # It may have been removed since the list was made.
-                if row is None and key in checkpoint_rows.checkpoint_keys(connection, number):
+                if row is None and key in checkpoint_rows.checkpoint_keys(tx.connection, number):
                     raise CorruptStoreError("its row is there, and is not found by its key")
                 if row is not None and all(_says(row.metadata, k, v) for k, v in metadata.items()):
-                    found.append(reader.loaded(connection, namespace, row))
+                    found.append(reader.loaded(tx, namespace, row))
     return found
 
 
@@ -127,21 +127,21 @@ def delta_history(
     found: dict[str, tuple[list[tuple[str, str, Any]], list[Any]]] = {
         name: ([], []) for name in channels
     }
-    with reader.database.reading(str(address)) as connection, errors_about(address):
-        namespace = find_namespace(connection, reader.codec, address.thread_id, address.ns)
+    with reader.reading(address) as tx:
+        namespace = find_namespace(tx, address.thread_id, address.ns)
         name = address.checkpoint_id or (namespace.latest if namespace else None)
         if namespace is None or name is None:
             return found
         remaining, visited = set(channels), {name}
-        row = reader.row(connection, namespace, name)
+        row = reader.row(tx, namespace, name)
         while row is not None and row.parent is not None and remaining:
             if row.parent in visited:  # a checkpoint was put again below its own descendant
                 break
             visited.add(row.parent)
-            row = reader.row(connection, namespace, row.parent)
+            row = reader.row(tx, namespace, row.parent)
             if row is None:
                 break
-            loaded = reader.loaded(connection, namespace, row, remaining)
+            loaded = reader.loaded(tx, namespace, row, remaining)
             for write in reversed(loaded.writes):
                 found[write[1]][0].append(write)
             for channel, value in loaded.checkpoint["channel_values"].items():

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, or_, 
 
 from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
 from langchain_tokenmem.storage.checkpoints.tables import namespaces, thread_sessions
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
@@ -120,9 +120,7 @@ _CHANGING = (
 _SAVE = Statement(update(namespaces).where(namespaces.c.namespace_id == bindparam("b_id")))
 
 
-def find_namespace(
-    connection: Connection, codec: Codec, thread_id: Any, ns: str
-) -> Namespace | None:
+def find_namespace(tx: Transaction, thread_id: Any, ns: str) -> Namespace | None:
     """Return a namespace of a thread, checked; None when there never was one.
 
     Raises:
@@ -130,21 +128,21 @@ def find_namespace(
         ScopeError: When the thread's id cannot be one.
     """
     key = key_of(check_thread_id(thread_id))
-    query = _FIND_LOCKED if is_writer(connection) else _FIND
-    row = query.first(connection, {"thread": key, "ns": key_of(ns)})
+    query = _FIND_LOCKED if is_writer(tx.connection) else _FIND
+    row = query.first(tx.connection, {"thread": key, "ns": key_of(ns)})
     if row is None:
         by_key = exists(_OWN.with_only_columns(namespaces.c.namespace_id))
         by_name = exists().where(namespaces.c.fingerprint == _fingerprint(thread_id, ns))
         # The graph's own namespace goes with the thread only; those of sub-graphs may go before.
         own_key = key if ns == "" else None
         by_session = exists().where(thread_sessions.c.session_key == own_key)
-        found = connection.execute(
+        found = tx.connection.execute(
             select(by_key, by_name, by_session), {"thread": key, "ns": key_of(ns)}
         ).one()
         if any(found) and not found[0]:
             raise damaged_thread(thread_id)
         return None
-    namespace = _as_namespace(codec, row)
+    namespace = _as_namespace(tx.codec, row)
     if (namespace.thread_id, namespace.ns) != (thread_id, ns):
         raise damaged_thread(thread_id)
     return namespace
@@ -166,7 +164,7 @@ def _as_namespace(codec: Codec, row: Mapping[Any, Any]) -> Namespace:
     )
 
 
-def namespaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> list[Namespace]:
+def namespaces_of(tx: Transaction, thread_id: str | None) -> list[Namespace]:
     """Return every namespace of a thread, or of all threads.
 
     Raises:
@@ -175,11 +173,11 @@ def namespaces_of(connection: Connection, codec: Codec, thread_id: str | None) -
     where: ColumnElement[bool] = true()
     if thread_id is not None:
         # Locked first: no namespace is made from then on that the next statement would not see.
-        find_namespace(connection, codec, thread_id, "")
+        find_namespace(tx, thread_id, "")
         where = _is_of(key_of(thread_id))
-    found = read_namespaces(connection, codec, where)
+    found = read_namespaces(tx, where)
     if thread_id is None:
-        names = connection.execute(select(namespaces.c.fingerprint)).scalars()
+        names = tx.connection.execute(select(namespaces.c.fingerprint)).scalars()
         if sorted(names) != sorted(_fingerprint(one.thread_id, one.ns) for one in found):
             raise CorruptStoreError(
                 "The list of threads: table and index differ. Restore a backup."
@@ -225,61 +223,57 @@ def lock_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
         connection.execute(query.order_by(*_LOCK_ORDER).with_for_update()).all()
 
 
-def read_namespaces(
-    connection: Connection, codec: Codec, where: ColumnElement[bool]
-) -> list[Namespace]:
+def read_namespaces(tx: Transaction, where: ColumnElement[bool]) -> list[Namespace]:
     """Return namespaces, checked; a transaction that writes locks their rows.
 
     Raises:
         CorruptStoreError: When the row of one is damaged.
     """
     query = select(namespaces).where(where).order_by(*_LOCK_ORDER)
-    if is_writer(connection):
+    if is_writer(tx.connection):
         query = query.with_for_update()
-    return [_as_namespace(codec, row) for row in connection.execute(query).mappings()]
+    return [_as_namespace(tx.codec, row) for row in tx.connection.execute(query).mappings()]
 
 
-def find_or_make_namespace(
-    connection: Connection, codec: Codec, thread_id: str, ns: str
-) -> Namespace:
+def find_or_make_namespace(tx: Transaction, thread_id: str, ns: str) -> Namespace:
     """Return a namespace of a thread; make it if there is none."""
-    found = find_namespace(connection, codec, thread_id, ns)
-    if found is None and sqlite_driver(connection) is None:
+    found = find_namespace(tx, thread_id, ns)
+    if found is None and sqlite_driver(tx.connection) is None:
         # Everybody else locks the namespace before its session, here the session is made first: who
         # makes one is alone, and who had to wait looks again.
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"tokenmem {thread_id}", 0))
-        connection.execute(select(lock))
-        found = find_namespace(connection, codec, thread_id, ns)
+        tx.connection.execute(select(lock))
+        found = find_namespace(tx, thread_id, ns)
     if found is not None:
         return found
     if ns:
         # Retention and deletion lock the row of the graph's own namespace: they are over before
         # the new one begins, or see it. They would take away messages that it refers to.
-        find_namespace(connection, codec, thread_id, "")
+        find_namespace(tx, thread_id, "")
     session = ThreadSession(0, thread_id, thread_session(thread_id, ns))
-    number = make_thread_session(connection, codec, session).session_number
-    return make_namespace(connection, codec, Namespace(0, thread_id, ns, number))
+    number = make_thread_session(tx, session).session_number
+    return make_namespace(tx, Namespace(0, thread_id, ns, number))
 
 
-def make_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> Namespace:
+def make_namespace(tx: Transaction, namespace: Namespace) -> Namespace:
     """Insert a namespace of a thread, and return it with its number."""
     columns = _columns(namespace)
     del columns["namespace_id"]
-    insert_unless_there(connection, namespaces, {**columns, "seal": b""})
+    insert_unless_there(tx.connection, namespaces, {**columns, "seal": b""})
     names = {"thread": columns["thread_key"], "ns": columns["checkpoint_ns_key"]}
-    row = connection.execute(_OWN.with_for_update(), names).mappings().one()
+    row = tx.connection.execute(_OWN.with_for_update(), names).mappings().one()
     if row["seal"]:  # another writer made it meanwhile
-        return _as_namespace(codec, row)
+        return _as_namespace(tx.codec, row)
     made = replace(namespace, namespace_id=row["namespace_id"])
-    save_namespace(connection, codec, made)
+    save_namespace(tx, made)
     return made
 
 
-def save_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> None:
+def save_namespace(tx: Transaction, namespace: Namespace) -> None:
     """Write the row back.
 
     Only what changes: SQLite writes an index anew whose columns are named, changed or not.
     """
-    row = codec.sealed(_columns(namespace))
+    row = tx.codec.sealed(_columns(namespace))
     changing = {name: row[name] for name in _CHANGING}
-    _SAVE.run(connection, {**changing, "b_id": namespace.namespace_id})
+    _SAVE.run(tx.connection, {**changing, "b_id": namespace.namespace_id})

@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, delete, select
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows, chunk_numbers
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
@@ -65,9 +65,9 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
             stay is missing; nothing was deleted.
     """
     address = Address(check_thread_id(thread_id), "")
-    with store.database.writing(str(address)) as connection:
+    with store.writing(address) as tx:
         removed, is_less = _thin_out(
-            connection, store, thread_id, lambda found, there: _kept(found, there, rule), now
+            tx, thread_id, lambda found, there: _kept(found, there, rule), now
         )
     if is_less:
         store.database.forget_deleted()
@@ -92,21 +92,20 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
             for number, rows in there.items()
         }
 
-    with store.database.writing("The checkpoints of runs") as connection:
+    with store.writing("The checkpoints of runs") as tx:
         of_runs = select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes))
         is_touched = namespaces.c.namespace_id.in_(of_runs)
-        keys = connection.execute(select(namespaces.c.thread_key).where(is_touched)).scalars()
-        lock_threads(connection, [*set(keys)])
-        touched = read_namespaces(connection, store.codec, is_touched)
+        keys = tx.connection.execute(select(namespaces.c.thread_key).where(is_touched)).scalars()
+        lock_threads(tx.connection, [*set(keys)])
+        touched = read_namespaces(tx, is_touched)
         for thread_id in sorted({namespace.thread_id for namespace in touched}):
-            _thin_out(connection, store, thread_id, others, now)
+            _thin_out(tx, thread_id, others, now)
     if touched:
         store.database.forget_deleted()
 
 
 def _thin_out(
-    connection: Connection,
-    store: CheckpointStore,
+    tx: Transaction,
     thread_id: str,
     choose: Callable[[Sequence[Namespace], _Stored], Mapping[int, Collection[str]]],
     now: datetime,
@@ -114,8 +113,7 @@ def _thin_out(
     """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
 
     Args:
-        connection: In a transaction that writes.
-        store: Where they are.
+        tx: In a transaction that writes.
         thread_id: The thread.
         choose: Returns the ids that stay, by namespace.
         now: The current time.
@@ -124,25 +122,23 @@ def _thin_out(
         How many checkpoints were deleted, and whether anything was.
     """
     with errors_about(Address(thread_id, "")):
-        found = namespaces_of(connection, store.codec, thread_id)
+        found = namespaces_of(tx, thread_id)
         there = {
-            namespace.namespace_id: checkpoint_rows.every_checkpoint(
-                connection, store.codec, namespace
-            )
+            namespace.namespace_id: checkpoint_rows.every_checkpoint(tx, namespace)
             for namespace in found
         }
         kept = choose(found, there)
         count, is_less = 0, False
         for namespace in found:
             number = namespace.namespace_id
-            is_less |= _delete_strays(connection, namespace, now)
+            is_less |= _delete_strays(tx.connection, namespace, now)
             if rows := [row for row in there[number] if row.id not in kept[number]]:
-                _delete_rows(connection, store.codec, namespace, rows)
+                _delete_rows(tx, namespace, rows)
                 count += len(rows)
         if is_less or count:
             for session in sorted({namespace.session_number for namespace in found}):
                 shared = [one for one in found if one.session_number == session]
-                _delete_messages(connection, store.codec, shared, session)
+                _delete_messages(tx, shared, session)
     return count, is_less or count > 0
 
 
@@ -239,48 +235,45 @@ def _delete_strays(connection: Connection, namespace: Namespace, now: datetime) 
 
 
 def _delete_rows(
-    connection: Connection,
-    codec: Codec,
+    tx: Transaction,
     namespace: Namespace,
     removed: Sequence[checkpoint_rows.CheckpointRow],
 ) -> None:
     """Delete checkpoints of a namespace, with the large values that nobody has any more."""
     number = namespace.namespace_id
-    checkpoint_rows.delete_checkpoints(connection, number, [key_of(row.id) for row in removed])
-    left = recount(connection, codec, namespace)
+    checkpoint_rows.delete_checkpoints(tx.connection, number, [key_of(row.id) for row in removed])
+    left = recount(tx, namespace)
     used = {value for row in left for value in row.large.values()}
     own = (channel_values.c.namespace_id, channel_values.c.value_number)
-    _delete_unused(connection, *own, number, used)
+    _delete_unused(tx.connection, *own, number, used)
     if namespace.ns and not left:
         has_writes = select(writes.c.idx).where(writes.c.namespace_id == number).limit(1)
-        if connection.execute(has_writes).first() is None:
-            connection.execute(delete(namespaces).where(namespaces.c.namespace_id == number))
+        if tx.connection.execute(has_writes).first() is None:
+            tx.connection.execute(delete(namespaces).where(namespaces.c.namespace_id == number))
 
 
-def _delete_messages(
-    connection: Connection, codec: Codec, found: Sequence[Namespace], session_number: int
-) -> None:
+def _delete_messages(tx: Transaction, found: Sequence[Namespace], session_number: int) -> None:
     """Delete the messages beside the transcript that no namespace refers to any more."""
-    rows = MessageRows(connection, codec, found[0])
+    rows = MessageRows(tx, found[0])
     used: set[int] = set()
-    for refs in {refs for namespace in found for refs in _references(connection, codec, namespace)}:
+    for refs in {refs for namespace in found for refs in _references(tx, namespace)}:
         used.update(chunk_numbers(refs))
         used.update(-number for number in rows.read_references(refs) if number < 0)
     own = (thread_messages.c.session_number, thread_messages.c.message_number)
-    _delete_unused(connection, *own, session_number, used)
+    _delete_unused(tx.connection, *own, session_number, used)
 
 
-def _references(connection: Connection, codec: Codec, namespace: Namespace) -> Iterable[str]:
+def _references(tx: Transaction, namespace: Namespace) -> Iterable[str]:
     """Return all references of a namespace; its values and pending writes must be there."""
     number = namespace.namespace_id
-    rows = checkpoint_rows.all_checkpoints(connection, codec, number)
+    rows = checkpoint_rows.all_checkpoints(tx, number)
     columns = (channel_values.c.value_number, channel_values.c.message_refs)
-    values = connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
+    values = tx.connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
     large = {row.value_number: row.message_refs for row in values}
     if not large.keys() >= {one for row in rows for one in row.large.values()}:
         raise CorruptStoreError("the value of a channel is missing")
     columns = (writes.c.checkpoint_key, writes.c.message_refs)
-    pending = connection.execute(select(*columns).where(writes.c.namespace_id == number)).all()
+    pending = tx.connection.execute(select(*columns).where(writes.c.namespace_id == number)).all()
     counts = Counter(row.checkpoint_key for row in pending)
     if any(counts[key_of(row.id)] != row.write_count for row in rows):
         raise CorruptStoreError("a pending write is missing")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import bindparam, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import thread_sessions
 from langchain_tokenmem.storage.database.database import is_writer
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
@@ -48,56 +48,54 @@ def _columns(session: ThreadSession) -> dict[str, Any]:
     }
 
 
-def make_thread_session(
-    connection: Connection, codec: Codec, session: ThreadSession
-) -> ThreadSession:
+def make_thread_session(tx: Transaction, session: ThreadSession) -> ThreadSession:
     """Insert a session of a thread unless it is there, and return it with its number."""
     columns = _columns(session)
     del columns["session_number"]
     query = select(thread_sessions.c.session_number, thread_sessions.c.seal).where(
         thread_sessions.c.session_key == columns["session_key"]
     )
-    row = connection.execute(query).first()
+    row = tx.connection.execute(query).first()
     if row is None:
-        insert_unless_there(connection, thread_sessions, {**columns, "seal": b""})
-        row = connection.execute(query.with_for_update()).one()
+        insert_unless_there(tx.connection, thread_sessions, {**columns, "seal": b""})
+        row = tx.connection.execute(query.with_for_update()).one()
     if row.seal:
-        return read_thread_session(connection, codec, session.thread_id, row.session_number)
+        return read_thread_session(tx, session.thread_id, row.session_number)
     made = replace(session, session_number=row.session_number)
-    save_thread_session(connection, codec, made)
+    save_thread_session(tx, made)
     return made
 
 
-def read_thread_session(
-    connection: Connection, codec: Codec, thread_id: str, number: int
-) -> ThreadSession:
+def read_thread_session(tx: Transaction, thread_id: str, number: int) -> ThreadSession:
     """Return a session of a thread, checked; a transaction that writes locks its row.
 
     Raises:
         CorruptStoreError: When its row is damaged or missing.
     """
-    query = _FIND_LOCKED if is_writer(connection) else _FIND
-    row = query.first(connection, {"b_session_number": number})
+    query = _FIND_LOCKED if is_writer(tx.connection) else _FIND
+    row = query.first(tx.connection, {"b_session_number": number})
     is_own = row is not None and row["thread_key"] == key_of(thread_id)
-    if row is None or not is_own or not codec.is_sealed(thread_sessions, row):
+    if row is None or not is_own or not tx.codec.is_sealed(thread_sessions, row):
         raise damaged_thread(thread_id)
     session_id = unescaped(row["session_id"])
     return ThreadSession(number, thread_id, session_id, row["last_message_number"])
 
 
-def thread_sessions_of(connection: Connection, codec: Codec, thread_id: str) -> list[ThreadSession]:
+def thread_sessions_of(tx: Transaction, thread_id: str) -> list[ThreadSession]:
     """Return every session of a thread."""
     query = select(thread_sessions.c.session_number).where(
         thread_sessions.c.thread_key == key_of(thread_id)
     )
-    numbers = connection.execute(query.order_by(thread_sessions.c.session_number)).scalars().all()
-    return [read_thread_session(connection, codec, thread_id, number) for number in numbers]
+    numbers = (
+        tx.connection.execute(query.order_by(thread_sessions.c.session_number)).scalars().all()
+    )
+    return [read_thread_session(tx, thread_id, number) for number in numbers]
 
 
-def save_thread_session(connection: Connection, codec: Codec, session: ThreadSession) -> None:
+def save_thread_session(tx: Transaction, session: ThreadSession) -> None:
     """Write the row back."""
-    row = codec.sealed(_columns(session))
-    _SAVE.run(connection, {**row, "b_session_number": session.session_number})
+    row = tx.codec.sealed(_columns(session))
+    _SAVE.run(tx.connection, {**row, "b_session_number": session.session_number})
 
 
 def damaged_thread(thread_id: str) -> CorruptStoreError:
