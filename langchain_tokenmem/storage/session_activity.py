@@ -22,7 +22,7 @@ from langchain_tokenmem.storage.checkpoints.head_pins import (
     last_pending_write,
 )
 from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
-from langchain_tokenmem.storage.checkpoints.thread_rows import (
+from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     sessions_of_threads,
     threads_by_session,
 )

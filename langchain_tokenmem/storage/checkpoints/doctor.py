@@ -40,7 +40,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
-from langchain_tokenmem.storage.database.damage import is_damage
+from langchain_tokenmem.storage.database.sqlite_file import is_damage
 from langchain_tokenmem.storage.transcripts.edits import rows_with_superseded
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from

@@ -7,7 +7,7 @@ all but the last with the shorter one before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,11 +63,13 @@ class MessageRows:
         tx: The transaction.
         namespace: Whose messages they are.
         transcript: The row of their transcript as the transaction read or wrote it last.
+        after_commit: Calls that cache messages once the transaction is committed.
     """
 
     tx: Transaction
     namespace: Namespace
     transcript: SessionRow | None = None
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
     _session: ThreadSession | None = None
     _added: list[dict[str, Any]] = field(default_factory=list)
 

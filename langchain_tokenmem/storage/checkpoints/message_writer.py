@@ -14,7 +14,7 @@ from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
-from langchain_tokenmem.storage.checkpoints.thread_rows import owner_of_thread
+from langchain_tokenmem.storage.checkpoints.thread_sessions import owner_of_thread
 from langchain_tokenmem.storage.database.database import sqlite_driver
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import (

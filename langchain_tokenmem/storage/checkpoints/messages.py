@@ -6,7 +6,7 @@ the (negated) number of a row beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -38,10 +38,6 @@ _AT_ONCE = 200
 """Messages read from the transcript before other threads get their turn."""
 
 
-AfterCommit = list[Callable[[], None]]
-"""Calls that cache messages once their transaction is committed."""
-
-
 @dataclass
 class ThreadMessages:
     """The messages of checkpointed threads.
@@ -60,7 +56,6 @@ class ThreadMessages:
         self,
         rows: MessageRows,
         messages: Sequence[BaseMessage],
-        after_commit: AfterCommit,
         *,
         now: datetime,
         is_main: bool,
@@ -69,9 +64,8 @@ class ThreadMessages:
         """Store the messages that are new, and return the references of all.
 
         Args:
-            rows: Those of their session, in a transaction that writes.
+            rows: Those of their session, in a transaction that writes; they are cached after it.
             messages: The messages.
-            after_commit: Takes what caches them, to be called once the transaction is committed.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
             user_id: Who owns the thread.
@@ -99,10 +93,10 @@ class ThreadMessages:
             for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
                 entries[at] = cached(message, reference, is_final=is_final)
             added = [entry for at in new if (entry := entries[at]) is not None]
-            after_commit.append(partial(self.cache.add, namespace, added))
+            rows.after_commit.append(partial(self.cache.add, namespace, added))
         more = [entry for entry in entries if entry is not None]
         refs = rows.write_ranges(to_ranges((entry.reference for entry in more), begin.ranges))
-        after_commit.append(
+        rows.after_commit.append(
             partial(self.cache.add_list, namespace, refs, begin, more, messages, is_main=is_main)
         )
         return refs

@@ -9,12 +9,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
-from langchain_tokenmem.storage.checkpoints.tables import namespaces, thread_sessions
+from langchain_tokenmem.storage.checkpoints.tables import (
+    channel_values,
+    checkpoints,
+    namespaces,
+    thread_messages,
+    thread_sessions,
+    writes,
+)
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
     damaged_thread,
@@ -67,13 +85,8 @@ class Namespace:
             self,
             checkpoint_count=self.checkpoint_count + 1,
             latest=checkpoint_id if leads else self.latest,
-            leaves=leaves[-_MOST_LEAVES:],
+            leaves=leaves,
         )
-
-    def reduced(self, count: int, latest: str | None, leaves: Sequence[str]) -> Namespace:
-        """Return the namespace after some of its checkpoints were deleted."""
-        kept = tuple(leaves)[-_MOST_LEAVES:]
-        return replace(self, checkpoint_count=count, latest=latest, leaves=kept)
 
 
 def _columns(namespace: Namespace) -> dict[str, Any]:
@@ -88,7 +101,7 @@ def _columns(namespace: Namespace) -> dict[str, Any]:
         "checkpoint_count": namespace.checkpoint_count,
         "last_value_number": namespace.last_value_number,
         "latest_checkpoint_id": None if namespace.latest is None else escaped(namespace.latest),
-        "leaf_checkpoint_ids": json.dumps(namespace.leaves),
+        "leaf_checkpoint_ids": json.dumps(namespace.leaves[-_MOST_LEAVES:]),
     }
 
 
@@ -128,17 +141,16 @@ def find_namespace(tx: Transaction, thread_id: Any, ns: str) -> Namespace | None
         ScopeError: When the thread's id cannot be one.
     """
     key = key_of(check_thread_id(thread_id))
+    names = {"thread": key, "ns": key_of(ns)}
     query = _FIND_LOCKED if is_writer(tx.connection) else _FIND
-    row = query.first(tx.connection, {"thread": key, "ns": key_of(ns)})
+    row = query.first(tx.connection, names)
     if row is None:
         by_key = exists(_OWN.with_only_columns(namespaces.c.namespace_id))
         by_name = exists().where(namespaces.c.fingerprint == _fingerprint(thread_id, ns))
         # The graph's own namespace goes with the thread only; those of sub-graphs may go before.
         own_key = key if ns == "" else None
         by_session = exists().where(thread_sessions.c.session_key == own_key)
-        found = tx.connection.execute(
-            select(by_key, by_name, by_session), {"thread": key, "ns": key_of(ns)}
-        ).one()
+        found = tx.connection.execute(select(by_key, by_name, by_session), names).one()
         if any(found) and not found[0]:
             raise damaged_thread(thread_id)
         return None
@@ -194,8 +206,8 @@ def _is_of(thread_key: str) -> ColumnElement[bool]:
     return or_(namespaces.c.thread_key == thread_key, (column >= first) & (column < last))
 
 
-def namespace_ids(connection: Connection, thread_key: str) -> list[int]:
-    """Return the numbers of the namespaces of a thread, damaged ones, too.
+def drop_thread(connection: Connection, thread_key: str) -> int:
+    """Delete the checkpoints of a thread, damaged ones, too; return how many there were.
 
     Raises:
         CorruptStoreError: When an index gives the row of another thread, or the row's name is
@@ -210,7 +222,16 @@ def namespace_ids(connection: Connection, thread_key: str) -> list[int]:
                 f"is damaged. Nothing was deleted; restore a backup, or look at the store with "
                 f"`tokenmem doctor`."
             )
-    return [row.namespace_id for row in found]
+    counts = dict.fromkeys((checkpoints, writes, channel_values, namespaces), 0)
+    for some in chunks([row.namespace_id for row in found]):
+        for table in counts:
+            mine = table.c.namespace_id.in_(some)
+            counts[table] += connection.execute(delete(table).where(mine)).rowcount
+    is_own = thread_sessions.c.thread_key == thread_key
+    shared = select(thread_sessions.c.session_number).where(is_own)
+    connection.execute(delete(thread_messages).where(thread_messages.c.session_number.in_(shared)))
+    connection.execute(delete(thread_sessions).where(is_own))
+    return counts[checkpoints]
 
 
 def lock_threads(connection: Connection, thread_keys: Sequence[str]) -> None:

@@ -23,13 +23,12 @@ def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
     """Return a value with marks in place of its messages, and the messages in order.
 
     Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
-    through, and copied, for a node may go on with its state meanwhile; what other objects hold
-    stays in them. The value itself is not changed.
+    through, and copied, for a node may go on with its state meanwhile, and what is checked is what
+    is stored; what other objects hold stays in them. The value itself is not changed.
     """
     found: list[BaseMessage] = []
     try:
-        shape = _detached(value, found)
-        return (shape, found) if found else (_snapshot(value), [])
+        return _detached(value, found), found
     except (_TakenError, RecursionError):
         return value, []
 
@@ -48,7 +47,7 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
         if items and all(map(_is_message, set(map(type, items)))):
             found += items
             return {_MARK: [len(found) - len(items), len(found)]}
-        return [_detached(item, found) for item in items]
+        return kind(_detached(item, found) for item in items)
     if kind is dict:
         if _MARK in value:
             raise _TakenError
@@ -65,18 +64,6 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
     return value
 
 
-def _snapshot(value: Any) -> Any:
-    """Return a value whose lists and dicts are nobody else's: what is checked is what is stored."""
-    kind = type(value)
-    if kind is list:
-        return [_snapshot(item) for item in [*value]]
-    if kind is tuple:
-        return tuple(_snapshot(item) for item in value)
-    if kind is dict:
-        return {key: _snapshot(item) for key, item in value.copy().items()}
-    return value
-
-
 def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:  # noqa: PLR0911  (as above)
     kind = type(shape)
     if kind is dict:
@@ -84,8 +71,8 @@ def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:  # noqa: PLR0
         if mark is None:
             return {key: _attached(item, messages) for key, item in shape.items()}
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
-    if kind is list:
-        return [_attached(item, messages) for item in shape]
+    if kind in {list, tuple}:
+        return kind(_attached(item, messages) for item in shape)
     if kind is _DeltaSnapshot:
         return _DeltaSnapshot(_attached(shape.value, messages))
     if kind is Overwrite:

@@ -28,7 +28,6 @@ from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.head_words import HeadWords
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
-from langchain_tokenmem.storage.checkpoints.messages import AfterCommit
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
@@ -87,7 +86,6 @@ class CheckpointStore(CheckpointReader):
         }
         if not is_plain(new.metadata):
             self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
-        after_commit: AfterCommit = []
         change: Change | None = None
         self.index.make_ready()
         with self.writing(address) as tx:
@@ -103,7 +101,7 @@ class CheckpointStore(CheckpointReader):
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
             row = CheckpointRow(id_, parent_id, fields, new.metadata, write_count=write_count)
             rows = MessageRows(tx, namespace)
-            self._store_values(rows, new, row, parent, values, after_commit)
+            self._store_values(rows, new, row, parent, values)
             save_checkpoint(tx, number, row, is_new=old is None)
             if old is None:
                 rows.namespace = rows.namespace.with_new(id_, parent_id)
@@ -112,7 +110,7 @@ class CheckpointStore(CheckpointReader):
                 before = parent if is_next else find_checkpoint(tx, number, key_of(head or ""))
                 change = self._follow_head(rows, before, row, values)
             save_namespace(tx, rows.namespace)
-        for cache in after_commit:
+        for cache in rows.after_commit:
             cache()
         self.index.tell(change or Change("added"))
         return rows.namespace.checkpoint_count if old is None else 0
@@ -133,7 +131,6 @@ class CheckpointStore(CheckpointReader):
         row: CheckpointRow,
         parent: CheckpointRow | None,
         values: dict[str, PreparedValue],
-        after_commit: AfterCommit,
     ) -> None:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
         now = _time_of(new.checkpoint.get("ts"))
@@ -148,7 +145,7 @@ class CheckpointStore(CheckpointReader):
                 values[name] = prepare_value(self.codec, name, given[name])
             value, is_main = values[name], name == self.main_channel
             refs = self.messages.store(
-                rows, value.messages, after_commit, now=now, is_main=is_main, user_id=new.user_id
+                rows, value.messages, now=now, is_main=is_main, user_id=new.user_id
             )
             if value.packed is None:
                 row.inline[name] = InlineValue(refs, value.shape)
@@ -204,7 +201,6 @@ class CheckpointStore(CheckpointReader):
         self.messages.cache.clear_if_closed(self.database.closings)
         values = [(channel, prepare_value(self.codec, channel, value)) for channel, value in given]
         now = datetime.now(UTC)
-        after_commit: AfterCommit = []
         with self.writing(address) as tx:
             namespace = find_or_make_namespace(tx, address.thread_id, address.ns)
             number = namespace.namespace_id
@@ -219,9 +215,7 @@ class CheckpointStore(CheckpointReader):
                     if idx >= 0:
                         continue
                     pending_writes.delete_write(tx.connection, number, key, task_key, idx)
-                refs = self.messages.store(
-                    rows, value.messages, after_commit, now=now, is_main=False
-                )
+                refs = self.messages.store(rows, value.messages, now=now, is_main=False)
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
                 stored_value = InlineValue(refs, shape)
                 new[idx] = pending_writes.PendingWrite(
@@ -230,7 +224,7 @@ class CheckpointStore(CheckpointReader):
                 places.add((task_key, idx))
             pending_writes.insert_writes(tx, number, key, [*new.values()], now)
             save_write_count(tx, number, key, before, len(places))
-        for cache in after_commit:
+        for cache in rows.after_commit:
             cache()
 
 

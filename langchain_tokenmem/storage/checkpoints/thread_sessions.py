@@ -1,18 +1,23 @@
-"""Rows of a thread's sessions: each holds the messages that several namespaces share."""
+"""Sessions of threads: each holds the messages that several namespaces share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Connection, bindparam, exists, select, update
 
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import thread_sessions
 from langchain_tokenmem.storage.database.database import is_writer
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.message_rows import chunks
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow
+from langchain_tokenmem.storage.transcripts.tables import sessions
 
 
 @dataclass(frozen=True)
@@ -104,3 +109,68 @@ def damaged_thread(thread_id: str) -> CorruptStoreError:
         f"Thread {thread_id!r}: one of its rows is damaged. Nothing was returned; restore a "
         f"backup, or look at it with `tokenmem doctor`."
     )
+
+
+def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
+    """Return who owns the sessions of a checkpointed thread; None where nobody does yet."""
+    query = (
+        select(sessions.c.user_id)
+        .join(thread_sessions, thread_sessions.c.session_key == sessions.c.session_key)
+        .where(thread_sessions.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
+        .order_by(thread_sessions.c.session_number)
+    )
+    owner = connection.execute(query).scalars().first()
+    return None if owner is None else unescaped(owner)
+
+
+def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
+    """Raise if the messages of a session belong to a thread with checkpoints.
+
+    Raises:
+        StoreError: When they do.
+    """
+    found = exists().where(thread_sessions.c.session_key == row.key)
+    if connection.execute(select(found)).scalar():
+        raise StoreError(
+            f"Session {row.session_id!r} holds the messages of a checkpointed thread, which could "
+            f"not be read without them. Delete the thread: TokenMemorySaver(store).delete_thread."
+        )
+
+
+def threads_by_session(connection: Connection, session_keys: Sequence[str]) -> dict[str, str]:
+    """Return the keys of the threads to whose checkpoints sessions belong, by session."""
+    return {
+        row.session_key: row.thread_key
+        for some in chunks(session_keys)
+        for row in connection.execute(
+            select(thread_sessions.c.session_key, thread_sessions.c.thread_key).where(
+                thread_sessions.c.session_key.in_(some)
+            )
+        )
+    }
+
+
+def threads_of_sessions(connection: Connection, session_keys: Sequence[str]) -> list[str]:
+    """Return the keys of the threads that sessions belong to, each its own where there is none."""
+    found = threads_by_session(connection, session_keys)
+    return sorted({found.get(key, key) for key in session_keys})
+
+
+def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> set[str]:
+    """Return the keys of the sessions of threads: of their checkpoints, and of sub-graphs."""
+    found = {
+        key
+        for some in chunks(thread_keys)
+        for key in connection.execute(
+            select(thread_sessions.c.session_key).where(thread_sessions.c.thread_key.in_(some))
+        ).scalars()
+    }
+    # A sub-graph without a checkpointer has a session and no checkpoints.
+    query = select(sessions.c.session_key, sessions.c.session_id).where(
+        sessions.c.session_id.contains(escaped(NAMESPACE_SEPARATOR), autoescape=True)
+    )
+    wanted = {*thread_keys}
+    for row in connection.execute(query):
+        if key_of(unescaped(row.session_id).partition(NAMESPACE_SEPARATOR)[0]) in wanted:
+            found.add(row.session_key)
+    return found

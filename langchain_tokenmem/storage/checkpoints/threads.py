@@ -16,6 +16,7 @@ from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
+    drop_thread,
     lock_threads,
     make_namespace,
     namespaces_of,
@@ -30,11 +31,11 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     thread_sessions,
     writes,
 )
-from langchain_tokenmem.storage.checkpoints.thread_rows import drop_thread, sessions_of_threads
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
     damaged_thread,
     make_thread_session,
+    sessions_of_threads,
     thread_sessions_of,
 )
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
@@ -75,8 +76,9 @@ def recount(tx: Transaction, namespace: Namespace) -> list[checkpoint_rows.Check
     names = [row.id for row in left]
     last = names[-1] if names else None
     latest = namespace.latest if namespace.latest in names else last
-    leaves = [name for name in names if name not in followed]
-    save_namespace(tx, namespace.reduced(len(names), latest, leaves))
+    leaves = tuple(name for name in names if name not in followed)
+    changed = replace(namespace, checkpoint_count=len(names), latest=latest, leaves=leaves)
+    save_namespace(tx, changed)
     return left
 
 

@@ -17,7 +17,6 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage.database.damage import is_damage
 from langchain_tokenmem.storage.database.engines import (
     BUSY_SECONDS,
     create_reading_engine,
@@ -27,6 +26,7 @@ from langchain_tokenmem.storage.database.schema import Schema, is_empty, set_up
 from langchain_tokenmem.storage.database.sqlite_file import (
     OpenFile,
     cannot_write,
+    is_damage,
     open_file,
     read_only_error,
 )
