@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
@@ -71,6 +72,15 @@ class CheckpointRow:
         elif channel in parent.large:
             self.large[channel] = parent.large[channel]
         return channel in self.inline or channel in self.large
+
+
+def time_of(checkpoint: Mapping[str, Any]) -> datetime | None:
+    """Return the time that a checkpoint tells, if it tells any."""
+    try:
+        moment = datetime.fromisoformat(str(checkpoint.get("ts")))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def run_hash(run_id: Any) -> bytes | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from langgraph.checkpoint.base import DeltaChannelHistory
+
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.namespaces import (
@@ -51,11 +53,12 @@ def listed(
     Raises:
         CorruptStoreError: When something is damaged or missing.
     """
-    wanted = _all_listed(reader, thread_id, ns)
-    if checkpoint_id is not None:
-        wanted = [one for one in wanted if one[0] == key_of(checkpoint_id)]
-    if before is not None:
-        wanted = [one for one in wanted if one[0] < key_of(before)]
+    wanted = [
+        (key, namespace)
+        for key, namespace in _all_listed(reader, thread_id, ns)
+        if (checkpoint_id is None or key == key_of(checkpoint_id))
+        and (before is None or key < key_of(before))
+    ]
     size = 1  # a caller that wants the newest one only waits for no other
     while wanted:
         page, wanted = wanted[:size], wanted[size:]
@@ -109,7 +112,7 @@ def _says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
 
 def delta_history(
     reader: CheckpointReader, address: Address, channels: Sequence[str]
-) -> dict[str, tuple[list[tuple[str, str, Any]], list[Any]]]:
+) -> dict[str, DeltaChannelHistory]:
     """Return the writes to channels since they were last stored whole, along one branch.
 
     Args:
@@ -118,15 +121,12 @@ def delta_history(
         channels: The channels.
 
     Returns:
-        For each channel the writes as task, channel and value, oldest first, and the value they
-        build upon in a list, which is empty where there is none.
+        For each channel the writes, oldest first, and the value they build upon, if there is one.
 
     Raises:
         CorruptStoreError: When an ancestor is damaged.
     """
-    found: dict[str, tuple[list[tuple[str, str, Any]], list[Any]]] = {
-        name: ([], []) for name in channels
-    }
+    found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
     with reader.reading(address) as tx:
         namespace = find_namespace(tx, address.thread_id, address.ns)
         name = address.checkpoint_id or (namespace.latest if namespace else None)
@@ -143,10 +143,10 @@ def delta_history(
                 break
             loaded = reader.loaded(tx, namespace, row, remaining)
             for write in reversed(loaded.writes):
-                found[write[1]][0].append(write)
+                found[write[1]]["writes"].append(write)
             for channel, value in loaded.checkpoint["channel_values"].items():
-                found[channel][1].append(value)
+                found[channel]["seed"] = value
                 remaining.discard(channel)
-    for written, _ in found.values():
-        written.reverse()
+    for history in found.values():
+        history["writes"].reverse()
     return found

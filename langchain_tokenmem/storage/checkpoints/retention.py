@@ -173,16 +173,11 @@ def _by_rule(
     if rule.keep_last == 0:
         return set()
     young = stored if rule.keep_last is None else stored[-rule.keep_last :]
-    stays = {one.id for one in young if rule.since is None or _since(one, rule.since)}
+    times = {one.id: checkpoint_rows.time_of(one.fields) for one in young}
+    stays = {
+        name for name, time in times.items() if not (rule.since and time) or time >= rule.since
+    }
     return stays | ({namespace.latest} if namespace.latest is not None else set())
-
-
-def _since(stored: checkpoint_rows.CheckpointRow, moment: datetime) -> bool:
-    try:
-        time = datetime.fromisoformat(str(stored.fields.get("ts")))
-    except ValueError:
-        return True
-    return (time if time.tzinfo else time.replace(tzinfo=moment.tzinfo)) >= moment
 
 
 def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], newest: str) -> bool:

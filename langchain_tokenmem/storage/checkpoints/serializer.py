@@ -116,16 +116,9 @@ def is_state_type(found: Any) -> bool:
     if not isinstance(found, type):
         return False
     is_named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
-    return (
-        is_named_tuple
-        or issubclass(found, (BaseModel, Enum, *_models_of_pydantic_1()))
-        or dataclasses.is_dataclass(found)
-    )
-
-
-def _models_of_pydantic_1() -> tuple[type, ...]:
-    old = imported("pydantic.v1.main", "BaseModel")
-    return () if old is None else (old,)
+    model_of_pydantic_1 = imported("pydantic.v1.main", "BaseModel") or BaseModel
+    is_named = is_named_tuple or issubclass(found, (BaseModel, model_of_pydantic_1, Enum))
+    return is_named or dataclasses.is_dataclass(found)
 
 
 def advice(refused: Collection[str]) -> str:

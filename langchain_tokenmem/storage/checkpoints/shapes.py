@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -38,7 +38,7 @@ def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
     return _attached(shape, messages) if messages else shape
 
 
-def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (one for each type)
+def _detached(value: Any, found: list[BaseMessage]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -47,39 +47,33 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
         if items and all(map(_is_message, set(map(type, items)))):
             found += items
             return {_MARK: [len(found) - len(items), len(found)]}
-        return kind(_detached(item, found) for item in items)
-    if kind is dict:
-        if _MARK in value:
-            raise _TakenError
-        return {key: _detached(item, found) for key, item in value.copy().items()}
+    if kind is dict and _MARK in value:
+        raise _TakenError
     if _is_message(kind):
         found.append(value)
         return {_MARK: len(found) - 1}
-    if kind is _DeltaSnapshot:
-        return _DeltaSnapshot(_detached(value.value, found))
-    if kind is Overwrite:
-        return Overwrite(_detached(value.value, found))
-    if kind is Send:
-        return Send(value.node, _detached(value.arg, found), timeout=value.timeout)
-    return value
+    return _mapped(value, lambda item: _detached(item, found))
 
 
-def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:  # noqa: PLR0911  (as above)
-    kind = type(shape)
-    if kind is dict:
-        mark = shape.get(_MARK)
-        if mark is None:
-            return {key: _attached(item, messages) for key, item in shape.items()}
+def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    if type(shape) is dict and _MARK in shape:
+        mark = shape[_MARK]
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
+    return _mapped(shape, lambda item: _attached(item, messages))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value of values with each of them changed; anything else as it is."""
+    kind = type(value)
     if kind in {list, tuple}:
-        return kind(_attached(item, messages) for item in shape)
-    if kind is _DeltaSnapshot:
-        return _DeltaSnapshot(_attached(shape.value, messages))
-    if kind is Overwrite:
-        return Overwrite(_attached(shape.value, messages))
+        return kind([change(item) for item in [*value]])
+    if kind is dict:
+        return {key: change(item) for key, item in value.copy().items()}
+    if kind in {_DeltaSnapshot, Overwrite}:
+        return kind(change(value.value))
     if kind is Send:
-        return Send(shape.node, _attached(shape.arg, messages), timeout=shape.timeout)
-    return shape
+        return Send(value.node, change(value.arg), timeout=value.timeout)
+    return value
 
 
 def _is_message(kind: type) -> bool:

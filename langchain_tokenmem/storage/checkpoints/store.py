@@ -24,6 +24,7 @@ from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
     find_checkpoint,
     save_checkpoint,
     save_write_count,
+    time_of,
 )
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.head_words import HeadWords
@@ -133,7 +134,7 @@ class CheckpointStore(CheckpointReader):
         values: dict[str, PreparedValue],
     ) -> None:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
-        now = _time_of(new.checkpoint.get("ts"))
+        now = time_of(new.checkpoint) or datetime.now(UTC)
         given, own = new.checkpoint["channel_values"], rows.namespace.namespace_id
         before = parent.fields.get("channel_versions", {}) if parent else {}
         versions = new.checkpoint.get("channel_versions", {})
@@ -187,7 +188,7 @@ class CheckpointStore(CheckpointReader):
             if name in values
             else self.messages.load(rows.tx, rows.namespace, [(refs, True)])[0]
         )
-        now = _time_of(row.fields.get("ts"))
+        now = time_of(row.fields) or datetime.now(UTC)
         return words.follow(known, refs, messages, now, is_first=is_first)
 
     def put_writes(
@@ -235,12 +236,3 @@ def _refs(rows: MessageRows, row: CheckpointRow | None, name: str) -> str | None
     if name in row.inline:
         return row.inline[name].refs
     return read_value(rows.tx, rows.namespace.namespace_id, row.large[name]).refs
-
-
-def _time_of(text: Any) -> datetime:
-    """Return the time of a checkpoint; the current one when it tells none."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return datetime.now(UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
