@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -153,7 +154,7 @@ class TokenMemorySaver(ThreadSaver):
         clone = super().with_allowlist(extra_allowlist)
         if isinstance(clone, TokenMemorySaver) and clone is not self:
             codec = self.store.checkpoint_codec = Codec(clone.serde, self._key)
-            clone._checkpoints = self._checkpoints.with_codec(codec)  # noqa: SLF001
+            clone._checkpoints = replace(self._checkpoints, codec=codec)  # noqa: SLF001
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002

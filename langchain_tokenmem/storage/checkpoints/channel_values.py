@@ -11,11 +11,7 @@ from sqlalchemy import insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
-from langchain_tokenmem.storage.checkpoints.shapes import (
-    detach,
-    is_bare,
-    is_plain,
-)
+from langchain_tokenmem.storage.checkpoints.shapes import detach, is_bare, is_plain
 from langchain_tokenmem.storage.checkpoints.tables import channel_values
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.message_rows import chunks

@@ -24,10 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    checkpoint_keys,
-    find_checkpoint,
-)
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import checkpoint_keys, find_checkpoint
 from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, read_namespaces
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
@@ -129,13 +126,16 @@ def examine(store: CheckpointReader, progress: Progress | None = None) -> Examin
         findings = file_faults(connection)
         # Where the file itself is damaged, what is whole may look as if it were not.
         is_reliable = not any(finding.remedy == "" for finding in findings)
-        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count).order_by(
-            namespaces.c.namespace_id
-        )
-        counts = {row[0]: row[1] for row in connection.execute(query)}
+        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count)
+        rows = connection.execute(query.order_by(namespaces.c.namespace_id))
+        counts = {row[0]: row[1] for row in rows}
         for table, owner in OWNED:
             with _noting(findings, f"the table {table.name}"):
-                findings += _orphans(connection, table, owner)
+                # They are never read, and take space.
+                orphans = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
+                if count := connection.execute(orphans).scalar():
+                    what = f"{count} rows of {table.name} belong to no thread"
+                    findings.append(Finding("", "", "", what, ORPHANED))
         names: Sequence[Any] = []
         with _noting(findings, "the list of transcripts"):
             names = connection.execute(_names(connection)).scalars().all()
@@ -193,14 +193,6 @@ def _noting(findings: list[Finding], what: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         findings.append(Finding("", "", "", f"{what} cannot be read: {_damage_in(error)}"))
-
-
-def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
-    """Find rows that belong to no thread: they are never read, and take space."""
-    query = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
-    count = connection.execute(query).scalar()
-    what = f"{count} rows of {table.name} belong to no thread"
-    return [Finding("", "", "", what, ORPHANED)] if count else []
 
 
 OWNED: tuple[tuple[Table, Column[int]], ...] = (

@@ -15,11 +15,7 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     namespaces_of,
 )
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
-from langchain_tokenmem.storage.checkpoints.records import (
-    Address,
-    LoadedCheckpoint,
-    errors_about,
-)
+from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint, errors_about
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 _PAGE = 32

@@ -17,11 +17,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.storage.checkpoints.message_copies import (
-    LISTED,
-    CachedList,
-    CachedMessage,
-)
+from langchain_tokenmem.storage.checkpoints.message_copies import LISTED, CachedList, CachedMessage
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 
 _LISTS = 8

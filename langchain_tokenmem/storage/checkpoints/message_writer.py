@@ -28,10 +28,7 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
     key_of,
 )
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.transcripts.sessions import (
-    SessionRow,
-    find_or_make,
-)
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find_or_make
 
 _ANY_TIME = datetime.fromtimestamp(0, UTC)
 """Stands for the current one where it only matters whether a message tells a time."""

@@ -127,33 +127,30 @@ class ThreadMessages:
         return sorted(new)
 
     def load(
-        self, tx: Transaction, namespace: Namespace, lists: Sequence[tuple[str, bool]]
-    ) -> list[list[BaseMessage]]:
-        """Return lists of messages; only those that are not cached are read.
+        self, tx: Transaction, namespace: Namespace, refs: str, *, is_main: bool
+    ) -> list[BaseMessage]:
+        """Return a list of messages; only those that are not cached are read.
 
         Args:
             tx: The transaction.
             namespace: Whose messages they are.
-            lists: The references of each list, and whether it is of the channel that is the
-                transcript.
+            refs: Their references.
+            is_main: Whether they belong to the channel that is the transcript.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        given = []
-        for refs, is_main in lists:
-            found = self.cache.listed(namespace, refs)
-            if found is None:
-                found = CachedList().extended(self._load(tx, namespace, refs))
-            copies = found.copies()
-            self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
-            given.append(copies)
-        return given
+        if not refs:
+            return []
+        found = self.cache.listed(namespace, refs)
+        if found is None:
+            found = CachedList().extended(self._load(tx, namespace, refs))
+        copies = found.copies()
+        self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
+        return copies
 
     def _load(self, tx: Transaction, namespace: Namespace, refs: str) -> list[CachedMessage]:
         """Return the messages of a list, those that are not cached as they are read."""
-        if not refs:
-            return []
         rows = MessageRows(tx, namespace)
         numbers = rows.read_references(refs)
         known = self.cache.by_reference(namespace)

@@ -19,11 +19,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
 from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, find_namespace
 from langchain_tokenmem.storage.checkpoints.pending_writes import read_writes
-from langchain_tokenmem.storage.checkpoints.records import (
-    Address,
-    LoadedCheckpoint,
-    errors_about,
-)
+from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint, errors_about
 from langchain_tokenmem.storage.checkpoints.shapes import attach
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -106,34 +102,38 @@ class CheckpointReader:
         """
         order = dict.fromkeys([*row.fields.get("channel_versions", {}), *row.inline, *row.large])
         wanted = [name for name in order if channels is None or name in channels]
-        numbers = {name: row.large[name] for name in wanted if name in row.large}
-        large = read_values(tx, namespace.namespace_id, numbers.values())
-        values = {name: row.inline[name] for name in wanted if name in row.inline}
-        for name, number in numbers.items():
-            values[name] = InlineValue(large[number].refs, self._unpacked(name, large[number]))
-        names = [name for name in wanted if name in values]
+        numbers = [row.large[name] for name in wanted if name in row.large]
+        large = read_values(tx, namespace.namespace_id, numbers)
         written = read_writes(tx, namespace.namespace_id, row)
-        writes = [one for one in written if channels is None or one.channel in channels]
         self.messages.cache.clear_if_closed(self.database.closings)
-        stored = [values[name] for name in names] + [one.value for one in writes]
-        is_main = [name == self.main_channel for name in names] + [False] * len(writes)
-        lists = [(one.refs, main) for one, main in zip(stored, is_main, strict=True)]
-        messages = self.messages.load(tx, namespace, lists)
-        found = [attach(one.shape, some) for one, some in zip(stored, messages, strict=True)]
+        stored = {name: row.inline[name] for name in wanted if name in row.inline}
+        stored |= {n: self._unpacked(n, large[row.large[n]]) for n in wanted if n in row.large}
+        values = {
+            name: self._attached(tx, namespace, stored[name], is_main=name == self.main_channel)
+            for name in wanted
+            if name in stored
+        }
         return LoadedCheckpoint(
             Address(namespace.thread_id, namespace.ns, row.id),
             row.parent,
-            {**row.fields, "id": row.id, "channel_values": dict(zip(names, found, strict=False))},
+            {**row.fields, "id": row.id, "channel_values": values},
             row.metadata,
             [
-                (one.task_id, one.channel, value)
-                for one, value in zip(writes, found[len(names) :], strict=True)
+                (one.task_id, one.channel, self._attached(tx, namespace, one.value, is_main=False))
+                for one in written
+                if channels is None or one.channel in channels
             ],
         )
 
-    def _unpacked(self, channel: str, value: LargeValue) -> Any:
+    def _attached(
+        self, tx: Transaction, namespace: Namespace, value: InlineValue, *, is_main: bool
+    ) -> Any:
+        messages = self.messages.load(tx, namespace, value.refs, is_main=is_main)
+        return attach(value.shape, messages)
+
+    def _unpacked(self, channel: str, value: LargeValue) -> InlineValue:
         try:
-            return self.codec.unpack(value.packed)
+            return InlineValue(value.refs, self.codec.unpack(value.packed))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"channel {channel!r}: {error}") from error
 

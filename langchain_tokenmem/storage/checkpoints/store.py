@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cachetools import LRUCache
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from langchain_tokenmem.core.search_units import Change
@@ -26,7 +27,6 @@ from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
     save_write_count,
     time_of,
 )
-from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.head_words import HeadWords
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.checkpoints.namespaces import (
@@ -35,10 +35,7 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     save_namespace,
 )
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
-from langchain_tokenmem.storage.checkpoints.records import (
-    Address,
-    NewCheckpoint,
-)
+from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.shapes import is_plain
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -59,16 +56,12 @@ class CheckpointStore(CheckpointReader):
 
     on_conflict: Callable[[str], None]
     hides_removed: bool = False
-    _followed: dict[int, None] = field(default_factory=dict)
+    _followed: LRUCache[int, None] = field(default_factory=lambda: LRUCache(_MOST_FOLLOWED))
 
     @property
     def index(self) -> IndexStore:
         """Index that takes the messages that are appended to transcripts."""
         return self.messages.index
-
-    def with_codec(self, codec: Codec) -> CheckpointStore:
-        """Return the same with another codec."""
-        return replace(self, codec=codec)
 
     def put(self, new: NewCheckpoint) -> int:
         """Store a checkpoint, and return how many its namespace has now; 0 if it was there.
@@ -176,8 +169,6 @@ class CheckpointStore(CheckpointReader):
         known = _refs(rows, before, name) or ""
         is_first = number not in self._followed
         self._followed[number] = None
-        if len(self._followed) > _MOST_FOLLOWED:
-            del self._followed[next(iter(self._followed))]
         if refs == known and not is_first:
             return None
         words = HeadWords(rows, self.index, self.messages.before_store, self.hides_removed)
@@ -186,7 +177,7 @@ class CheckpointStore(CheckpointReader):
         messages = (
             values[name].messages
             if name in values
-            else self.messages.load(rows.tx, rows.namespace, [(refs, True)])[0]
+            else self.messages.load(rows.tx, rows.namespace, refs, is_main=True)
         )
         now = time_of(row.fields) or datetime.now(UTC)
         return words.follow(known, refs, messages, now, is_first=is_first)
