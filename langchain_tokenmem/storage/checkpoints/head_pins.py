@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from langgraph.checkpoint.base.id import UUID
 from sqlalchemy import Connection, func, select
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
@@ -71,13 +71,11 @@ def heads_of_threads(connection: Connection, thread_keys: Sequence[str]) -> list
 def _time_of(checkpoint_id: str | None) -> datetime | None:
     """Return the time that LangGraph writes into the id of a checkpoint."""
     try:
-        found = uuid.UUID(checkpoint_id or "")
+        found = UUID(checkpoint_id or "")
     except ValueError:
         return None
-    if found.version != _UUID6:
-        return None
-    ticks = (found.int >> 80) << 12 | (found.int >> 64) & 0xFFF
-    return _GREGORIAN + timedelta(microseconds=ticks // 10)
+    is_time = found.version == _UUID6
+    return _GREGORIAN + timedelta(microseconds=found.time // 10) if is_time else None
 
 
 def last_pending_write(connection: Connection, heads: Sequence[ThreadHead]) -> datetime | None:

@@ -14,24 +14,9 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from langchain_core.agents import AgentAction, AgentActionMessageLog, AgentFinish, AgentStep
+from langchain_core import agents, outputs, prompt_values
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents.base import Blob, Document
-from langchain_core.outputs import (
-    ChatGeneration,
-    ChatGenerationChunk,
-    ChatResult,
-    Generation,
-    GenerationChunk,
-    LLMResult,
-    RunInfo,
-)
-from langchain_core.prompt_values import (
-    ChatPromptValue,
-    ChatPromptValueConcrete,
-    ImagePromptValue,
-    StringPromptValue,
-)
 from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer, _create_msgpack_ext_hook
 from pydantic import BaseModel
@@ -42,11 +27,12 @@ TypeName = tuple[str, ...]
 """Module and name of a type."""
 
 _LANGCHAIN_CORE: tuple[type, ...] = (
-    *(AgentAction, AgentActionMessageLog, AgentFinish, AgentStep),
+    *(agents.AgentAction, agents.AgentActionMessageLog, agents.AgentFinish, agents.AgentStep),
     *(Blob, Document, InMemoryChatMessageHistory),
-    *(ChatPromptValue, ChatPromptValueConcrete, ImagePromptValue, StringPromptValue),
-    *(ChatGeneration, ChatGenerationChunk, ChatResult, Generation, GenerationChunk),
-    *(LLMResult, RunInfo),
+    *(prompt_values.ChatPromptValue, prompt_values.ChatPromptValueConcrete),
+    *(prompt_values.ImagePromptValue, prompt_values.StringPromptValue),
+    *(outputs.Generation, outputs.GenerationChunk, outputs.LLMResult, outputs.RunInfo),
+    *(outputs.ChatGeneration, outputs.ChatGenerationChunk, outputs.ChatResult),
 )
 """Values that chains and agents put into a state; its messages LangGraph allows itself."""
 
