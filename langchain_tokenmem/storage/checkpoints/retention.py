@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Column, Connection, delete, select
+from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
@@ -224,8 +224,7 @@ def _delete_rows(tx: Transaction, namespace: Namespace, removed: Sequence[Checkp
     delete_checkpoints(tx.connection, number, [key_of(row.id) for row in removed])
     left = recount(tx, namespace)
     used = {value for row in left for value in row.large.values()}
-    own = (channel_values.c.namespace_id, channel_values.c.value_number)
-    _delete_unused(tx.connection, *own, number, used)
+    _delete_unused(tx.connection, channel_values, number, used)
     if namespace.ns and not left:
         has_writes = select(writes.c.idx).where(writes.c.namespace_id == number).limit(1)
         if tx.connection.execute(has_writes).first() is None:
@@ -239,8 +238,7 @@ def _delete_messages(tx: Transaction, found: Sequence[Namespace], session_number
     for refs in {refs for namespace in found for refs in _references(tx, namespace)}:
         used.update(chunk_numbers(refs))
         used.update(-number for number in rows.read_references(refs) if number < 0)
-    own = (thread_messages.c.session_number, thread_messages.c.message_number)
-    _delete_unused(tx.connection, *own, session_number, used)
+    _delete_unused(tx.connection, thread_messages, session_number, used)
 
 
 def _references(tx: Transaction, namespace: Namespace) -> Iterable[str]:
@@ -262,12 +260,10 @@ def _references(tx: Transaction, namespace: Namespace) -> Iterable[str]:
 
 
 def _delete_unused(
-    connection: Connection,
-    owner: Column[int],
-    column: Column[int],
-    number: int,
-    used: Collection[int],
+    connection: Connection, table: Table, owner_number: int, used: Collection[int]
 ) -> None:
-    there = connection.execute(select(column).where(owner == number)).scalars()
+    """Delete the rows of one owner that are not used; owner and number are a row's key."""
+    owner, number = table.primary_key.columns
+    there = connection.execute(select(number).where(owner == owner_number)).scalars()
     for some in chunks([one for one in there if one not in used]):
-        connection.execute(delete(column.table).where(owner == number, column.in_(some)))
+        connection.execute(delete(table).where(owner == owner_number, number.in_(some)))
