@@ -83,9 +83,9 @@ class HeadWords:
         wanted: dict[int, EncodedMessage | None] = dict(self._edited(session, added))
         if self.hides_removed:
             wanted.update(dict.fromkeys(self._removed(known - held.keys(), messages)))
-        return (
-            set_words(self.rows.tx.connection, self.index, session, wanted, now) if wanted else None
-        )
+        if not wanted:
+            return None
+        return set_words(self.rows.tx.connection, self.index, session, wanted, now)
 
     def _edited(
         self, session: SessionRow, added: Mapping[int, BaseMessage]

@@ -130,7 +130,7 @@ class MessageWriter:
         channel: Sequence[BaseMessage] | None,
     ) -> dict[bytes, tuple[int, BaseMessage]]:
         """Return where the transcript has messages, and as what; the channel's are appended."""
-        added: list[TranscriptRow] = []
+        connection, added = self.rows.tx.connection, list[TranscriptRow]()
         if channel is not None:
             candidates = self._unsaid(candidates, channel)
         if not candidates:
@@ -142,15 +142,13 @@ class MessageWriter:
         else:
             session = self._session()
             encoded = [one.encoded for one in candidates]
-            added, _ = append_indexed(
-                self.rows.tx.connection, self.index, session, encoded, now, of_thread=True
-            )
+            added, _ = append_indexed(connection, self.index, session, encoded, now, of_thread=True)
             self.rows.transcript = replace(session, last_seq=session.last_seq + len(added))
         # Another task may have been faster, and an edit has the id of what was said first.
         new = {row.message.id for row in added}
         names = {key_of(one.id): one.id for one in candidates if one.id and one.id not in new}
-        there = hashes_by_key(self.rows.tx.connection, session.key, list(names)) if names else {}
-        known = read_named(self.rows.tx.connection, session, [names[key] for key in there])
+        there = hashes_by_key(connection, session.key, list(names)) if names else {}
+        known = read_named(connection, session, [names[key] for key in there])
         rows = {row.message.id: row for row in [*added, *known]}
         return {
             one.digest: (rows[one.id].seq, one.encoded.encoding.decoded)
@@ -181,14 +179,13 @@ class MessageWriter:
 
     def _session(self) -> SessionRow:
         """Return the session's row in the transcript store; it belongs to the thread's owner."""
-        session = find_or_make(self.rows.tx.connection, self.rows.namespace.session_id, None)
+        connection, namespace = self.rows.tx.connection, self.rows.namespace
+        session = find_or_make(connection, namespace.session_id, None)
         if self.user_id is None or session.user_id is not None:
             return session
         # A thread may have several users; with its sub-graphs it belongs to the first one.
-        owner = (
-            owner_of_thread(self.rows.tx.connection, self.rows.namespace.thread_id) or self.user_id
-        )
-        return find_or_make(self.rows.tx.connection, self.rows.namespace.session_id, owner)
+        owner = owner_of_thread(connection, namespace.thread_id) or self.user_id
+        return find_or_make(connection, namespace.session_id, owner)
 
 
 def _candidates(

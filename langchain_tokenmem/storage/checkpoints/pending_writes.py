@@ -69,11 +69,7 @@ def write_places(connection: Connection, namespace_id: int, key: str) -> set[tup
 
 
 def insert_writes(
-    tx: Transaction,
-    namespace_id: int,
-    key: str,
-    new: Sequence[PendingWrite],
-    now: datetime,
+    tx: Transaction, namespace_id: int, key: str, new: Sequence[PendingWrite], now: datetime
 ) -> None:
     """Insert pending writes; those that are there already must have been deleted."""
     rows = [

@@ -11,7 +11,6 @@ from cachetools import LRUCache
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.checkpoints import pending_writes
 from langchain_tokenmem.storage.checkpoints.channel_values import (
     LargeValue,
     PreparedValue,
@@ -33,6 +32,12 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
     save_namespace,
+)
+from langchain_tokenmem.storage.checkpoints.pending_writes import (
+    PendingWrite,
+    delete_write,
+    insert_writes,
+    write_places,
 )
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
@@ -89,7 +94,7 @@ class CheckpointStore(CheckpointReader):
             old = find_checkpoint(tx, number, key)
             parent = find_checkpoint(tx, number, key_of(parent_id or ""))
             # Pending writes may come before their checkpoint.
-            write_count = len(pending_writes.write_places(tx.connection, number, key))
+            write_count = len(write_places(tx.connection, number, key))
             if old is None and not new.is_fork:
                 self._check_branch(namespace, id_, parent_id)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
@@ -197,24 +202,22 @@ class CheckpointStore(CheckpointReader):
             namespace = find_or_make_namespace(tx, address.thread_id, address.ns)
             number = namespace.namespace_id
             rows = MessageRows(tx, namespace)
-            places = pending_writes.write_places(tx.connection, number, key)
+            places = write_places(tx.connection, number, key)
             before = len(places)
             # By place: what a batch holds twice (a resume, an error) counts as it stands last.
-            new = dict[int, pending_writes.PendingWrite]()
+            new = dict[int, PendingWrite]()
             for at, (channel, value) in enumerate(values):
                 idx = WRITES_IDX_MAP.get(channel, at)
                 if (task_key, idx) in places:
                     if idx >= 0:
                         continue
-                    pending_writes.delete_write(tx.connection, number, key, task_key, idx)
+                    delete_write(tx.connection, number, key, task_key, idx)
                 refs = self.messages.store(rows, value.messages, now=now, is_main=False)
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
-                stored_value = InlineValue(refs, shape)
-                new[idx] = pending_writes.PendingWrite(
-                    task_path, task_id, idx, channel, stored_value
-                )
+                stored = InlineValue(refs, shape)
+                new[idx] = PendingWrite(task_path, task_id, idx, channel, stored)
                 places.add((task_key, idx))
-            pending_writes.insert_writes(tx, number, key, [*new.values()], now)
+            insert_writes(tx, number, key, [*new.values()], now)
             save_write_count(tx, number, key, before, len(places))
         for cache in rows.after_commit:
             cache()

@@ -91,10 +91,8 @@ def thread_sessions_of(tx: Transaction, thread_id: str) -> list[ThreadSession]:
     query = select(thread_sessions.c.session_number).where(
         thread_sessions.c.thread_key == key_of(thread_id)
     )
-    numbers = (
-        tx.connection.execute(query.order_by(thread_sessions.c.session_number)).scalars().all()
-    )
-    return [read_thread_session(tx, thread_id, number) for number in numbers]
+    numbers = tx.connection.execute(query.order_by(thread_sessions.c.session_number)).scalars()
+    return [read_thread_session(tx, thread_id, number) for number in numbers.all()]
 
 
 def save_thread_session(tx: Transaction, session: ThreadSession) -> None:
