@@ -11,9 +11,8 @@ from sqlalchemy import Connection, select
 from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
-from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
-from langchain_tokenmem.storage.checkpoints.thread_rows import (
-    drop_thread,
+from langchain_tokenmem.storage.checkpoints.namespaces import drop_thread, lock_threads
+from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     sessions_of_threads,
     threads_of_sessions,
 )

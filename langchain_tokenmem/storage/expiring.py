@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, insert, select, update
 
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
 from langchain_tokenmem.storage.checkpoints.tables import namespaces
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.database.tables import facts
@@ -67,7 +67,7 @@ class Expiry:
         for page in self._pages():
             with self.database.reading(_ABOUT) as connection:
                 threads = inactive_threads(connection, page, self.since)
-                found = verdicts(connection, self.codec, threads, self.since)
+                found = verdicts(Transaction(connection, self.codec), threads, self.since)
             self._note(found)
             going = [
                 one for one in found if one.verdict == "expired" and one.key not in self._expired
@@ -111,7 +111,7 @@ class Expiry:
     def _delete(self, threads: Sequence[str]) -> None:
         """Delete threads, but for those that were active, pinned or marked meanwhile."""
         with self.database.writing(_ABOUT) as connection:
-            found = verdicts(connection, self.codec, threads, self.since)
+            found = verdicts(Transaction(connection, self.codec), threads, self.since)
             going = [one for one in found if one.verdict == "expired"]
             keys = [key for one in going for key in one.sessions]
             ids = {name for one in going for name in one.sessions.values()}

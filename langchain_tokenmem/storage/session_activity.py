@@ -14,7 +14,7 @@ from langchain_tokenmem.core.note_namespaces import namespace_label
 from langchain_tokenmem.core.pins import live_pins
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.head_pins import (
     ThreadHead,
     has_pins,
@@ -22,7 +22,7 @@ from langchain_tokenmem.storage.checkpoints.head_pins import (
     last_pending_write,
 )
 from langchain_tokenmem.storage.checkpoints.namespaces import lock_threads
-from langchain_tokenmem.storage.checkpoints.thread_rows import (
+from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     sessions_of_threads,
     threads_by_session,
 )
@@ -74,19 +74,17 @@ def inactive_threads(connection: Connection, keys: Sequence[str], since: datetim
     return sorted({*_threads(connection, {k: names[k] for k, t in times.items() if t < since})})
 
 
-def verdicts(
-    connection: Connection, codec: Codec, thread_keys: Sequence[str], since: datetime
-) -> list[SessionVerdict]:
+def verdicts(tx: Transaction, thread_keys: Sequence[str], since: datetime) -> list[SessionVerdict]:
     """Return what becomes of inactive sessions and threads; active ones are left out.
 
     In a transaction that writes they are locked first: whoever is active from then on waits.
 
     Args:
-        connection: In a transaction.
-        codec: Reads checkpoints.
+        tx: In a transaction.
         thread_keys: Keys of the threads; that of a session without checkpoints is its own.
         since: Whoever was active then or later stays.
     """
+    connection = tx.connection
     if is_writer(connection):
         lock_threads(connection, thread_keys)
     rows = _session_rows(connection, {*thread_keys, *sessions_of_threads(connection, thread_keys)})
@@ -103,7 +101,7 @@ def verdicts(
             continue
         held = [rows[one] for one in own if one in rows]
         own_heads = [head for head in heads if head.thread_key == key]
-        verdict = _verdict(connection, codec, held, own_heads, own.values(), since)
+        verdict = _verdict(tx, held, own_heads, own.values(), since)
         count = sum(row["last_seq"] - row["first_seq"] + 1 for row in held)
         name = names.get(key) or min(own.values())
         found.append(SessionVerdict(key, name, own, count, verdict))
@@ -111,8 +109,7 @@ def verdicts(
 
 
 def _verdict(
-    connection: Connection,
-    codec: Codec,
+    tx: Transaction,
     rows: Sequence[Mapping[Any, Any]],
     heads: Sequence[ThreadHead],
     session_ids: Collection[str],
@@ -120,15 +117,15 @@ def _verdict(
 ) -> Verdict:
     """Return what becomes of a thread whose messages are old."""
     try:
-        if is_marked(connection, session_ids):
+        if is_marked(tx.connection, session_ids):
             return "kept"
         states = [stored_state(checked_row(row)).state for row in rows]
         in_states = any(live_pins(state.get("pins", ())) for state in states if state is not None)
-        if in_states or any(has_pins(connection, codec, head) for head in heads):
+        if in_states or any(has_pins(tx, head) for head in heads):
             return "pinned"
     except CorruptStoreError:
         return "unreadable"
-    written = last_pending_write(connection, heads)
+    written = last_pending_write(tx.connection, heads)
     return "active" if written is not None and written >= since else "expired"
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import delete
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
+from langchain_tokenmem.storage.checkpoints.thread_sessions import refuse_checkpointed
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.erasing import erase

@@ -49,9 +49,7 @@ class RetentionPolicy:
 
     def rule(self, now: datetime) -> RetentionRule:
         """Return it as of now."""
-        return RetentionRule(
-            self.keep_last, None if self.older_than is None else now - self.older_than
-        )
+        return rule_of("keep_latest", self.keep_last, self.older_than, now)
 
 
 def rule_of(

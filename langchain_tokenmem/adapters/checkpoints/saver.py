@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.argument_checks import checked, checked_choice
 from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
@@ -43,6 +44,9 @@ from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
+
+OnConflict = Literal["branch", "raise"]
+OnRemove = Literal["keep", "hide"]
 
 
 class TokenMemorySaver(ThreadSaver):
@@ -69,7 +73,8 @@ class TokenMemorySaver(ThreadSaver):
         metadata_keys: Further keys under `configurable` that go into the metadata; all others may
             be secrets and stay out of it.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
-        cache_bytes: Most memory, about, that decoded messages take which the saver remembers.
+        cache_bytes: Most memory, about, that decoded messages take which the saver remembers; those
+            of a thread that takes more by itself are decoded anew each time.
         keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
         older_than: Age from which checkpoints go; None for never. The head always stays.
         prune_every: After how many checkpoints of a thread the two are applied.
@@ -99,7 +104,7 @@ class TokenMemorySaver(ThreadSaver):
         self,
         store: TranscriptStore,
         *,
-        on_conflict: Literal["branch", "raise"] = "branch",
+        on_conflict: OnConflict = "branch",
         key: str | bytes | None = None,
         serde: SerializerProtocol | None = None,
         allowed_types: Collection[type] = (),
@@ -109,18 +114,16 @@ class TokenMemorySaver(ThreadSaver):
         keep_last: int | None = None,
         older_than: timedelta | None = None,
         prune_every: int = 30,
-        on_remove: Literal["keep", "hide"] = "keep",
+        on_remove: OnRemove = "keep",
         before_store: BeforeStore | None = None,
     ) -> None:
-        if on_conflict not in {"branch", "raise"}:
-            raise ConfigurationError(f'on_conflict is {on_conflict!r}; "branch" or "raise" is.')
+        self._raises = checked_choice(on_conflict, OnConflict, "on_conflict") == "raise"
+        self.hides_removed = checked_choice(on_remove, OnRemove, "on_remove") == "hide"
         if serde is not None and allowed_types:
             raise ConfigurationError(
                 "allowed_types belongs to the default serializer; give the types to your own one, "
                 "JsonPlusSerializer(allowed_msgpack_modules=[...])."
             )
-        if on_remove not in {"keep", "hide"}:
-            raise ConfigurationError(f'on_remove is {on_remove!r}; "keep" or "hide" is.')
         if type(cache_bytes) is not int or cache_bytes < 1:
             raise ConfigurationError(
                 f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
@@ -129,14 +132,12 @@ class TokenMemorySaver(ThreadSaver):
         self.store = checked(store, TranscriptStore, "store", "TokenMemorySaver(TranscriptStore())")
         self._key = secret_of(key)
         self._metadata_keys = frozenset(metadata_keys)
-        self._raises = on_conflict == "raise"
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = store.checkpoint_codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
+        messages = ThreadMessages(MessageCache(cache_bytes), store.index, before_store)
         self.transcript_channel = transcript_channel
-        self.hides_removed = on_remove == "hide"
         self._checkpoints = CheckpointStore(
             store.database,
             codec,
@@ -153,7 +154,7 @@ class TokenMemorySaver(ThreadSaver):
         clone = super().with_allowlist(extra_allowlist)
         if isinstance(clone, TokenMemorySaver) and clone is not self:
             codec = self.store.checkpoint_codec = Codec(clone.serde, self._key)
-            clone._checkpoints = self._checkpoints.with_codec(codec)  # noqa: SLF001
+            clone._checkpoints = replace(self._checkpoints, codec=codec)  # noqa: SLF001
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002

@@ -96,11 +96,7 @@ class ThreadSaver(BaseCheckpointSaver[Any]):
             config: Names the checkpoint from whose parent on is looked back.
             channels: The channels.
         """
-        found = delta_history(self._checkpoints, address_of(config), channels)
-        return {
-            name: {"writes": written, "seed": seeds[0]} if seeds else {"writes": written}
-            for name, (written, seeds) in found.items()
-        }
+        return delta_history(self._checkpoints, address_of(config), channels)
 
     aget_delta_channel_history = in_thread(get_delta_channel_history)
 

@@ -43,8 +43,8 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
         found = {*saver.storage}
     elif isinstance(saver, ThreadSaver):
         store = saver._checkpoints  # noqa: SLF001  # what the saver itself reads with
-        with store.database.reading("The list of threads") as connection:
-            namespaces = namespaces_of(connection, store.codec, None)
+        with store.reading("The list of threads") as tx:
+            namespaces = namespaces_of(tx, None)
         found = {namespace.thread_id for namespace in namespaces if namespace.checkpoint_count}
     elif _in_sql(saver):
         found = {row[0] for row in _rows(saver, "SELECT DISTINCT thread_id FROM checkpoints")}
@@ -75,10 +75,10 @@ def checkpoints_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[Checkpo
 
 def _in_our_store(saver: ThreadSaver, thread: str) -> dict[CheckpointKey, str | None]:
     store, found = saver._checkpoints, dict[CheckpointKey, str | None]()  # noqa: SLF001  # as above
-    with store.database.reading(f"Thread {thread!r}") as connection:
-        for namespace in namespaces_of(connection, store.codec, thread):
+    with store.reading(f"Thread {thread!r}") as tx:
+        for namespace in namespaces_of(tx, thread):
             with errors_about(Address(thread, namespace.ns)):
-                for one in every_checkpoint(connection, store.codec, namespace):
+                for one in every_checkpoint(tx, namespace):
                     found[CheckpointKey(namespace.ns, one.id)] = one.parent
     return found
 

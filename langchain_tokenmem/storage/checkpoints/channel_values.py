@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.shapes import (
-    detach,
-    is_bare,
-    is_plain,
-)
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
+from langchain_tokenmem.storage.checkpoints.shapes import detach, is_bare, is_plain
 from langchain_tokenmem.storage.checkpoints.tables import channel_values
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
@@ -65,9 +61,7 @@ def prepare_value(codec: Codec, channel: str, value: Any) -> PreparedValue:
     return PreparedValue(shape, messages, None if len(packed) <= _SMALL else packed)
 
 
-def insert_value(
-    connection: Connection, codec: Codec, namespace_id: int, number: int, value: LargeValue
-) -> None:
+def insert_value(tx: Transaction, namespace_id: int, number: int, value: LargeValue) -> None:
     """Insert a large value."""
     columns = {
         "namespace_id": namespace_id,
@@ -75,26 +69,31 @@ def insert_value(
         "message_refs": value.refs,
         "value": value.packed,
     }
-    _INSERT.run(connection, codec.sealed(columns))
+    _INSERT.run(tx.connection, tx.codec.sealed(columns))
+
+
+def read_value(tx: Transaction, namespace_id: int, number: int) -> LargeValue:
+    """Return one large value."""
+    return read_values(tx, namespace_id, [number])[number]
 
 
 def read_values(
-    connection: Connection, codec: Codec, namespace_id: int, numbers: Sequence[int]
+    tx: Transaction, namespace_id: int, numbers: Iterable[int]
 ) -> dict[int, LargeValue]:
     """Return large values by number.
 
     Raises:
         CorruptStoreError: When one is damaged or missing.
     """
-    found = {}
-    for some in chunks(sorted(set(numbers))):
+    found, wanted = {}, set(numbers)
+    for some in chunks(sorted(wanted)):
         own = (
             channel_values.c.namespace_id == namespace_id,
             channel_values.c.value_number.in_(some),
         )
-        for row in connection.execute(select(channel_values).where(*own)).mappings():
-            codec.unsealed(channel_values, row)
+        for row in tx.connection.execute(select(channel_values).where(*own)).mappings():
+            tx.codec.unsealed(channel_values, row)
             found[row["value_number"]] = LargeValue(row["message_refs"], row["value"])
-    if found.keys() != set(numbers):
+    if found.keys() != wanted:
         raise CorruptStoreError("the value of a channel is missing")
     return found

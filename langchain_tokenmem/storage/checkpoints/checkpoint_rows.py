@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.tables import checkpoints, writes
 from langchain_tokenmem.storage.database.statements import Statement
@@ -73,6 +74,15 @@ class CheckpointRow:
         return channel in self.inline or channel in self.large
 
 
+def time_of(checkpoint: Mapping[str, Any]) -> datetime | None:
+    """Return the time that a checkpoint tells, if it tells any."""
+    try:
+        moment = datetime.fromisoformat(str(checkpoint.get("ts")))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def run_hash(run_id: Any) -> bytes | None:
     """Return 16 bytes by which the checkpoints of a run are found."""
     if not isinstance(run_id, str):
@@ -81,11 +91,11 @@ def run_hash(run_id: Any) -> bytes | None:
 
 
 def save_checkpoint(
-    connection: Connection, codec: Codec, namespace_id: int, row: CheckpointRow, *, is_new: bool
+    tx: Transaction, namespace_id: int, row: CheckpointRow, *, is_new: bool
 ) -> None:
     """Insert a checkpoint, or write it anew."""
     key = key_of(row.id)
-    packed = codec.pack(
+    packed = tx.codec.pack(
         {
             "id": row.id,
             "parent": row.parent,
@@ -102,28 +112,26 @@ def save_checkpoint(
         "checkpoint": packed,
     }
     values = {
-        **codec.sealed(columns),
+        **tx.codec.sealed(columns),
         "write_count": row.write_count,
-        "write_count_seal": codec.seal((namespace_id, key, row.write_count)),
+        "write_count_seal": tx.codec.seal((namespace_id, key, row.write_count)),
     }
     if is_new:
-        _INSERT.run(connection, values)
+        _INSERT.run(tx.connection, values)
     else:
-        _UPDATE.run(connection, {**values, "b_namespace_id": namespace_id, "b_key": key})
+        _UPDATE.run(tx.connection, {**values, "b_namespace_id": namespace_id, "b_key": key})
 
 
-def find_checkpoint(
-    connection: Connection, codec: Codec, namespace_id: int, key: str
-) -> CheckpointRow | None:
+def find_checkpoint(tx: Transaction, namespace_id: int, key: str) -> CheckpointRow | None:
     """Return the checkpoint with a key, checked; None when it is not there.
 
     Raises:
         CorruptStoreError: When its row is damaged.
     """
-    row = _FIND.first(connection, {"b_namespace_id": namespace_id, "b_key": key})
+    row = _FIND.first(tx.connection, {"b_namespace_id": namespace_id, "b_key": key})
     if row is None:
         return None
-    found = _as_checkpoint(codec, row)
+    found = _as_checkpoint(tx.codec, row)
     if row["namespace_id"] != namespace_id or key_of(found.id) != key:
         raise CorruptStoreError("its row is another one's")
     return found
@@ -144,19 +152,17 @@ def _as_checkpoint(codec: Codec, row: Mapping[Any, Any]) -> CheckpointRow:
     )
 
 
-def save_write_count(
-    connection: Connection, codec: Codec, namespace_id: int, key: str, before: int, count: int
-) -> None:
+def save_write_count(tx: Transaction, namespace_id: int, key: str, before: int, count: int) -> None:
     """Note in a checkpoint, if it is there yet, how many pending writes it has.
 
     Raises:
         CorruptStoreError: When it did not have as many as it should.
     """
     names = {"b_namespace_id": namespace_id, "b_key": key}
-    seal = codec.seal((namespace_id, key, count))
+    seal = tx.codec.seal((namespace_id, key, count))
     values = {"write_count": count, "write_count_seal": seal}
-    if _UPDATE_WRITES.run(connection, {**values, **names, "b_before": before}) == 0:
-        row = _FIND.first(connection, names)
+    if _UPDATE_WRITES.run(tx.connection, {**values, **names, "b_before": before}) == 0:
+        row = _FIND.first(tx.connection, names)
         if row is not None:
             raise CorruptStoreError(
                 f"{row['write_count']} pending writes should be there, {before} were found"
@@ -169,14 +175,14 @@ def checkpoint_keys(connection: Connection, namespace_id: int) -> list[Any]:
     return list(connection.execute(query).scalars())
 
 
-def checked_keys(connection: Connection, codec: Codec, namespace: Namespace) -> list[str]:
+def checked_keys(tx: Transaction, namespace: Namespace) -> list[str]:
     """Return the keys of the checkpoints of a namespace.
 
     Raises:
         CorruptStoreError: When one is damaged or missing.
     """
     query = select(*_COUNTED).where(checkpoints.c.namespace_id == namespace.namespace_id)
-    found = [_checked_key(codec, *row) for row in connection.execute(query)]
+    found = [_checked_key(tx.codec, *row) for row in tx.connection.execute(query)]
     _check_number(namespace, found)
     return found
 
@@ -187,25 +193,23 @@ def _checked_key(codec: Codec, namespace_id: int, key: str, count: int, seal: by
     return key
 
 
-def all_checkpoints(connection: Connection, codec: Codec, namespace_id: int) -> list[CheckpointRow]:
+def all_checkpoints(tx: Transaction, namespace_id: int) -> list[CheckpointRow]:
     """Return the checkpoints of a namespace that there are, oldest first."""
     query = (
         select(checkpoints)
         .where(checkpoints.c.namespace_id == namespace_id)
         .order_by(checkpoints.c.checkpoint_key)
     )
-    return [_as_checkpoint(codec, row) for row in connection.execute(query).mappings()]
+    return [_as_checkpoint(tx.codec, row) for row in tx.connection.execute(query).mappings()]
 
 
-def every_checkpoint(
-    connection: Connection, codec: Codec, namespace: Namespace
-) -> list[CheckpointRow]:
+def every_checkpoint(tx: Transaction, namespace: Namespace) -> list[CheckpointRow]:
     """Return every checkpoint of a namespace, oldest first.
 
     Raises:
         CorruptStoreError: When one is damaged or missing.
     """
-    found = all_checkpoints(connection, codec, namespace.namespace_id)
+    found = all_checkpoints(tx, namespace.namespace_id)
     _check_number(namespace, [row.id for row in found])
     return found
 
@@ -219,14 +223,12 @@ def _check_number(namespace: Namespace, found: Sequence[str]) -> None:
         )
 
 
-def check_absence(
-    connection: Connection, codec: Codec, namespace: Namespace, checkpoint_id: str
-) -> None:
+def check_absence(tx: Transaction, namespace: Namespace, checkpoint_id: str) -> None:
     """Raise if a checkpoint that was not found must be there, or any other one.
 
     A row that was deleted shows in their number, one whose key was changed in its seal.
     """
-    found = {row.id for row in every_checkpoint(connection, codec, namespace)}
+    found = {row.id for row in every_checkpoint(tx, namespace)}
     if checkpoint_id in found or checkpoint_id == namespace.latest:
         raise CorruptStoreError(f"checkpoint {checkpoint_id!r} is not found where it should be")
 

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -15,7 +16,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.serializer import advice
@@ -188,6 +189,19 @@ class Codec:
                 f"state."
             ) from error
         return packed
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction on the tables of checkpoints.
+
+    Attributes:
+        connection: The connection, in the transaction.
+        codec: Seals rows and reads their values.
+    """
+
+    connection: Connection
+    codec: Codec
 
 
 class RefusedTypeError(CorruptStoreError):

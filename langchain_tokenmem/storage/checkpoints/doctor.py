@@ -24,10 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
-from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
-    checkpoint_keys,
-    find_checkpoint,
-)
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import checkpoint_keys, find_checkpoint
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace, read_namespaces
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
 from langchain_tokenmem.storage.checkpoints.tables import (
@@ -39,7 +37,7 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     writes,
 )
 from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
-from langchain_tokenmem.storage.database.damage import is_damage
+from langchain_tokenmem.storage.database.sqlite_file import is_damage
 from langchain_tokenmem.storage.transcripts.edits import rows_with_superseded
 from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
@@ -124,18 +122,20 @@ def examine(store: CheckpointReader, progress: Progress | None = None) -> Examin
     Raises:
         CorruptStoreError: When the database cannot even be opened as one of this package.
     """
-    database = store.database
-    with database.reading("The database") as connection:
+    with store.database.reading("The database") as connection:
         findings = file_faults(connection)
         # Where the file itself is damaged, what is whole may look as if it were not.
         is_reliable = not any(finding.remedy == "" for finding in findings)
-        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count).order_by(
-            namespaces.c.namespace_id
-        )
-        counts = {row[0]: row[1] for row in connection.execute(query)}
+        query = select(namespaces.c.namespace_id, namespaces.c.checkpoint_count)
+        rows = connection.execute(query.order_by(namespaces.c.namespace_id))
+        counts = {row[0]: row[1] for row in rows}
         for table, owner in OWNED:
             with _noting(findings, f"the table {table.name}"):
-                findings += _orphans(connection, table, owner)
+                # They are never read, and take space.
+                orphans = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
+                if count := connection.execute(orphans).scalar():
+                    what = f"{count} rows of {table.name} belong to no thread"
+                    findings.append(Finding("", "", "", what, ORPHANED))
         names: Sequence[Any] = []
         with _noting(findings, "the list of transcripts"):
             names = connection.execute(_names(connection)).scalars().all()
@@ -144,15 +144,15 @@ def examine(store: CheckpointReader, progress: Progress | None = None) -> Examin
     for number in counts:
         thread = ""
         try:
-            with database.reading("A thread") as connection:
-                row = row_of(connection, number)
+            with store.reading("A thread") as tx:
+                row = row_of(tx.connection, number)
                 if row is None:
-                    findings += _unfound(connection, number)
+                    findings += _unfound(tx.connection, number)
                     continue
                 thread = _shown(row["thread_id"])
                 threads.add(row["thread_key"])
-                findings += namespace_faults(store, connection, row)
-                done += len(checkpoint_keys(connection, number))
+                findings += namespace_faults(store, tx, row)
+                done += len(checkpoint_keys(tx.connection, number))
         except CorruptStoreError as error:  # such as a key that is no text any more
             findings.append(Finding(thread, "", "", str(error)))
         if progress is not None:
@@ -195,14 +195,6 @@ def _noting(findings: list[Finding], what: str) -> Iterator[None]:
         findings.append(Finding("", "", "", f"{what} cannot be read: {_damage_in(error)}"))
 
 
-def _orphans(connection: Connection, table: Table, owner: Column[int]) -> list[Finding]:
-    """Find rows that belong to no thread: they are never read, and take space."""
-    query = select(func.count()).where(table.c[owner.name].not_in(select(owner)))
-    count = connection.execute(query).scalar()
-    what = f"{count} rows of {table.name} belong to no thread"
-    return [Finding("", "", "", what, ORPHANED)] if count else []
-
-
 OWNED: tuple[tuple[Table, Column[int]], ...] = (
     (checkpoints, namespaces.c.namespace_id),
     (writes, namespaces.c.namespace_id),
@@ -224,18 +216,16 @@ def row_of(connection: Connection, number: int) -> RowMapping | None:
     return connection.execute(query).mappings().one_or_none()
 
 
-def namespace_faults(
-    store: CheckpointReader, connection: Connection, row: RowMapping
-) -> list[Finding]:
+def namespace_faults(store: CheckpointReader, tx: Transaction, row: RowMapping) -> list[Finding]:
     """Return what is wrong with a namespace."""
     thread, ns, number = _shown(row["thread_id"]), _shown(row["checkpoint_ns"]), row["namespace_id"]
     try:
-        (namespace,) = read_namespaces(connection, store.codec, namespaces.c.namespace_id == number)
-        read_thread_session(connection, store.codec, namespace.thread_id, namespace.session_number)
+        (namespace,) = read_namespaces(tx, namespaces.c.namespace_id == number)
+        read_thread_session(tx, namespace.thread_id, namespace.session_number)
     except (CorruptStoreError, ValueError) as error:
         return [Finding(thread, ns, "", f"what all of it hangs on is damaged: {error}")]
-    keys = checkpoint_keys(connection, number)
-    faults = {key: _fault(store, connection, namespace, key) for key in keys}
+    keys = checkpoint_keys(tx.connection, number)
+    faults = {key: _fault(store, tx, namespace, key) for key in keys}
     bad = {key: fault for key, fault in faults.items() if fault is not None}
     # With nothing whole to go on from, a backup is worth more than an empty thread.
     hopeless = len(bad) == len(faults)
@@ -252,14 +242,12 @@ def namespace_faults(
     return found
 
 
-def _fault(
-    store: CheckpointReader, connection: Connection, namespace: Namespace, key: str
-) -> str | None:
+def _fault(store: CheckpointReader, tx: Transaction, namespace: Namespace, key: str) -> str | None:
     try:
-        stored = find_checkpoint(connection, store.codec, namespace.namespace_id, key)
+        stored = find_checkpoint(tx, namespace.namespace_id, key)
         if stored is None:
             return _UNFOUND
-        store.loaded(connection, namespace, stored)
+        store.loaded(tx, namespace, stored)
     except (CorruptStoreError, ValueError, LookupError, TypeError) as error:
         return str(error)
     except (sqlite3.Error, SQLAlchemyError) as error:

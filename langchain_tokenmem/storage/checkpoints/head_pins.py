@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from langgraph.checkpoint.base.id import UUID
 from sqlalchemy import Connection, func, select
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.channel_values import read_values
+from langchain_tokenmem.storage.checkpoints.channel_values import read_value
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import find_checkpoint
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import namespaces, writes
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
@@ -71,13 +71,11 @@ def heads_of_threads(connection: Connection, thread_keys: Sequence[str]) -> list
 def _time_of(checkpoint_id: str | None) -> datetime | None:
     """Return the time that LangGraph writes into the id of a checkpoint."""
     try:
-        found = uuid.UUID(checkpoint_id or "")
+        found = UUID(checkpoint_id or "")
     except ValueError:
         return None
-    if found.version != _UUID6:
-        return None
-    ticks = (found.int >> 80) << 12 | (found.int >> 64) & 0xFFF
-    return _GREGORIAN + timedelta(microseconds=ticks // 10)
+    is_time = found.version == _UUID6
+    return _GREGORIAN + timedelta(microseconds=found.time // 10) if is_time else None
 
 
 def last_pending_write(connection: Connection, heads: Sequence[ThreadHead]) -> datetime | None:
@@ -89,7 +87,7 @@ def last_pending_write(connection: Connection, heads: Sequence[ThreadHead]) -> d
     return None if newest is None else datetime.fromtimestamp(newest, UTC)
 
 
-def has_pins(connection: Connection, codec: Codec, head: ThreadHead) -> bool:
+def has_pins(tx: Transaction, head: ThreadHead) -> bool:
     """Return whether something is pinned in the state that a namespace's latest checkpoint has.
 
     Raises:
@@ -99,15 +97,15 @@ def has_pins(connection: Connection, codec: Codec, head: ThreadHead) -> bool:
     if head.latest is None:
         return False
     number = head.namespace_id
-    row = find_checkpoint(connection, codec, number, key_of(head.latest))
+    row = find_checkpoint(tx, number, key_of(head.latest))
     if row is None:
         raise CorruptStoreError("the latest checkpoint is missing")
     if PINS_CHANNEL in row.inline:
         return _is_pinned(row.inline[PINS_CHANNEL].shape)
     if PINS_CHANNEL not in row.large:
         return False
-    value = row.large[PINS_CHANNEL]
-    return _is_pinned(codec.unpack(read_values(connection, codec, number, [value])[value].packed))
+    value = read_value(tx, number, row.large[PINS_CHANNEL])
+    return _is_pinned(tx.codec.unpack(value.packed))
 
 
 def _is_pinned(value: Any) -> bool:

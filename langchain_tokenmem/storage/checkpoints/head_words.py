@@ -83,13 +83,15 @@ class HeadWords:
         wanted: dict[int, EncodedMessage | None] = dict(self._edited(session, added))
         if self.hides_removed:
             wanted.update(dict.fromkeys(self._removed(known - held.keys(), messages)))
-        return set_words(self.rows.connection, self.index, session, wanted, now) if wanted else None
+        if not wanted:
+            return None
+        return set_words(self.rows.tx.connection, self.index, session, wanted, now)
 
     def _edited(
         self, session: SessionRow, added: Mapping[int, BaseMessage]
     ) -> dict[int, EncodedMessage]:
         """Return the words, by number in the transcript, of messages that it may say otherwise."""
-        connection = self.rows.connection
+        connection = self.rows.tx.connection
         original = [number for number in added if number > 0]
         meant = {seq: added[seq] for seq in read_edits(connection, session, original)}
         by_key = {key_of(str(m.id)): m for number, m in added.items() if number < 0 and m.id}
@@ -107,13 +109,13 @@ class HeadWords:
 
     def _removed(self, gone: set[int], messages: Sequence[BaseMessage]) -> list[int]:
         """Return the numbers in the transcript of messages that the head has no more."""
-        connection, session_key = self.rows.connection, key_of(self.rows.namespace.session_id)
+        connection, session_key = self.rows.tx.connection, key_of(self.rows.namespace.session_id)
         seqs = {number for number in gone if number > 0}
         # Retention may have removed some; what it removed was hidden when it left the head.
         beside = self.rows.those_there([-number for number in gone if number < 0])
         seqs |= {row["transcript_seq"] for row in beside if row["transcript_seq"]}
         names = [
-            self.rows.codec.unpack(row["message"]).id
+            self.rows.tx.codec.unpack(row["message"]).id
             for row in beside
             if row["transcript_seq"] is None
         ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from langgraph.checkpoint.base import DeltaChannelHistory
+
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
 from langchain_tokenmem.storage.checkpoints.namespaces import (
@@ -13,11 +15,7 @@ from langchain_tokenmem.storage.checkpoints.namespaces import (
     namespaces_of,
 )
 from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
-from langchain_tokenmem.storage.checkpoints.records import (
-    Address,
-    LoadedCheckpoint,
-    errors_about,
-)
+from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint, errors_about
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 
 _PAGE = 32
@@ -51,11 +49,12 @@ def listed(
     Raises:
         CorruptStoreError: When something is damaged or missing.
     """
-    wanted = _all_listed(reader, thread_id, ns)
-    if checkpoint_id is not None:
-        wanted = [one for one in wanted if one[0] == key_of(checkpoint_id)]
-    if before is not None:
-        wanted = [one for one in wanted if one[0] < key_of(before)]
+    wanted = [
+        (key, namespace)
+        for key, namespace in _all_listed(reader, thread_id, ns)
+        if (checkpoint_id is None or key == key_of(checkpoint_id))
+        and (before is None or key < key_of(before))
+    ]
     size = 1  # a caller that wants the newest one only waits for no other
     while wanted:
         page, wanted = wanted[:size], wanted[size:]
@@ -65,17 +64,17 @@ def listed(
 
 def _all_listed(reader: CheckpointReader, thread_id: str | None, ns: str | None) -> list[_Listed]:
     about = "The list of threads" if thread_id is None else f"Thread {thread_id!r}"
-    with reader.database.reading(about) as connection:
+    with reader.reading(about) as tx:
         if thread_id is not None and ns is not None:
-            one = find_namespace(connection, reader.codec, thread_id, ns)
+            one = find_namespace(tx, thread_id, ns)
             found = [] if one is None else [one]
         else:
-            found = namespaces_of(connection, reader.codec, thread_id)
+            found = namespaces_of(tx, thread_id)
         keys: list[_Listed] = []
         for namespace in found:
             if ns is None or namespace.ns == ns:
                 with errors_about(Address(namespace.thread_id, namespace.ns)):
-                    own = checkpoint_rows.checked_keys(connection, reader.codec, namespace)
+                    own = checkpoint_rows.checked_keys(tx, namespace)
                 keys += [(key, namespace) for key in own]
     return sorted(keys, key=lambda one: one[0], reverse=True)
 
@@ -84,16 +83,16 @@ def _page(
     reader: CheckpointReader, wanted: Sequence[_Listed], metadata: Mapping[str, Any]
 ) -> list[LoadedCheckpoint]:
     found = []
-    with reader.database.reading("A list of checkpoints") as connection:
+    with reader.reading("A list of checkpoints") as tx:
         for key, namespace in wanted:
             number = namespace.namespace_id
             with errors_about(Address(namespace.thread_id, namespace.ns, key[1:])):
-                row = checkpoint_rows.find_checkpoint(connection, reader.codec, number, key)
+                row = checkpoint_rows.find_checkpoint(tx, number, key)
                 # It may have been removed since the list was made.
-                if row is None and key in checkpoint_rows.checkpoint_keys(connection, number):
+                if row is None and key in checkpoint_rows.checkpoint_keys(tx.connection, number):
                     raise CorruptStoreError("its row is there, and is not found by its key")
                 if row is not None and all(_says(row.metadata, k, v) for k, v in metadata.items()):
-                    found.append(reader.loaded(connection, namespace, row))
+                    found.append(reader.loaded(tx, namespace, row))
     return found
 
 
@@ -109,7 +108,7 @@ def _says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
 
 def delta_history(
     reader: CheckpointReader, address: Address, channels: Sequence[str]
-) -> dict[str, tuple[list[tuple[str, str, Any]], list[Any]]]:
+) -> dict[str, DeltaChannelHistory]:
     """Return the writes to channels since they were last stored whole, along one branch.
 
     Args:
@@ -118,35 +117,32 @@ def delta_history(
         channels: The channels.
 
     Returns:
-        For each channel the writes as task, channel and value, oldest first, and the value they
-        build upon in a list, which is empty where there is none.
+        For each channel the writes, oldest first, and the value they build upon, if there is one.
 
     Raises:
         CorruptStoreError: When an ancestor is damaged.
     """
-    found: dict[str, tuple[list[tuple[str, str, Any]], list[Any]]] = {
-        name: ([], []) for name in channels
-    }
-    with reader.database.reading(str(address)) as connection, errors_about(address):
-        namespace = find_namespace(connection, reader.codec, address.thread_id, address.ns)
+    found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+    with reader.reading(address) as tx:
+        namespace = find_namespace(tx, address.thread_id, address.ns)
         name = address.checkpoint_id or (namespace.latest if namespace else None)
         if namespace is None or name is None:
             return found
         remaining, visited = set(channels), {name}
-        row = reader.row(connection, namespace, name)
+        row = reader.row(tx, namespace, name)
         while row is not None and row.parent is not None and remaining:
             if row.parent in visited:  # a checkpoint was put again below its own descendant
                 break
             visited.add(row.parent)
-            row = reader.row(connection, namespace, row.parent)
+            row = reader.row(tx, namespace, row.parent)
             if row is None:
                 break
-            loaded = reader.loaded(connection, namespace, row, remaining)
+            loaded = reader.loaded(tx, namespace, row, remaining)
             for write in reversed(loaded.writes):
-                found[write[1]][0].append(write)
+                found[write[1]]["writes"].append(write)
             for channel, value in loaded.checkpoint["channel_values"].items():
-                found[channel][1].append(value)
+                found[channel]["seed"] = value
                 remaining.discard(channel)
-    for written, _ in found.values():
-        written.reverse()
+    for history in found.values():
+        history["writes"].reverse()
     return found

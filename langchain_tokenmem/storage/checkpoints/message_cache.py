@@ -8,18 +8,16 @@ get about a sixth (`benchmarks/checkpoint_growth.py`).
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
+from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.storage.checkpoints.message_copies import (
-    LISTED,
-    CachedList,
-    CachedMessage,
-)
+from langchain_tokenmem.storage.checkpoints.message_copies import LISTED, CachedList, CachedMessage
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 
 _LISTS = 8
@@ -76,7 +74,7 @@ class _Session:
         """
         held = sum(known.bytes for known in self.objects)
         longest = max((one.bytes for one in self.lists.values()), default=0)
-        listed = sum(one.size for one in self.lists.values()) * LISTED
+        listed = sum(len(one.entries) for one in self.lists.values()) * LISTED
         return _SESSION + max(self.message_bytes, longest) + listed + held
 
     def add(self, entry: CachedMessage) -> None:
@@ -87,39 +85,20 @@ class _Session:
         if entry.message.id and isinstance(entry.message.id, str):
             self.by_id[entry.message.id] = entry
 
-    def shrink(self, most: int) -> None:
-        """Forget the oldest messages until half of `most` bytes is left, if there are more."""
-        while self.bytes > most and self.lists:
-            del self.lists[next(iter(self.lists))]
-        while self.bytes > most and len(self.objects) > 1:
-            del self.objects[0]
-        if self.bytes > most:
-            self.objects.clear()
-            for reference in [*self.by_reference]:
-                if self.message_bytes <= most // 2:
-                    break
-                entry = self.by_reference.pop(reference)
-                self.message_bytes -= entry.size
-                if self.by_id.get(str(entry.message.id)) is entry:
-                    del self.by_id[str(entry.message.id)]
-
 
 class MessageCache:
     """A bounded cache of messages, safe to share between threads.
 
-    The sessions used last stay. Nobody but the cache has its messages: those that are stored are
-    copied into it, those that are read are copied out of it.
+    The sessions used last stay; one that is too large by itself is forgotten. Nobody but the cache
+    has its messages: those that are stored are copied into it, those that are read are copied out
+    of it.
 
     Args:
         most: Bytes of memory that the messages may take, about.
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        # Of each session, as last counted, and of all: a put of one looks at no other.
-        self._bytes: dict[str, int] = {}
-        self._total = 0
+        self._sessions: LRUCache[str, _Session] = LRUCache(most, attrgetter("bytes"))
         self._lock = threading.Lock()
         self._closings = 0
 
@@ -132,8 +111,6 @@ class MessageCache:
         with self._lock:
             if closings != self._closings:
                 self._sessions.clear()
-                self._bytes.clear()
-                self._total = 0
                 self._closings = closings
 
     def find(
@@ -151,17 +128,14 @@ class MessageCache:
         """
         with self._lock:
             session = self._session(namespace)
-            fits = [one for one in session.lists.values() if one.size <= len(messages)]
+            fits = [one for one in session.lists.values() if len(one.entries) <= len(messages)]
             known = [one.entries for one in session.objects[::-1] if one.is_main or not is_main]
-        begin: CachedList | None = None
-        start = 0
-        if fits:
-            longest = max(fits, key=lambda one: one.size)
-            size = longest.size
-            if all(one.id for one in messages[size:]) and longest.equals(messages[:size]):
-                begin, start = longest, size
-        names = ((one.id, one) for one in messages[start:])
-        entries = [session.by_id.get(name) if isinstance(name, str) else None for name, _ in names]
+        begin = max(fits, key=lambda one: len(one.entries), default=CachedList())
+        start = len(begin.entries)
+        if not (all(one.id for one in messages[start:]) and begin.equals(messages[:start])):
+            begin, start = CachedList(), 0
+        names = (one.id for one in messages[start:])
+        entries = [session.by_id.get(name) if isinstance(name, str) else None for name in names]
         fresh_from = 0
         if start == 0 and not all(one.id for one in messages):
             for at, message in enumerate(messages):
@@ -169,7 +143,7 @@ class MessageCache:
                 if same is not None:
                     fresh_from = at + 1
                     entries[at] = entries[at] if message.id else same[1]
-        return FoundMessages(begin or CachedList([]), entries, fresh_from)
+        return FoundMessages(begin, entries, fresh_from)
 
     def by_reference(self, namespace: Namespace) -> Mapping[int, CachedMessage]:
         """Return the messages of a session by reference."""
@@ -187,7 +161,7 @@ class MessageCache:
             session = self._session(namespace)
             for entry in entries:
                 session.add(entry)
-            self._shrink(namespace.session_id, session)
+            self._keep(namespace, session)
 
     def add_list(
         self,
@@ -217,11 +191,11 @@ class MessageCache:
         with self._lock:
             session = self._session(namespace)
             found = begin.extended(more)
-            if found.size >= _WORTH and found.has_ids:
+            if len(found.entries) >= _WORTH and found.has_ids:
                 lists = session.lists.items()
                 kept = [(k, one) for k, one in lists if k != refs and one is not begin]
                 session.lists = dict([*kept, (refs, found)][-_LISTS:])
-            pairs = [(messages[-1], found.last)]
+            pairs = [(messages[-1], found.entries[-1])]
             if not found.has_ids:
                 pairs += (p for p in zip(messages, found.entries, strict=True) if not p[0].id)
             held = {id(message): (message, entry) for message, entry in pairs}
@@ -232,35 +206,21 @@ class MessageCache:
                 if not (one.entries.keys() <= held.keys() and is_main >= one.is_main)
             ]
             session.objects = [*objects, _KnownObjects(is_main, held, size)][-_LISTS:]
-            self._shrink(namespace.session_id, session)
+            self._keep(namespace, session)
 
     def forget(self, session_id: str) -> None:
         """Forget a session."""
         with self._lock:
-            self._drop(session_id)
+            self._sessions.pop(session_id, None)
 
     def _session(self, namespace: Namespace) -> _Session:
         session = self._sessions.get(namespace.session_id)
         if session is None or session.number != namespace.session_number:
             session = _Session(namespace.session_number)
-            self._sessions[namespace.session_id] = session
-        self._sessions.move_to_end(namespace.session_id)
         return session
 
-    def _shrink(self, session_id: str, session: _Session) -> None:
-        """Count a session anew, and forget others, used longest ago, and then what is in it."""
-        self._count(session_id, session)
-        while self._total > self._most and len(self._sessions) > 1:
-            self._drop(next(iter(self._sessions)))
-        if self._total > self._most:
-            session.shrink(self._most)
-            self._count(session_id, session)
-
-    def _count(self, session_id: str, session: _Session) -> None:
-        now = session.bytes
-        self._total += now - self._bytes.get(session_id, 0)
-        self._bytes[session_id] = now
-
-    def _drop(self, session_id: str) -> None:
-        self._sessions.pop(session_id, None)
-        self._total -= self._bytes.pop(session_id, 0)
+    def _keep(self, namespace: Namespace, session: _Session) -> None:
+        """Count a session anew, and forget others, used longest ago, until it has room."""
+        self._sessions.pop(namespace.session_id, None)
+        with suppress(ValueError):  # it is larger than all of them may be
+            self._sessions[namespace.session_id] = session

@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import compress, repeat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from langchain_tokenmem.storage.checkpoints.shapes import to_ranges
 
 _MANY = 500
-"""Messages from which on other threads get their turn while copies are made: half a millisecond."""
+"""Messages after which other threads get their turn while copies are made: half a millisecond."""
 
 _IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes})
 _EMPTY: dict[type, Any] = {list: [], dict: {}}
@@ -29,8 +29,9 @@ _OVERHEAD = 750
 LISTED = 64
 """Bytes that a message takes in a list of them, beside the message."""
 
-_fields = attrgetter("__dict__")
-_extra = attrgetter("__pydantic_extra__")
+_names, _extra, _private = map(
+    attrgetter, ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 _set_fields, _set_names, _set_extra, _set_private = (
     vars(BaseModel)[slot].__set__ for slot in BaseModel.__slots__
 )
@@ -43,29 +44,28 @@ class CachedMessage(NamedTuple):
         message: The message.
         reference: Where it is stored.
         is_final: Whether it stays there: the transcript has it, or never will.
-        mutable: Those of its fields that could be changed in place, each with the type of an empty
-            list or dict; None for any other value.
+        empty: Those of its fields that are an empty list or dict, each with its type.
+        filled: Those with any other value that could be changed in place.
         size: Bytes of memory that it takes, about.
     """
 
     message: BaseMessage
     reference: int
     is_final: bool
-    mutable: tuple[tuple[str, type | None], ...]
+    empty: tuple[tuple[str, type], ...]
+    filled: tuple[str, ...]
     size: int
 
 
 def cached(message: BaseMessage, reference: int, *, is_final: bool) -> CachedMessage:
     """Return a message, which is nobody else's from now on, for the cache."""
-    fields = vars(message)
-    mutable = tuple(
-        (name, type(value) if type(value) in _EMPTY and not value else None)
-        for name, value in fields.items()
-        if type(value) not in _IMMUTABLE
-    )
+    mutable = {name: one for name, one in vars(message).items() if type(one) not in _IMMUTABLE}
+    empty = {name: type(one) for name, one in mutable.items() if type(one) in _EMPTY and not one}
     # One empty list for all stays in the processor's cache when thousands are compared.
-    fields.update({name: _EMPTY[empty] for name, empty in mutable if empty is not None})
-    return CachedMessage(message, reference, is_final, mutable, size_of(message))
+    vars(message).update({name: _EMPTY[kind] for name, kind in empty.items()})
+    filled = tuple(name for name in mutable if name not in empty)
+    size = size_of(message)
+    return CachedMessage(message, reference, is_final, tuple(empty.items()), filled, size)
 
 
 def size_of(message: BaseMessage) -> int:
@@ -99,12 +99,23 @@ def copy_message(message: BaseMessage) -> BaseMessage:
     It does what pydantic's `model_copy` does, without checks, several times as fast.
     """
     fields = {name: _copied(value) for name, value in vars(message).copy().items()}
-    made: BaseMessage = object.__new__(type(message))
-    _set_fields(made, fields)
-    # Shared: it names the fields that were given, and that is all of them.
-    _set_names(made, message.__pydantic_fields_set__)
-    _set_extra(made, _copied(message.__pydantic_extra__ or {}))
-    _set_private(made, copy.deepcopy(message.__pydantic_private__))
+    return _with_fields([message], [fields])[0]
+
+
+def _with_fields(
+    messages: Sequence[BaseMessage], fields: Iterable[dict[str, Any]]
+) -> list[BaseMessage]:
+    """Return messages with other fields, and copies of what they have beside them; made in C."""
+    made: list[BaseMessage] = list(map(object.__new__, map(type, messages)))
+    extras, private = map(_extra, messages), map(_private, messages)
+    for set_values, values in (
+        (_set_fields, fields),
+        # Shared: it names the fields that were given, and that is all of them.
+        (_set_names, map(_names, messages)),
+        (_set_extra, [_copied(one) if one else {} for one in extras]),
+        (_set_private, [copy.deepcopy(one) if one else one for one in private]),
+    ):
+        deque(map(set_values, made, values), maxlen=0)
     return made
 
 
@@ -135,136 +146,81 @@ def is_same(entry: CachedMessage, message: BaseMessage) -> bool:
         return (
             type(entry.message) is type(message)
             and vars(entry.message) == vars(message)
-            and (entry.message.__pydantic_extra__ or {}) == (message.__pydantic_extra__ or {})
+            and (_extra(entry.message) or {}) == (_extra(message) or {})
         )
     except (TypeError, ValueError, RecursionError):  # what cannot be compared, such as arrays
         return False
 
 
+@dataclass(frozen=True)
 class CachedList:
-    """Messages of the cache in a row, held field by field: what is done to each is done in C.
-
-    Args:
-        entries: The messages.
+    """Messages of the cache in a row, and what they are compared by, column by column.
 
     Attributes:
-        size: How many they are.
-        bytes: Memory that the messages take, about.
-        has_ids: Whether each has an id.
+        entries: The messages.
         ranges: Where each is stored, as ranges of references.
         beside: Those that are not in the transcript.
+        bytes: Memory that the messages take, about.
+        has_ids: Whether each has an id.
     """
 
-    def __init__(self, entries: Iterable[CachedMessage]) -> None:
-        self.size = 0
-        self.bytes = 0
-        self.has_ids = True
-        self.ranges = ""
-        self.beside: tuple[CachedMessage, ...] = ()
-        self._entries: list[CachedMessage] = []
-        self._fields: list[dict[str, Any]] = []
-        self._extras: list[Any] = []
-        self._types: list[type] = []
-        # In which messages a field is an empty list or dict (1), and where it is any other value
-        # that could be changed in place.
-        self._empty: dict[tuple[str, type], bytearray] = {}
-        self._filled: list[tuple[int, str]] = []
-        self._names: list[set[str]] = []
-        # Places of messages with fields that their class does not have, or private ones, and these.
-        self._rare: list[tuple[int, dict[str, Any], Any]] = []
-        self.add(list(entries))
+    entries: list[CachedMessage] = field(default_factory=list)
+    ranges: str = ""
+    beside: tuple[CachedMessage, ...] = ()
+    bytes: int = 0
+    has_ids: bool = True
+    _fields: list[dict[str, Any]] = field(default_factory=list)
+    _extras: list[dict[str, Any]] = field(default_factory=list)
+    _types: list[type] = field(default_factory=list)
+    # Places of empty lists and dicts by the names of their fields, and of other mutable values.
+    _empty: dict[tuple[str, type], list[int]] = field(default_factory=dict)
+    _filled: list[tuple[int, str]] = field(default_factory=list)
 
     def extended(self, more: Sequence[CachedMessage]) -> CachedList:
-        """Return the list with more at its end; no two threads may do that at the same time."""
+        """Return the list with more at its end."""
         if not more:
             return self
-        if len(self._fields) != self.size:  # another one goes on from here already
-            return CachedList([*self.entries, *more])
-        longer = copy.copy(self)
-        longer.add(more)
-        return longer
-
-    def add(self, more: Sequence[CachedMessage]) -> None:
-        """Add messages at the end, before anybody else has the list."""
-        messages: list[Any] = [entry.message for entry in more]
-        for at, entry in enumerate(more, self.size):
-            for name, empty in entry.mutable:
-                if empty is None:
-                    self._filled.append((at, name))
-                else:
-                    mask = self._empty.setdefault((name, empty), bytearray())
-                    mask.extend(bytes(at - len(mask)) + b"\1")
-            extra, private = entry.message.__pydantic_extra__, entry.message.__pydantic_private__
-            if extra or private:
-                self._rare.append((at, extra or {}, private))
-        self.size += len(more)
-        self.bytes += sum(entry.size for entry in more)
-        self.has_ids = self.has_ids and all(one.id for one in messages)
-        self.ranges = to_ranges((entry.reference for entry in more), self.ranges)
-        self.beside += tuple(entry for entry in more if entry.reference < 0)
-        # These are shared with the lists that this one goes on from: they only ever grow.
-        self._entries += more
-        self._fields += map(_fields, messages)
-        self._extras += (one.__pydantic_extra__ or _EMPTY[dict] for one in messages)
-        self._types += map(type, messages)
-        self._names += (one.__pydantic_fields_set__ for one in messages)
-
-    @property
-    def last(self) -> CachedMessage:
-        """The last message."""
-        return self._entries[self.size - 1]
-
-    @property
-    def entries(self) -> list[CachedMessage]:
-        """The messages."""
-        return self._entries[: self.size]
+        messages = [entry.message for entry in more]
+        empty = {column: [*places] for column, places in self._empty.items()}
+        filled = [*self._filled]
+        for at, entry in enumerate(more, len(self.entries)):
+            for column in entry.empty:
+                empty.setdefault(column, []).append(at)
+            filled += ((at, name) for name in entry.filled)
+        return CachedList(
+            [*self.entries, *more],
+            to_ranges((entry.reference for entry in more), self.ranges),
+            (*self.beside, *(entry for entry in more if entry.reference < 0)),
+            self.bytes + sum(entry.size for entry in more),
+            self.has_ids and all(one.id for one in messages),
+            [*self._fields, *map(vars, messages)],
+            [*self._extras, *(_extra(one) or _EMPTY[dict] for one in messages)],
+            [*self._types, *map(type, messages)],
+            empty,
+            filled,
+        )
 
     def equals(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether messages are the same as these; False where that cannot be told."""
         try:
             return (
-                self._fields[: self.size] == list(map(_fields, messages))
-                and self._extras[: self.size] == list(map(_extra, messages))
-                and self._types[: self.size] == list(map(type, messages))
+                self._fields == list(map(vars, messages))
+                and self._extras == list(map(_extra, messages))
+                and self._types == list(map(type, messages))
             )
         except (TypeError, ValueError, RecursionError):
             return False
 
     def copies(self) -> list[BaseMessage]:
         """Return copies of all; other threads get their turn while they are made."""
-        own = slice(self.size)
-        fields = self._copied_fields()
-        if self.size > _MANY:
-            let_event_loop_run()
-        made: list[BaseMessage] = list(map(object.__new__, self._types[own]))
-        _each(_set_fields, made, fields)
-        # Shared: it names the fields that were given, and that is all of them.
-        _each(_set_names, made, self._names[own])
-        _each(_set_extra, made, [{} for _ in made])
-        _each(_set_private, made, repeat(None))
-        for at, extra, private in self._rare:
-            if at < self.size:
-                _set_extra(made[at], _copied(extra))
-                _set_private(made[at], copy.deepcopy(private))
-        return made
-
-    def _copied_fields(self) -> list[dict[str, Any]]:
-        fields = list(map(dict.copy, self._fields[: self.size]))
-        for (name, empty), mask in [*self._empty.items()]:
-            if self.size > _MANY:
+        fields = list(map(dict.copy, self._fields))
+        for (name, kind), places in self._empty.items():
+            if len(fields) > _MANY:
                 let_event_loop_run()
-            if empty is dict:
-                for values in compress(fields, mask):
-                    values[name] = {}
-            else:
-                for values in compress(fields, mask):
-                    values[name] = []
+            for at in places:
+                fields[at][name] = kind()
         for at, name in self._filled:
-            if at < self.size:
-                fields[at][name] = _copied(fields[at][name])
-        return fields
-
-
-def _each(call: Callable[..., None], *arguments: Iterable[Any]) -> None:
-    """Call something for each of several arguments, in C."""
-    deque(map(call, *arguments), maxlen=0)
+            fields[at][name] = _copied(fields[at][name])
+        if len(fields) > _MANY:
+            let_event_loop_run()
+        return _with_fields([entry.message for entry in self.entries], fields)

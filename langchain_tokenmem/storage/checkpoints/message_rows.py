@@ -7,14 +7,14 @@ all but the last with the shorter one before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
+from sqlalchemy import BindParameter, bindparam, insert, select, update
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.shapes import from_ranges, to_ranges
 from langchain_tokenmem.storage.checkpoints.tables import SEALED, thread_messages
@@ -60,16 +60,16 @@ class MessageRows:
     """The rows of messages of one session, in one transaction.
 
     Attributes:
-        connection: The transaction.
-        codec: Checks and seals the rows.
+        tx: The transaction.
         namespace: Whose messages they are.
         transcript: The row of their transcript as the transaction read or wrote it last.
+        after_commit: Calls that cache messages once the transaction is committed.
     """
 
-    connection: Connection
-    codec: Codec
+    tx: Transaction
     namespace: Namespace
     transcript: SessionRow | None = None
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
     _session: ThreadSession | None = None
     _added: list[dict[str, Any]] = field(default_factory=list)
 
@@ -95,14 +95,16 @@ class MessageRows:
         return self._checked(_BY_NUMBER, numbers)
 
     def _checked(self, statement: Statement, wanted: Sequence[Any]) -> list[dict[str, Any]]:
-        return [self.codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)]
+        return [
+            self.tx.codec.unsealed(thread_messages, row) for row in self._rows(statement, wanted)
+        ]
 
     def _rows(self, statement: Statement, wanted: Sequence[Any]) -> list[Mapping[Any, Any]]:
         return [
             row
             for some in chunks(wanted)
             for row in statement.all(
-                self.connection, {"b_session": self.namespace.session_number, "wanted": [*some]}
+                self.tx.connection, {"b_session": self.namespace.session_number, "wanted": [*some]}
             )
         ]
 
@@ -113,7 +115,7 @@ class MessageRows:
     def find_transcript(self) -> SessionRow | None:
         """Return the row of the transcript, which is read once; None when there is none."""
         if self.transcript is None:
-            self.transcript = find(self.connection, self.namespace.session_id, None)
+            self.transcript = find(self.tx.connection, self.namespace.session_id, None)
         return self.transcript
 
     def lock(self) -> ThreadSession:
@@ -124,7 +126,7 @@ class MessageRows:
         """
         if self._session is None:
             self._session = read_thread_session(
-                self.connection, self.codec, self.namespace.thread_id, self.namespace.session_number
+                self.tx, self.namespace.thread_id, self.namespace.session_number
             )
         return self._session
 
@@ -135,23 +137,23 @@ class MessageRows:
         self._session = replace(session, last_message_number=number)
         columns = (self.namespace.session_number, number, digest, seq, message)
         row = dict(zip(SEALED[thread_messages.name], columns, strict=True))
-        self._added.append(self.codec.sealed(row))
+        self._added.append(self.tx.codec.sealed(row))
         return row
 
     def flush(self) -> None:
         """Write the rows that were added."""
         if self._session is not None and self._added:
-            _INSERT.run_all(self.connection, self._added)
-            save_thread_session(self.connection, self.codec, self._session)
+            _INSERT.run_all(self.tx.connection, self._added)
+            save_thread_session(self.tx, self._session)
             self._added = []
 
     def move(self, row: Mapping[str, Any], seq: int, proof: bytes | None) -> dict[str, Any]:
         """Let the transcript hold the message of a row, and return the row as it is then."""
         moved = {**row, "transcript_seq": seq, "message": proof}
-        sealed = self.codec.sealed(moved)
+        sealed = self.tx.codec.sealed(moved)
         changed = {name: sealed[name] for name in ("transcript_seq", "message", "seal")}
         names = {"b_session": self.namespace.session_number, "b_number": row["message_number"]}
-        _MOVE.run(self.connection, {**changed, **names})
+        _MOVE.run(self.tx.connection, {**changed, **names})
         return moved
 
     def write_ranges(self, ranges: str) -> str:
@@ -162,14 +164,14 @@ class MessageRows:
         starts = range(0, len(references), _CHUNK)
         parts = [to_ranges(references[start : start + _CHUNK]) for start in starts]
         digests = {
-            text: self.codec.text_digest(text)
+            text: self.tx.codec.text_digest(text)
             for text in parts[: len(references) // _CHUNK]
             if len(text) >= _SHORTEST
         }
         rows = self.by_digest(sorted(digests.values()))
         for text, digest in digests.items():
             if digest not in rows:
-                rows[digest] = self.add(digest, None, self.codec.pack(text))
+                rows[digest] = self.add(digest, None, self.tx.codec.pack(text))
         self.flush()
         names = {text: f"#{rows[digest]['message_number']}" for text, digest in digests.items()}
         return ",".join(names.get(text, text) for text in parts)
@@ -184,7 +186,7 @@ class MessageRows:
         if not numbers:
             return from_ranges(refs)
         texts = {
-            f"#{row['message_number']}": str(self.codec.unpack(row["message"]))
+            f"#{row['message_number']}": str(self.tx.codec.unpack(row["message"]))
             for row in self.by_number(sorted(set(numbers)))
         }
         return from_ranges(",".join(texts.get(part, part) for part in refs.split(",")))

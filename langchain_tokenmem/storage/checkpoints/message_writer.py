@@ -14,7 +14,7 @@ from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
-from langchain_tokenmem.storage.checkpoints.thread_rows import owner_of_thread
+from langchain_tokenmem.storage.checkpoints.thread_sessions import owner_of_thread
 from langchain_tokenmem.storage.database.database import sqlite_driver
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import (
@@ -28,10 +28,7 @@ from langchain_tokenmem.storage.transcripts.encoded_message import (
     key_of,
 )
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, read_named
-from langchain_tokenmem.storage.transcripts.sessions import (
-    SessionRow,
-    find_or_make,
-)
+from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find_or_make
 
 _ANY_TIME = datetime.fromtimestamp(0, UTC)
 """Stands for the current one where it only matters whether a message tells a time."""
@@ -89,9 +86,9 @@ class MessageWriter:
             channel: All messages of their channel if that is the transcript; None if not.
             fresh: The places of those that were not said before, even if the words were.
         """
-        is_main, codec = channel is not None, self.rows.codec
+        is_main, codec = channel is not None, self.rows.tx.codec
         digests = [codec.digest(message) for message in new]
-        if sqlite_driver(self.rows.connection) is None:  # SQLite has one writer at a time anyway
+        if sqlite_driver(self.rows.tx.connection) is None:  # SQLite has one writer at a time anyway
             self.rows.lock()
         rows = self.rows.by_digest(sorted(set(digests)))
         seqs: dict[bytes, tuple[int, BaseMessage]] = {}
@@ -133,7 +130,7 @@ class MessageWriter:
         channel: Sequence[BaseMessage] | None,
     ) -> dict[bytes, tuple[int, BaseMessage]]:
         """Return where the transcript has messages, and as what; the channel's are appended."""
-        added: list[TranscriptRow] = []
+        connection, added = self.rows.tx.connection, list[TranscriptRow]()
         if channel is not None:
             candidates = self._unsaid(candidates, channel)
         if not candidates:
@@ -145,15 +142,13 @@ class MessageWriter:
         else:
             session = self._session()
             encoded = [one.encoded for one in candidates]
-            added, _ = append_indexed(
-                self.rows.connection, self.index, session, encoded, now, of_thread=True
-            )
+            added, _ = append_indexed(connection, self.index, session, encoded, now, of_thread=True)
             self.rows.transcript = replace(session, last_seq=session.last_seq + len(added))
         # Another task may have been faster, and an edit has the id of what was said first.
         new = {row.message.id for row in added}
         names = {key_of(one.id): one.id for one in candidates if one.id and one.id not in new}
-        there = hashes_by_key(self.rows.connection, session.key, list(names)) if names else {}
-        known = read_named(self.rows.connection, session, [names[key] for key in there])
+        there = hashes_by_key(connection, session.key, list(names)) if names else {}
+        known = read_named(connection, session, [names[key] for key in there])
         rows = {row.message.id: row for row in [*added, *known]}
         return {
             one.digest: (rows[one.id].seq, one.encoded.encoding.decoded)
@@ -174,7 +169,7 @@ class MessageWriter:
         key = key_of(self.rows.namespace.session_id)
         said = as_kept(self.before_store, [one for one in channel if not one.id])
         left = Counter(map(digest_of, said))
-        left.subtract(counts_by_hash(self.rows.connection, key, sorted(doubtful)))
+        left.subtract(counts_by_hash(self.rows.tx.connection, key, sorted(doubtful)))
         kept = []
         for one in reversed(candidates):
             left[one.encoded.digest] -= 1
@@ -184,12 +179,13 @@ class MessageWriter:
 
     def _session(self) -> SessionRow:
         """Return the session's row in the transcript store; it belongs to the thread's owner."""
-        session = find_or_make(self.rows.connection, self.rows.namespace.session_id, None)
+        connection, namespace = self.rows.tx.connection, self.rows.namespace
+        session = find_or_make(connection, namespace.session_id, None)
         if self.user_id is None or session.user_id is not None:
             return session
         # A thread may have several users; with its sub-graphs it belongs to the first one.
-        owner = owner_of_thread(self.rows.connection, self.rows.namespace.thread_id) or self.user_id
-        return find_or_make(self.rows.connection, self.rows.namespace.session_id, owner)
+        owner = owner_of_thread(connection, namespace.thread_id) or self.user_id
+        return find_or_make(connection, namespace.session_id, owner)
 
 
 def _candidates(

@@ -6,7 +6,7 @@ the (negated) number of a row beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from langchain_tokenmem.core.before_store import BeforeStore
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec, unstorable
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction, unstorable
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
 from langchain_tokenmem.storage.checkpoints.message_copies import (
     CachedList,
@@ -38,22 +38,16 @@ _AT_ONCE = 200
 """Messages read from the transcript before other threads get their turn."""
 
 
-AfterCommit = list[Callable[[], None]]
-"""Calls that cache messages once their transaction is committed."""
-
-
 @dataclass
 class ThreadMessages:
     """The messages of checkpointed threads.
 
     Attributes:
-        codec: Writes those that the transcript cannot hold.
         cache: Takes messages that were stored or read.
         index: Takes what is appended to a transcript.
         before_store: Changes messages on their way into a transcript; None for none.
     """
 
-    codec: Codec
     cache: MessageCache
     index: IndexStore
     before_store: BeforeStore | None = None
@@ -62,7 +56,6 @@ class ThreadMessages:
         self,
         rows: MessageRows,
         messages: Sequence[BaseMessage],
-        after_commit: AfterCommit,
         *,
         now: datetime,
         is_main: bool,
@@ -71,9 +64,8 @@ class ThreadMessages:
         """Store the messages that are new, and return the references of all.
 
         Args:
-            rows: Those of their session, in a transaction that writes.
+            rows: Those of their session, in a transaction that writes; they are cached after it.
             messages: The messages.
-            after_commit: Takes what caches them, to be called once the transaction is committed.
             now: Time of messages that bring none.
             is_main: Whether they belong to the channel that is the transcript.
             user_id: Who owns the thread.
@@ -88,23 +80,23 @@ class ThreadMessages:
         if is_long:
             let_event_loop_run()
         if not _stay(rows, begin.beside, is_main=is_main):
-            begin, entries = CachedList([]), [*begin.entries, *entries]
-        start = begin.size
+            begin, entries = CachedList(), [*begin.entries, *entries]
+        start = len(begin.entries)
         new = self._new_places(rows, entries, messages[start:], is_main=is_main)
         if new:
             # What is stored and what is cached must be one thing, whoever changes the message
             # meanwhile.
-            copies = [_own_copy(self.codec, messages[start + at]) for at in new]
+            copies = [_own_copy(rows.tx.codec, messages[start + at]) for at in new]
             writer = MessageWriter(rows, self.index, user_id, self.before_store)
             fresh = {number for number, at in enumerate(new) if 0 < fresh_from <= start + at}
             written = writer.write(copies, now, channel=messages if is_main else None, fresh=fresh)
             for at, message, (reference, is_final) in zip(new, copies, written, strict=True):
                 entries[at] = cached(message, reference, is_final=is_final)
             added = [entry for at in new if (entry := entries[at]) is not None]
-            after_commit.append(partial(self.cache.add, namespace, added))
+            rows.after_commit.append(partial(self.cache.add, namespace, added))
         more = [entry for entry in entries if entry is not None]
         refs = rows.write_ranges(to_ranges((entry.reference for entry in more), begin.ranges))
-        after_commit.append(
+        rows.after_commit.append(
             partial(self.cache.add_list, namespace, refs, begin, more, messages, is_main=is_main)
         )
         return refs
@@ -135,68 +127,39 @@ class ThreadMessages:
         return sorted(new)
 
     def load(
-        self, connection: Connection, namespace: Namespace, lists: Sequence[tuple[str, bool]]
-    ) -> list[list[BaseMessage]]:
-        """Return lists of messages; only those that are not cached are read.
+        self, tx: Transaction, namespace: Namespace, refs: str, *, is_main: bool
+    ) -> list[BaseMessage]:
+        """Return a list of messages; only those that are not cached are read.
 
         Args:
-            connection: In a transaction.
+            tx: The transaction.
             namespace: Whose messages they are.
-            lists: The references of each list, and whether it is of the channel that is the
-                transcript.
+            refs: Their references.
+            is_main: Whether they belong to the channel that is the transcript.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        given = []
-        for refs, is_main in lists:
-            found = self.cache.listed(namespace, refs)
-            if found is None:
-                found = CachedList(self._load(connection, namespace, refs))
-            copies = found.copies()
-            self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
-            given.append(copies)
-        return given
-
-    def _load(self, connection: Connection, namespace: Namespace, refs: str) -> list[CachedMessage]:
-        """Return the messages of a list, those that are not cached as they are read."""
         if not refs:
             return []
-        rows = MessageRows(connection, self.codec, namespace)
+        found = self.cache.listed(namespace, refs)
+        if found is None:
+            found = CachedList().extended(self._load(tx, namespace, refs))
+        copies = found.copies()
+        self.cache.add_list(namespace, refs, found, (), copies, is_main=is_main)
+        return copies
+
+    def _load(self, tx: Transaction, namespace: Namespace, refs: str) -> list[CachedMessage]:
+        """Return the messages of a list, those that are not cached as they are read."""
+        rows = MessageRows(tx, namespace)
         numbers = rows.read_references(refs)
         known = self.cache.by_reference(namespace)
         found = {number: known.get(number) for number in numbers}
         missing = {number for number, entry in found.items() if entry is None}
-        read = self._read(connection, namespace, rows, missing) if missing else []
+        read = _read(rows, missing) if missing else []
         self.cache.add(namespace, read)
         found.update((entry.reference, entry) for entry in read)
         return [entry for number in numbers if (entry := found[number]) is not None]
-
-    def _read(
-        self,
-        connection: Connection,
-        namespace: Namespace,
-        rows: MessageRows,
-        references: Iterable[int],
-    ) -> list[CachedMessage]:
-        seqs = {reference: reference for reference in references if reference > 0}
-        beside = sorted(-reference for reference in references if reference < 0)
-        found: list[CachedMessage] = []
-        proofs: dict[int, bytes | None] = {}
-        for row in rows.by_number(beside):
-            reference, seq = -row["message_number"], row["transcript_seq"]
-            if seq is None:
-                found.append(cached(self.codec.unpack(row["message"]), reference, is_final=False))
-            else:
-                seqs[reference] = seq
-                proofs[seq] = row["message"]
-        transcript = _transcript(connection, namespace, sorted(set(seqs.values())))
-        for seq, proof in proofs.items():
-            if proof is not None and self.codec.digest(transcript[seq]) != proof:
-                raise CorruptStoreError(f"message {seq} of the transcript was changed")
-        return found + [
-            cached(transcript[seq], reference, is_final=True) for reference, seq in seqs.items()
-        ]
 
 
 def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool) -> bool:
@@ -204,6 +167,29 @@ def _stay(rows: MessageRows, beside: Collection[CachedMessage], *, is_main: bool
     if is_main and not all(entry.is_final for entry in beside):
         return False
     return rows.are_there([-entry.reference for entry in beside])
+
+
+def _read(rows: MessageRows, references: Iterable[int]) -> list[CachedMessage]:
+    """Return messages as they are stored."""
+    codec = rows.tx.codec
+    seqs = {reference: reference for reference in references if reference > 0}
+    beside = sorted(-reference for reference in references if reference < 0)
+    found: list[CachedMessage] = []
+    proofs: dict[int, bytes | None] = {}
+    for row in rows.by_number(beside):
+        reference, seq = -row["message_number"], row["transcript_seq"]
+        if seq is None:
+            found.append(cached(codec.unpack(row["message"]), reference, is_final=False))
+        else:
+            seqs[reference] = seq
+            proofs[seq] = row["message"]
+    transcript = _transcript(rows.tx.connection, rows.namespace, sorted(set(seqs.values())))
+    for seq, proof in proofs.items():
+        if proof is not None and codec.digest(transcript[seq]) != proof:
+            raise CorruptStoreError(f"message {seq} of the transcript was changed")
+    return found + [
+        cached(transcript[seq], reference, is_final=True) for reference, seq in seqs.items()
+    ]
 
 
 def _own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:

@@ -9,12 +9,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.tables import namespaces, thread_sessions
+from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
+from langchain_tokenmem.storage.checkpoints.tables import (
+    channel_values,
+    checkpoints,
+    namespaces,
+    thread_messages,
+    thread_sessions,
+    writes,
+)
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
     damaged_thread,
@@ -67,13 +85,8 @@ class Namespace:
             self,
             checkpoint_count=self.checkpoint_count + 1,
             latest=checkpoint_id if leads else self.latest,
-            leaves=leaves[-_MOST_LEAVES:],
+            leaves=leaves,
         )
-
-    def reduced(self, count: int, latest: str | None, leaves: Sequence[str]) -> Namespace:
-        """Return the namespace after some of its checkpoints were deleted."""
-        kept = tuple(leaves)[-_MOST_LEAVES:]
-        return replace(self, checkpoint_count=count, latest=latest, leaves=kept)
 
 
 def _columns(namespace: Namespace) -> dict[str, Any]:
@@ -88,7 +101,7 @@ def _columns(namespace: Namespace) -> dict[str, Any]:
         "checkpoint_count": namespace.checkpoint_count,
         "last_value_number": namespace.last_value_number,
         "latest_checkpoint_id": None if namespace.latest is None else escaped(namespace.latest),
-        "leaf_checkpoint_ids": json.dumps(namespace.leaves),
+        "leaf_checkpoint_ids": json.dumps(namespace.leaves[-_MOST_LEAVES:]),
     }
 
 
@@ -120,9 +133,7 @@ _CHANGING = (
 _SAVE = Statement(update(namespaces).where(namespaces.c.namespace_id == bindparam("b_id")))
 
 
-def find_namespace(
-    connection: Connection, codec: Codec, thread_id: Any, ns: str
-) -> Namespace | None:
+def find_namespace(tx: Transaction, thread_id: Any, ns: str) -> Namespace | None:
     """Return a namespace of a thread, checked; None when there never was one.
 
     Raises:
@@ -130,21 +141,20 @@ def find_namespace(
         ScopeError: When the thread's id cannot be one.
     """
     key = key_of(check_thread_id(thread_id))
-    query = _FIND_LOCKED if is_writer(connection) else _FIND
-    row = query.first(connection, {"thread": key, "ns": key_of(ns)})
+    names = {"thread": key, "ns": key_of(ns)}
+    query = _FIND_LOCKED if is_writer(tx.connection) else _FIND
+    row = query.first(tx.connection, names)
     if row is None:
         by_key = exists(_OWN.with_only_columns(namespaces.c.namespace_id))
         by_name = exists().where(namespaces.c.fingerprint == _fingerprint(thread_id, ns))
         # The graph's own namespace goes with the thread only; those of sub-graphs may go before.
         own_key = key if ns == "" else None
         by_session = exists().where(thread_sessions.c.session_key == own_key)
-        found = connection.execute(
-            select(by_key, by_name, by_session), {"thread": key, "ns": key_of(ns)}
-        ).one()
+        found = tx.connection.execute(select(by_key, by_name, by_session), names).one()
         if any(found) and not found[0]:
             raise damaged_thread(thread_id)
         return None
-    namespace = _as_namespace(codec, row)
+    namespace = _as_namespace(tx.codec, row)
     if (namespace.thread_id, namespace.ns) != (thread_id, ns):
         raise damaged_thread(thread_id)
     return namespace
@@ -166,7 +176,7 @@ def _as_namespace(codec: Codec, row: Mapping[Any, Any]) -> Namespace:
     )
 
 
-def namespaces_of(connection: Connection, codec: Codec, thread_id: str | None) -> list[Namespace]:
+def namespaces_of(tx: Transaction, thread_id: str | None) -> list[Namespace]:
     """Return every namespace of a thread, or of all threads.
 
     Raises:
@@ -175,11 +185,11 @@ def namespaces_of(connection: Connection, codec: Codec, thread_id: str | None) -
     where: ColumnElement[bool] = true()
     if thread_id is not None:
         # Locked first: no namespace is made from then on that the next statement would not see.
-        find_namespace(connection, codec, thread_id, "")
+        find_namespace(tx, thread_id, "")
         where = _is_of(key_of(thread_id))
-    found = read_namespaces(connection, codec, where)
+    found = read_namespaces(tx, where)
     if thread_id is None:
-        names = connection.execute(select(namespaces.c.fingerprint)).scalars()
+        names = tx.connection.execute(select(namespaces.c.fingerprint)).scalars()
         if sorted(names) != sorted(_fingerprint(one.thread_id, one.ns) for one in found):
             raise CorruptStoreError(
                 "The list of threads: table and index differ. Restore a backup."
@@ -196,8 +206,8 @@ def _is_of(thread_key: str) -> ColumnElement[bool]:
     return or_(namespaces.c.thread_key == thread_key, (column >= first) & (column < last))
 
 
-def namespace_ids(connection: Connection, thread_key: str) -> list[int]:
-    """Return the numbers of the namespaces of a thread, damaged ones, too.
+def drop_thread(connection: Connection, thread_key: str) -> int:
+    """Delete the checkpoints of a thread, damaged ones, too; return how many there were.
 
     Raises:
         CorruptStoreError: When an index gives the row of another thread, or the row's name is
@@ -212,7 +222,16 @@ def namespace_ids(connection: Connection, thread_key: str) -> list[int]:
                 f"is damaged. Nothing was deleted; restore a backup, or look at the store with "
                 f"`tokenmem doctor`."
             )
-    return [row.namespace_id for row in found]
+    counts = dict.fromkeys((checkpoints, writes, channel_values, namespaces), 0)
+    for some in chunks([row.namespace_id for row in found]):
+        for table in counts:
+            mine = table.c.namespace_id.in_(some)
+            counts[table] += connection.execute(delete(table).where(mine)).rowcount
+    is_own = thread_sessions.c.thread_key == thread_key
+    shared = select(thread_sessions.c.session_number).where(is_own)
+    connection.execute(delete(thread_messages).where(thread_messages.c.session_number.in_(shared)))
+    connection.execute(delete(thread_sessions).where(is_own))
+    return counts[checkpoints]
 
 
 def lock_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
@@ -225,61 +244,57 @@ def lock_threads(connection: Connection, thread_keys: Sequence[str]) -> None:
         connection.execute(query.order_by(*_LOCK_ORDER).with_for_update()).all()
 
 
-def read_namespaces(
-    connection: Connection, codec: Codec, where: ColumnElement[bool]
-) -> list[Namespace]:
+def read_namespaces(tx: Transaction, where: ColumnElement[bool]) -> list[Namespace]:
     """Return namespaces, checked; a transaction that writes locks their rows.
 
     Raises:
         CorruptStoreError: When the row of one is damaged.
     """
     query = select(namespaces).where(where).order_by(*_LOCK_ORDER)
-    if is_writer(connection):
+    if is_writer(tx.connection):
         query = query.with_for_update()
-    return [_as_namespace(codec, row) for row in connection.execute(query).mappings()]
+    return [_as_namespace(tx.codec, row) for row in tx.connection.execute(query).mappings()]
 
 
-def find_or_make_namespace(
-    connection: Connection, codec: Codec, thread_id: str, ns: str
-) -> Namespace:
+def find_or_make_namespace(tx: Transaction, thread_id: str, ns: str) -> Namespace:
     """Return a namespace of a thread; make it if there is none."""
-    found = find_namespace(connection, codec, thread_id, ns)
-    if found is None and sqlite_driver(connection) is None:
+    found = find_namespace(tx, thread_id, ns)
+    if found is None and sqlite_driver(tx.connection) is None:
         # Everybody else locks the namespace before its session, here the session is made first: who
         # makes one is alone, and who had to wait looks again.
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"tokenmem {thread_id}", 0))
-        connection.execute(select(lock))
-        found = find_namespace(connection, codec, thread_id, ns)
+        tx.connection.execute(select(lock))
+        found = find_namespace(tx, thread_id, ns)
     if found is not None:
         return found
     if ns:
         # Retention and deletion lock the row of the graph's own namespace: they are over before
         # the new one begins, or see it. They would take away messages that it refers to.
-        find_namespace(connection, codec, thread_id, "")
+        find_namespace(tx, thread_id, "")
     session = ThreadSession(0, thread_id, thread_session(thread_id, ns))
-    number = make_thread_session(connection, codec, session).session_number
-    return make_namespace(connection, codec, Namespace(0, thread_id, ns, number))
+    number = make_thread_session(tx, session).session_number
+    return make_namespace(tx, Namespace(0, thread_id, ns, number))
 
 
-def make_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> Namespace:
+def make_namespace(tx: Transaction, namespace: Namespace) -> Namespace:
     """Insert a namespace of a thread, and return it with its number."""
     columns = _columns(namespace)
     del columns["namespace_id"]
-    insert_unless_there(connection, namespaces, {**columns, "seal": b""})
+    insert_unless_there(tx.connection, namespaces, {**columns, "seal": b""})
     names = {"thread": columns["thread_key"], "ns": columns["checkpoint_ns_key"]}
-    row = connection.execute(_OWN.with_for_update(), names).mappings().one()
+    row = tx.connection.execute(_OWN.with_for_update(), names).mappings().one()
     if row["seal"]:  # another writer made it meanwhile
-        return _as_namespace(codec, row)
+        return _as_namespace(tx.codec, row)
     made = replace(namespace, namespace_id=row["namespace_id"])
-    save_namespace(connection, codec, made)
+    save_namespace(tx, made)
     return made
 
 
-def save_namespace(connection: Connection, codec: Codec, namespace: Namespace) -> None:
+def save_namespace(tx: Transaction, namespace: Namespace) -> None:
     """Write the row back.
 
     Only what changes: SQLite writes an index anew whose columns are named, changed or not.
     """
-    row = codec.sealed(_columns(namespace))
+    row = tx.codec.sealed(_columns(namespace))
     changing = {name: row[name] for name in _CHANGING}
-    _SAVE.run(connection, {**changing, "b_id": namespace.namespace_id})
+    _SAVE.run(tx.connection, {**changing, "b_id": namespace.namespace_id})

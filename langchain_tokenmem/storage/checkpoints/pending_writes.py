@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import CheckpointRow, InlineValue
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import writes
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -41,7 +41,7 @@ class PendingWrite:
 
 
 def read_writes(
-    connection: Connection, codec: Codec, namespace_id: int, checkpoint: CheckpointRow
+    tx: Transaction, namespace_id: int, checkpoint: CheckpointRow
 ) -> list[PendingWrite]:
     """Return the pending writes of a checkpoint in the order in which they are applied.
 
@@ -50,9 +50,9 @@ def read_writes(
     """
     names = {"b_namespace_id": namespace_id, "b_key": key_of(checkpoint.id)}
     found = []
-    for row in _WRITES.all(connection, names):
-        codec.unsealed(writes, row)
-        task_path, task_id, channel, shape = codec.unpack(row["value"])
+    for row in _WRITES.all(tx.connection, names):
+        tx.codec.unsealed(writes, row)
+        task_path, task_id, channel, shape = tx.codec.unpack(row["value"])
         value = InlineValue(row["message_refs"], shape)
         found.append(PendingWrite(task_path, task_id, row["idx"], channel, value))
     if len(found) != checkpoint.write_count:
@@ -69,16 +69,11 @@ def write_places(connection: Connection, namespace_id: int, key: str) -> set[tup
 
 
 def insert_writes(
-    connection: Connection,
-    codec: Codec,
-    namespace_id: int,
-    key: str,
-    new: Sequence[PendingWrite],
-    now: datetime,
+    tx: Transaction, namespace_id: int, key: str, new: Sequence[PendingWrite], now: datetime
 ) -> None:
     """Insert pending writes; those that are there already must have been deleted."""
     rows = [
-        codec.sealed(
+        tx.codec.sealed(
             {
                 "namespace_id": namespace_id,
                 "checkpoint_key": key,
@@ -86,13 +81,13 @@ def insert_writes(
                 "idx": one.idx,
                 "written_at": round(now.timestamp()),
                 "message_refs": one.value.refs,
-                "value": codec.pack([one.task_path, one.task_id, one.channel, one.value.shape]),
+                "value": tx.codec.pack([one.task_path, one.task_id, one.channel, one.value.shape]),
             }
         )
         for one in new
     ]
     if rows:
-        _INSERT.run_all(connection, rows)
+        _INSERT.run_all(tx.connection, rows)
 
 
 def delete_write(

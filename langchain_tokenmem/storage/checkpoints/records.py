@@ -65,15 +65,15 @@ class NewCheckpoint:
 
 
 @contextmanager
-def errors_about(address: Address) -> Iterator[None]:
-    """Name thread and checkpoint in the errors of damaged rows."""
+def errors_about(about: Address | str) -> Iterator[None]:
+    """Name thread and checkpoint in the errors of damaged rows; they are left as they are else."""
     try:
         yield
     except CorruptStoreError as error:
         text = str(error)
-        if text.startswith("Thread "):
+        if isinstance(about, str) or text.startswith("Thread "):
             raise
         raise CorruptStoreError(
-            f"{address}: {text}. Nothing was returned; restore a backup, or look at the thread "
+            f"{about}: {text}. Nothing was returned; restore a backup, or look at the thread "
             f"with `tokenmem doctor`."
         ) from error

@@ -63,17 +63,15 @@ def repair(store: CheckpointReader, examination: Examination) -> Examination:
 
 def _delete_damaged(store: CheckpointReader, number: int) -> None:
     """Delete the checkpoints of a namespace that cannot be read."""
-    with store.database.writing("The repair") as connection:
-        for namespace in read_namespaces(
-            connection, store.codec, namespaces.c.namespace_id == number
-        ):
-            row = row_of(connection, number)
+    with store.writing("The repair") as tx:
+        for namespace in read_namespaces(tx, namespaces.c.namespace_id == number):
+            row = row_of(tx.connection, number)
             # Looked at again: what could not be read then may be readable now.
-            faults = namespace_faults(store, connection, row) if row else []
+            faults = namespace_faults(store, tx, row) if row else []
             mine = [one for one in faults if one.remedy]
             if mine:
-                delete_checkpoints(connection, number, [one.key for one in mine if one.key])
-                recount(connection, store.codec, namespace)
+                delete_checkpoints(tx.connection, number, [one.key for one in mine if one.key])
+                recount(tx, namespace)
 
 
 def _put_in_order(store: CheckpointReader) -> None:

@@ -7,12 +7,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Column, Connection, delete, select
+from sqlalchemy import Connection, Table, delete, select
 
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.checkpoints import checkpoint_rows
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
+    CheckpointRow,
+    all_checkpoints,
+    delete_checkpoints,
+    every_checkpoint,
+    run_hash,
+    time_of,
+)
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows, chunk_numbers
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
@@ -37,8 +44,8 @@ _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
 
 
-_Stored = Mapping[int, Sequence[checkpoint_rows.CheckpointRow]]
-"""The checkpoints of a thread by the number of their namespace, oldest first."""
+_Stored = Mapping[Namespace, Sequence[CheckpointRow]]
+"""The checkpoints of a thread by their namespace, oldest first."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,8 @@ class RetentionRule:
     since: datetime | None
 
 
-def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> int:
-    """Delete the checkpoints of a thread that a rule does not keep; return how many.
+def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> None:
+    """Delete the checkpoints of a thread that a rule does not keep.
 
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
     stays, too. The transcript is never touched.
@@ -64,14 +71,10 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
         CorruptStoreError: When a checkpoint of the thread is damaged, or anything of those that
             stay is missing; nothing was deleted.
     """
-    address = Address(check_thread_id(thread_id), "")
-    with store.database.writing(str(address)) as connection:
-        removed, is_less = _thin_out(
-            connection, store, thread_id, lambda found, there: _kept(found, there, rule), now
-        )
+    with store.writing(Address(check_thread_id(thread_id), "")) as tx:
+        is_less = _thin_out(tx, thread_id, lambda there: _kept(there, rule), now)
     if is_less:
         store.database.forget_deleted()
-    return removed
 
 
 def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: datetime) -> None:
@@ -80,83 +83,67 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
     Raises:
         CorruptStoreError: When a thread they are in lost a checkpoint; nothing was deleted.
     """
-    hashes = [one for run_id in run_ids if (one := checkpoint_rows.run_hash(run_id))]
+    hashes = [one for run_id in run_ids if (one := run_hash(run_id))]
 
-    def others(_: Sequence[Namespace], there: _Stored) -> dict[int, set[str]]:
+    def others(there: _Stored) -> dict[Namespace, set[str]]:
         return {
-            number: {
-                row.id
-                for row in rows
-                if checkpoint_rows.run_hash(row.metadata.get("run_id")) not in hashes
+            namespace: {
+                row.id for row in rows if run_hash(row.metadata.get("run_id")) not in hashes
             }
-            for number, rows in there.items()
+            for namespace, rows in there.items()
         }
 
-    with store.database.writing("The checkpoints of runs") as connection:
+    with store.writing("The checkpoints of runs") as tx:
         of_runs = select(checkpoints.c.namespace_id).where(checkpoints.c.run_hash.in_(hashes))
         is_touched = namespaces.c.namespace_id.in_(of_runs)
-        keys = connection.execute(select(namespaces.c.thread_key).where(is_touched)).scalars()
-        lock_threads(connection, [*set(keys)])
-        touched = read_namespaces(connection, store.codec, is_touched)
+        keys = tx.connection.execute(select(namespaces.c.thread_key).where(is_touched)).scalars()
+        lock_threads(tx.connection, [*set(keys)])
+        touched = read_namespaces(tx, is_touched)
         for thread_id in sorted({namespace.thread_id for namespace in touched}):
-            _thin_out(connection, store, thread_id, others, now)
+            _thin_out(tx, thread_id, others, now)
     if touched:
         store.database.forget_deleted()
 
 
 def _thin_out(
-    connection: Connection,
-    store: CheckpointStore,
+    tx: Transaction,
     thread_id: str,
-    choose: Callable[[Sequence[Namespace], _Stored], Mapping[int, Collection[str]]],
+    choose: Callable[[_Stored], Mapping[Namespace, Collection[str]]],
     now: datetime,
-) -> tuple[int, bool]:
+) -> bool:
     """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
 
     Args:
-        connection: In a transaction that writes.
-        store: Where they are.
+        tx: In a transaction that writes.
         thread_id: The thread.
         choose: Returns the ids that stay, by namespace.
         now: The current time.
 
     Returns:
-        How many checkpoints were deleted, and whether anything was.
+        Whether anything was deleted.
     """
+    is_less = False
     with errors_about(Address(thread_id, "")):
-        found = namespaces_of(connection, store.codec, thread_id)
-        there = {
-            namespace.namespace_id: checkpoint_rows.every_checkpoint(
-                connection, store.codec, namespace
-            )
-            for namespace in found
-        }
-        kept = choose(found, there)
-        count, is_less = 0, False
-        for namespace in found:
-            number = namespace.namespace_id
-            is_less |= _delete_strays(connection, namespace, now)
-            if rows := [row for row in there[number] if row.id not in kept[number]]:
-                _delete_rows(connection, store.codec, namespace, rows)
-                count += len(rows)
-        if is_less or count:
-            for session in sorted({namespace.session_number for namespace in found}):
-                shared = [one for one in found if one.session_number == session]
-                _delete_messages(connection, store.codec, shared, session)
-    return count, is_less or count > 0
+        there = {one: every_checkpoint(tx, one) for one in namespaces_of(tx, thread_id)}
+        kept = choose(there)
+        for namespace, rows in there.items():
+            is_less |= _delete_strays(tx.connection, namespace, now)
+            if removed := [row for row in rows if row.id not in kept[namespace]]:
+                _delete_rows(tx, namespace, removed)
+                is_less = True
+        if is_less:
+            for session in sorted({namespace.session_number for namespace in there}):
+                shared = [one for one in there if one.session_number == session]
+                _delete_messages(tx, shared, session)
+    return is_less
 
 
-def _kept(
-    found: Sequence[Namespace],
-    there: _Stored,
-    rule: RetentionRule,
-) -> dict[int, set[str]]:
+def _kept(there: _Stored, rule: RetentionRule) -> dict[Namespace, set[str]]:
     """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
-    kept: dict[int, set[str]] = {}
+    kept: dict[Namespace, set[str]] = {}
     roots: set[str] = set()
     newest = ""
-    for namespace in sorted(found, key=lambda namespace: bool(namespace.ns)):
-        stored = there[namespace.namespace_id]
+    for namespace, stored in sorted(there.items(), key=lambda one: bool(one[0].ns)):
         stays = _by_rule(namespace, stored, rule)
         if ":" in namespace.ns:
             # One run of a sub-graph. A namespace without ids of tasks is a sub-graph's own memory
@@ -167,29 +154,22 @@ def _kept(
         stays |= _ancestors(stored, stays)
         if not namespace.ns:
             roots = stays
-        kept[namespace.namespace_id] = stays
+        kept[namespace] = stays
     return kept
 
 
 def _by_rule(
-    namespace: Namespace, stored: Sequence[checkpoint_rows.CheckpointRow], rule: RetentionRule
+    namespace: Namespace, stored: Sequence[CheckpointRow], rule: RetentionRule
 ) -> set[str]:
     if rule.keep_last == 0:
         return set()
     young = stored if rule.keep_last is None else stored[-rule.keep_last :]
-    stays = {one.id for one in young if rule.since is None or _since(one, rule.since)}
+    since = rule.since
+    stays = {one.id for one in young if since is None or (time_of(one.fields) or since) >= since}
     return stays | ({namespace.latest} if namespace.latest is not None else set())
 
 
-def _since(stored: checkpoint_rows.CheckpointRow, moment: datetime) -> bool:
-    try:
-        time = datetime.fromisoformat(str(stored.fields.get("ts")))
-    except ValueError:
-        return True
-    return (time if time.tzinfo else time.replace(tzinfo=moment.tzinfo)) >= moment
-
-
-def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], newest: str) -> bool:
+def _has_root(stored: CheckpointRow, roots: Collection[str], newest: str) -> bool:
     """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
 
     It may be on its way, and then it is newer than all that are there.
@@ -198,7 +178,7 @@ def _has_root(stored: checkpoint_rows.CheckpointRow, roots: Collection[str], new
     return root is None or root in roots or root > newest
 
 
-def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[str]) -> set[str]:
+def _ancestors(stored: Sequence[CheckpointRow], kept: Iterable[str]) -> set[str]:
     """Return the ids that delta channels of kept checkpoints are rebuilt from.
 
     A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
@@ -211,7 +191,7 @@ def _ancestors(stored: Sequence[checkpoint_rows.CheckpointRow], kept: Iterable[s
     needed: set[str] = set()
     waiting = [*kept]
     while waiting:
-        one: checkpoint_rows.CheckpointRow | None = by_id[waiting.pop()]
+        one: CheckpointRow | None = by_id[waiting.pop()]
         open_ = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
         visited = set[str]()
         while one is not None and (open_ := open_ - one.inline.keys() - one.large.keys()):
@@ -238,49 +218,40 @@ def _delete_strays(connection: Connection, namespace: Namespace, now: datetime) 
     return connection.execute(strays).rowcount > 0
 
 
-def _delete_rows(
-    connection: Connection,
-    codec: Codec,
-    namespace: Namespace,
-    removed: Sequence[checkpoint_rows.CheckpointRow],
-) -> None:
+def _delete_rows(tx: Transaction, namespace: Namespace, removed: Sequence[CheckpointRow]) -> None:
     """Delete checkpoints of a namespace, with the large values that nobody has any more."""
     number = namespace.namespace_id
-    checkpoint_rows.delete_checkpoints(connection, number, [key_of(row.id) for row in removed])
-    left = recount(connection, codec, namespace)
+    delete_checkpoints(tx.connection, number, [key_of(row.id) for row in removed])
+    left = recount(tx, namespace)
     used = {value for row in left for value in row.large.values()}
-    own = (channel_values.c.namespace_id, channel_values.c.value_number)
-    _delete_unused(connection, *own, number, used)
+    _delete_unused(tx.connection, channel_values, number, used)
     if namespace.ns and not left:
         has_writes = select(writes.c.idx).where(writes.c.namespace_id == number).limit(1)
-        if connection.execute(has_writes).first() is None:
-            connection.execute(delete(namespaces).where(namespaces.c.namespace_id == number))
+        if tx.connection.execute(has_writes).first() is None:
+            tx.connection.execute(delete(namespaces).where(namespaces.c.namespace_id == number))
 
 
-def _delete_messages(
-    connection: Connection, codec: Codec, found: Sequence[Namespace], session_number: int
-) -> None:
+def _delete_messages(tx: Transaction, found: Sequence[Namespace], session_number: int) -> None:
     """Delete the messages beside the transcript that no namespace refers to any more."""
-    rows = MessageRows(connection, codec, found[0])
+    rows = MessageRows(tx, found[0])
     used: set[int] = set()
-    for refs in {refs for namespace in found for refs in _references(connection, codec, namespace)}:
+    for refs in {refs for namespace in found for refs in _references(tx, namespace)}:
         used.update(chunk_numbers(refs))
         used.update(-number for number in rows.read_references(refs) if number < 0)
-    own = (thread_messages.c.session_number, thread_messages.c.message_number)
-    _delete_unused(connection, *own, session_number, used)
+    _delete_unused(tx.connection, thread_messages, session_number, used)
 
 
-def _references(connection: Connection, codec: Codec, namespace: Namespace) -> Iterable[str]:
+def _references(tx: Transaction, namespace: Namespace) -> Iterable[str]:
     """Return all references of a namespace; its values and pending writes must be there."""
     number = namespace.namespace_id
-    rows = checkpoint_rows.all_checkpoints(connection, codec, number)
+    rows = all_checkpoints(tx, number)
     columns = (channel_values.c.value_number, channel_values.c.message_refs)
-    values = connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
+    values = tx.connection.execute(select(*columns).where(channel_values.c.namespace_id == number))
     large = {row.value_number: row.message_refs for row in values}
     if not large.keys() >= {one for row in rows for one in row.large.values()}:
         raise CorruptStoreError("the value of a channel is missing")
     columns = (writes.c.checkpoint_key, writes.c.message_refs)
-    pending = connection.execute(select(*columns).where(writes.c.namespace_id == number)).all()
+    pending = tx.connection.execute(select(*columns).where(writes.c.namespace_id == number)).all()
     counts = Counter(row.checkpoint_key for row in pending)
     if any(counts[key_of(row.id)] != row.write_count for row in rows):
         raise CorruptStoreError("a pending write is missing")
@@ -289,12 +260,10 @@ def _references(connection: Connection, codec: Codec, namespace: Namespace) -> I
 
 
 def _delete_unused(
-    connection: Connection,
-    owner: Column[int],
-    column: Column[int],
-    number: int,
-    used: Collection[int],
+    connection: Connection, table: Table, owner_number: int, used: Collection[int]
 ) -> None:
-    there = connection.execute(select(column).where(owner == number)).scalars()
+    """Delete the rows of one owner that are not used; owner and number are a row's key."""
+    owner, number = table.primary_key.columns
+    there = connection.execute(select(number).where(owner == owner_number)).scalars()
     for some in chunks([one for one in there if one not in used]):
-        connection.execute(delete(column.table).where(owner == number, column.in_(some)))
+        connection.execute(delete(table).where(owner == owner_number, number.in_(some)))

@@ -14,24 +14,9 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from langchain_core.agents import AgentAction, AgentActionMessageLog, AgentFinish, AgentStep
+from langchain_core import agents, outputs, prompt_values
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents.base import Blob, Document
-from langchain_core.outputs import (
-    ChatGeneration,
-    ChatGenerationChunk,
-    ChatResult,
-    Generation,
-    GenerationChunk,
-    LLMResult,
-    RunInfo,
-)
-from langchain_core.prompt_values import (
-    ChatPromptValue,
-    ChatPromptValueConcrete,
-    ImagePromptValue,
-    StringPromptValue,
-)
 from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer, _create_msgpack_ext_hook
 from pydantic import BaseModel
@@ -42,11 +27,12 @@ TypeName = tuple[str, ...]
 """Module and name of a type."""
 
 _LANGCHAIN_CORE: tuple[type, ...] = (
-    *(AgentAction, AgentActionMessageLog, AgentFinish, AgentStep),
+    *(agents.AgentAction, agents.AgentActionMessageLog, agents.AgentFinish, agents.AgentStep),
     *(Blob, Document, InMemoryChatMessageHistory),
-    *(ChatPromptValue, ChatPromptValueConcrete, ImagePromptValue, StringPromptValue),
-    *(ChatGeneration, ChatGenerationChunk, ChatResult, Generation, GenerationChunk),
-    *(LLMResult, RunInfo),
+    *(prompt_values.ChatPromptValue, prompt_values.ChatPromptValueConcrete),
+    *(prompt_values.ImagePromptValue, prompt_values.StringPromptValue),
+    *(outputs.Generation, outputs.GenerationChunk, outputs.LLMResult, outputs.RunInfo),
+    *(outputs.ChatGeneration, outputs.ChatGenerationChunk, outputs.ChatResult),
 )
 """Values that chains and agents put into a state; its messages LangGraph allows itself."""
 
@@ -116,16 +102,9 @@ def is_state_type(found: Any) -> bool:
     if not isinstance(found, type):
         return False
     is_named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
-    return (
-        is_named_tuple
-        or issubclass(found, (BaseModel, Enum, *_models_of_pydantic_1()))
-        or dataclasses.is_dataclass(found)
-    )
-
-
-def _models_of_pydantic_1() -> tuple[type, ...]:
-    old = imported("pydantic.v1.main", "BaseModel")
-    return () if old is None else (old,)
+    model_of_pydantic_1 = imported("pydantic.v1.main", "BaseModel") or BaseModel
+    is_named = is_named_tuple or issubclass(found, (BaseModel, model_of_pydantic_1, Enum))
+    return is_named or dataclasses.is_dataclass(found)
 
 
 def advice(refused: Collection[str]) -> str:

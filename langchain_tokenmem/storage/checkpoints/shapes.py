@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -23,13 +23,12 @@ def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
     """Return a value with marks in place of its messages, and the messages in order.
 
     Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
-    through, and copied, for a node may go on with its state meanwhile; what other objects hold
-    stays in them. The value itself is not changed.
+    through, and copied, for a node may go on with its state meanwhile, and what is checked is what
+    is stored; what other objects hold stays in them. The value itself is not changed.
     """
     found: list[BaseMessage] = []
     try:
-        shape = _detached(value, found)
-        return (shape, found) if found else (_snapshot(value), [])
+        return _detached(value, found), found
     except (_TakenError, RecursionError):
         return value, []
 
@@ -39,7 +38,7 @@ def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
     return _attached(shape, messages) if messages else shape
 
 
-def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (one for each type)
+def _detached(value: Any, found: list[BaseMessage]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -48,51 +47,33 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:  # noqa: PLR0911  (o
         if items and all(map(_is_message, set(map(type, items)))):
             found += items
             return {_MARK: [len(found) - len(items), len(found)]}
-        return [_detached(item, found) for item in items]
-    if kind is dict:
-        if _MARK in value:
-            raise _TakenError
-        return {key: _detached(item, found) for key, item in value.copy().items()}
+    if kind is dict and _MARK in value:
+        raise _TakenError
     if _is_message(kind):
         found.append(value)
         return {_MARK: len(found) - 1}
-    if kind is _DeltaSnapshot:
-        return _DeltaSnapshot(_detached(value.value, found))
-    if kind is Overwrite:
-        return Overwrite(_detached(value.value, found))
-    if kind is Send:
-        return Send(value.node, _detached(value.arg, found), timeout=value.timeout)
-    return value
+    return _mapped(value, lambda item: _detached(item, found))
 
 
-def _snapshot(value: Any) -> Any:
-    """Return a value whose lists and dicts are nobody else's: what is checked is what is stored."""
-    kind = type(value)
-    if kind is list:
-        return [_snapshot(item) for item in [*value]]
-    if kind is tuple:
-        return tuple(_snapshot(item) for item in value)
-    if kind is dict:
-        return {key: _snapshot(item) for key, item in value.copy().items()}
-    return value
-
-
-def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:  # noqa: PLR0911  (as above)
-    kind = type(shape)
-    if kind is dict:
-        mark = shape.get(_MARK)
-        if mark is None:
-            return {key: _attached(item, messages) for key, item in shape.items()}
+def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    if type(shape) is dict and _MARK in shape:
+        mark = shape[_MARK]
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
-    if kind is list:
-        return [_attached(item, messages) for item in shape]
-    if kind is _DeltaSnapshot:
-        return _DeltaSnapshot(_attached(shape.value, messages))
-    if kind is Overwrite:
-        return Overwrite(_attached(shape.value, messages))
+    return _mapped(shape, lambda item: _attached(item, messages))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value of values with each of them changed; anything else as it is."""
+    kind = type(value)
+    if kind in {list, tuple}:
+        return kind([change(item) for item in [*value]])
+    if kind is dict:
+        return {key: change(item) for key, item in value.copy().items()}
+    if kind in {_DeltaSnapshot, Overwrite}:
+        return kind(change(value.value))
     if kind is Send:
-        return Send(shape.node, _attached(shape.arg, messages), timeout=shape.timeout)
-    return shape
+        return Send(value.node, change(value.arg), timeout=value.timeout)
+    return value
 
 
 def _is_message(kind: type) -> bool:

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cachetools import LRUCache
 from langgraph.checkpoint.base import WRITES_IDX_MAP
-from sqlalchemy import Connection
 
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.checkpoints import channel_values, checkpoint_rows, pending_writes
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.channel_values import (
+    LargeValue,
+    PreparedValue,
+    insert_value,
+    prepare_value,
+    read_value,
+)
+from langchain_tokenmem.storage.checkpoints.checkpoint_rows import (
+    CheckpointRow,
+    InlineValue,
+    find_checkpoint,
+    save_checkpoint,
+    save_write_count,
+    time_of,
+)
 from langchain_tokenmem.storage.checkpoints.head_words import HeadWords
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
-from langchain_tokenmem.storage.checkpoints.messages import AfterCommit
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
     find_or_make_namespace,
     save_namespace,
 )
-from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
-from langchain_tokenmem.storage.checkpoints.records import (
-    Address,
-    NewCheckpoint,
-    errors_about,
+from langchain_tokenmem.storage.checkpoints.pending_writes import (
+    PendingWrite,
+    delete_write,
+    insert_writes,
+    write_places,
 )
+from langchain_tokenmem.storage.checkpoints.reader import CheckpointReader
+from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
 from langchain_tokenmem.storage.checkpoints.shapes import is_plain
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.encoded_message import key_of
@@ -47,16 +61,12 @@ class CheckpointStore(CheckpointReader):
 
     on_conflict: Callable[[str], None]
     hides_removed: bool = False
-    _followed: dict[int, None] = field(default_factory=dict)
+    _followed: LRUCache[int, None] = field(default_factory=lambda: LRUCache(_MOST_FOLLOWED))
 
     @property
     def index(self) -> IndexStore:
         """Index that takes the messages that are appended to transcripts."""
         return self.messages.index
-
-    def with_codec(self, codec: Codec) -> CheckpointStore:
-        """Return the same with another codec."""
-        return replace(self, codec=codec, messages=replace(self.messages, codec=codec))
 
     def put(self, new: NewCheckpoint) -> int:
         """Store a checkpoint, and return how many its namespace has now; 0 if it was there.
@@ -68,46 +78,41 @@ class CheckpointStore(CheckpointReader):
         checkpoint, address = new.checkpoint, new.address
         self.messages.cache.clear_if_closed(self.database.closings)
         values = {
-            name: channel_values.prepare_value(self.codec, name, value)
+            name: prepare_value(self.codec, name, value)
             for name, value in checkpoint["channel_values"].items()
             # Without new versions, the values say themselves what they are, as with SqliteSaver.
             if not new.new_versions or name in new.new_versions
         }
         if not is_plain(new.metadata):
             self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
-        after_commit: AfterCommit = []
         change: Change | None = None
         self.index.make_ready()
-        with self.database.writing(str(address)) as connection, errors_about(address):
-            namespace = find_or_make_namespace(
-                connection, self.codec, address.thread_id, address.ns
-            )
+        with self.writing(address) as tx:
+            namespace = find_or_make_namespace(tx, address.thread_id, address.ns)
             id_, parent_id, number = checkpoint["id"], address.checkpoint_id, namespace.namespace_id
-            key, parent_key = key_of(id_), key_of(parent_id or "")
-            old = checkpoint_rows.find_checkpoint(connection, self.codec, number, key)
-            parent = checkpoint_rows.find_checkpoint(connection, self.codec, number, parent_key)
+            key, head = key_of(id_), namespace.latest
+            old = find_checkpoint(tx, number, key)
+            parent = find_checkpoint(tx, number, key_of(parent_id or ""))
             # Pending writes may come before their checkpoint.
-            write_count = len(pending_writes.write_places(connection, number, key))
+            write_count = len(write_places(tx.connection, number, key))
             if old is None and not new.is_fork:
                 self._check_branch(namespace, id_, parent_id)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
-            row = checkpoint_rows.CheckpointRow(
-                id_, parent_id, fields, new.metadata, write_count=write_count
-            )
-            rows = MessageRows(connection, self.codec, namespace)
-            namespace = self._store_values(rows, namespace, new, row, parent, values, after_commit)
-            checkpoint_rows.save_checkpoint(connection, self.codec, number, row, is_new=old is None)
-            head = namespace.latest
+            row = CheckpointRow(id_, parent_id, fields, new.metadata, write_count=write_count)
+            rows = MessageRows(tx, namespace)
+            self._store_values(rows, new, row, parent, values)
+            save_checkpoint(tx, number, row, is_new=old is None)
             if old is None:
-                namespace = namespace.with_new(id_, parent_id)
-            if namespace.latest == id_:
-                before = parent if head == parent_id else self._latest(connection, namespace, head)
+                rows.namespace = rows.namespace.with_new(id_, parent_id)
+            if rows.namespace.latest == id_:
+                is_next = head == parent_id
+                before = parent if is_next else find_checkpoint(tx, number, key_of(head or ""))
                 change = self._follow_head(rows, before, row, values)
-            save_namespace(connection, self.codec, namespace)
-        for cache in after_commit:
+            save_namespace(tx, rows.namespace)
+        for cache in rows.after_commit:
             cache()
         self.index.tell(change or Change("added"))
-        return namespace.checkpoint_count if old is None else 0
+        return rows.namespace.checkpoint_count if old is None else 0
 
     def _check_branch(self, namespace: Namespace, checkpoint_id: str, parent: str | None) -> None:
         """Report it if the parent of a new checkpoint does not end its branch any more."""
@@ -121,16 +126,14 @@ class CheckpointStore(CheckpointReader):
     def _store_values(
         self,
         rows: MessageRows,
-        namespace: Namespace,
         new: NewCheckpoint,
-        row: checkpoint_rows.CheckpointRow,
-        parent: checkpoint_rows.CheckpointRow | None,
-        values: dict[str, channel_values.PreparedValue],
-        after_commit: AfterCommit,
-    ) -> Namespace:
+        row: CheckpointRow,
+        parent: CheckpointRow | None,
+        values: dict[str, PreparedValue],
+    ) -> None:
         """Give a checkpoint its values: the new ones stored, the others as its parent has them."""
-        now = _time_of(new.checkpoint.get("ts"))
-        given = new.checkpoint["channel_values"]
+        now = time_of(new.checkpoint) or datetime.now(UTC)
+        given, own = new.checkpoint["channel_values"], rows.namespace.namespace_id
         before = parent.fields.get("channel_versions", {}) if parent else {}
         versions = new.checkpoint.get("channel_versions", {})
         for name in [*versions, *(one for one in given if one not in versions)]:
@@ -138,103 +141,51 @@ class CheckpointStore(CheckpointReader):
                 is_same = name in versions and before.get(name) == versions[name]
                 if (parent and is_same and row.take(name, parent)) or name not in given:
                     continue
-                values[name] = channel_values.prepare_value(self.codec, name, given[name])
-            value = values[name]
+                values[name] = prepare_value(self.codec, name, given[name])
+            value, is_main = values[name], name == self.main_channel
             refs = self.messages.store(
-                rows,
-                value.messages,
-                after_commit,
-                now=now,
-                is_main=name == self.main_channel,
-                user_id=new.user_id,
+                rows, value.messages, now=now, is_main=is_main, user_id=new.user_id
             )
             if value.packed is None:
-                row.inline[name] = checkpoint_rows.InlineValue(refs, value.shape)
+                row.inline[name] = InlineValue(refs, value.shape)
                 continue
-            large = channel_values.LargeValue(refs, value.packed)
-            before_it = parent.large.get(name) if parent and name not in new.new_versions else None
-            number = self._same_large(rows.connection, namespace, before_it, large)
-            if number is None:
-                number = namespace.last_value_number + 1
-                namespace = replace(namespace, last_value_number=number)
-                channel_values.insert_value(
-                    rows.connection, self.codec, namespace.namespace_id, number, large
-                )
+            large = LargeValue(refs, value.packed)
+            number = parent.large.get(name) if parent and name not in new.new_versions else None
+            if number is None or read_value(rows.tx, own, number) != large:
+                number = rows.namespace.last_value_number + 1
+                rows.namespace = replace(rows.namespace, last_value_number=number)
+                insert_value(rows.tx, own, number, large)
             row.large[name] = number
-        return namespace
-
-    def _same_large(
-        self,
-        connection: Connection,
-        namespace: Namespace,
-        number: int | None,
-        value: channel_values.LargeValue,
-    ) -> int | None:
-        """Return the number of the large value that a parent has, if it is the same."""
-        if number is None:
-            return None
-        own = namespace.namespace_id
-        found = channel_values.read_values(connection, self.codec, own, [number])
-        return number if found[number] == value else None
-
-    def _latest(
-        self, connection: Connection, namespace: Namespace, head: str | None
-    ) -> checkpoint_rows.CheckpointRow | None:
-        number = namespace.namespace_id
-        key = key_of(head or "")
-        return checkpoint_rows.find_checkpoint(connection, self.codec, number, key)
 
     def _follow_head(
         self,
         rows: MessageRows,
-        before: checkpoint_rows.CheckpointRow | None,
-        row: checkpoint_rows.CheckpointRow,
-        values: dict[str, channel_values.PreparedValue],
+        before: CheckpointRow | None,
+        row: CheckpointRow,
+        values: Mapping[str, PreparedValue],
     ) -> Change | None:
         """Let the transcript say what the new head says."""
-        name = self.main_channel
+        name, number = self.main_channel, rows.namespace.session_number
         if name is None or not self.codec.is_plain:
             return None
-        connection, namespace = rows.connection, rows.namespace
-        refs = self._refs(connection, namespace, row, name)
+        refs = _refs(rows, row, name)
         if refs is None:  # a delta channel between two snapshots
             return None
-        known = self._refs(connection, namespace, before, name) or ""
-        is_first = namespace.session_number not in self._followed
-        self._followed[namespace.session_number] = None
-        if len(self._followed) > _MOST_FOLLOWED:
-            del self._followed[next(iter(self._followed))]
+        known = _refs(rows, before, name) or ""
+        is_first = number not in self._followed
+        self._followed[number] = None
         if refs == known and not is_first:
             return None
         words = HeadWords(rows, self.index, self.messages.before_store, self.hides_removed)
         if not words.may_differ(refs):
             return None
-        given = values.get(name)
         messages = (
-            self.messages.load(connection, namespace, [(refs, True)])[0]
-            if given is None
-            else given.messages
+            values[name].messages
+            if name in values
+            else self.messages.load(rows.tx, rows.namespace, refs, is_main=True)
         )
-        now = _time_of(row.fields.get("ts"))
+        now = time_of(row.fields) or datetime.now(UTC)
         return words.follow(known, refs, messages, now, is_first=is_first)
-
-    def _refs(
-        self,
-        connection: Connection,
-        namespace: Namespace,
-        row: checkpoint_rows.CheckpointRow | None,
-        name: str,
-    ) -> str | None:
-        """Return the references of the messages that a checkpoint has in a channel, if any."""
-        if row is None:
-            return None
-        if name in row.inline:
-            return row.inline[name].refs
-        if name not in row.large:
-            return None
-        number = row.large[name]
-        found = channel_values.read_values(connection, self.codec, namespace.namespace_id, [number])
-        return found[number].refs
 
     def put_writes(
         self, address: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -245,49 +196,37 @@ class CheckpointStore(CheckpointReader):
         """
         key, task_key = key_of(str(address.checkpoint_id)), key_of(task_id)
         self.messages.cache.clear_if_closed(self.database.closings)
-        values = [
-            (channel, channel_values.prepare_value(self.codec, channel, value))
-            for channel, value in given
-        ]
+        values = [(channel, prepare_value(self.codec, channel, value)) for channel, value in given]
         now = datetime.now(UTC)
-        after_commit: AfterCommit = []
-        with self.database.writing(str(address)) as connection, errors_about(address):
-            namespace = find_or_make_namespace(
-                connection, self.codec, address.thread_id, address.ns
-            )
+        with self.writing(address) as tx:
+            namespace = find_or_make_namespace(tx, address.thread_id, address.ns)
             number = namespace.namespace_id
-            rows = MessageRows(connection, self.codec, namespace)
-            places = pending_writes.write_places(connection, number, key)
+            rows = MessageRows(tx, namespace)
+            places = write_places(tx.connection, number, key)
             before = len(places)
             # By place: what a batch holds twice (a resume, an error) counts as it stands last.
-            new = dict[int, pending_writes.PendingWrite]()
+            new = dict[int, PendingWrite]()
             for at, (channel, value) in enumerate(values):
                 idx = WRITES_IDX_MAP.get(channel, at)
                 if (task_key, idx) in places:
                     if idx >= 0:
                         continue
-                    pending_writes.delete_write(connection, number, key, task_key, idx)
-                refs = self.messages.store(
-                    rows, value.messages, after_commit, now=now, is_main=False
-                )
+                    delete_write(tx.connection, number, key, task_key, idx)
+                refs = self.messages.store(rows, value.messages, now=now, is_main=False)
                 shape = value.shape if value.packed is None else self.codec.unpack(value.packed)
-                stored_value = checkpoint_rows.InlineValue(refs, shape)
-                new[idx] = pending_writes.PendingWrite(
-                    task_path, task_id, idx, channel, stored_value
-                )
+                stored = InlineValue(refs, shape)
+                new[idx] = PendingWrite(task_path, task_id, idx, channel, stored)
                 places.add((task_key, idx))
-            pending_writes.insert_writes(connection, self.codec, number, key, [*new.values()], now)
-            checkpoint_rows.save_write_count(
-                connection, self.codec, number, key, before, len(places)
-            )
-        for cache in after_commit:
+            insert_writes(tx, number, key, [*new.values()], now)
+            save_write_count(tx, number, key, before, len(places))
+        for cache in rows.after_commit:
             cache()
 
 
-def _time_of(text: Any) -> datetime:
-    """Return the time of a checkpoint; the current one when it tells none."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return datetime.now(UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _refs(rows: MessageRows, row: CheckpointRow | None, name: str) -> str | None:
+    """Return the references of the messages that a checkpoint has in a channel, if any."""
+    if row is None or not (name in row.inline or name in row.large):
+        return None
+    if name in row.inline:
+        return row.inline[name].refs
+    return read_value(rows.tx, rows.namespace.namespace_id, row.large[name]).refs

@@ -13,9 +13,10 @@ from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints import checkpoint_rows
-from langchain_tokenmem.storage.checkpoints.codec import Codec
+from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import (
     Namespace,
+    drop_thread,
     lock_threads,
     make_namespace,
     namespaces_of,
@@ -30,11 +31,11 @@ from langchain_tokenmem.storage.checkpoints.tables import (
     thread_sessions,
     writes,
 )
-from langchain_tokenmem.storage.checkpoints.thread_rows import drop_thread, sessions_of_threads
 from langchain_tokenmem.storage.checkpoints.thread_sessions import (
     ThreadSession,
     damaged_thread,
     make_thread_session,
+    sessions_of_threads,
     thread_sessions_of,
 )
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
@@ -68,17 +69,16 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
         store.index.tell(Change("erased", gone))
 
 
-def recount(
-    connection: Connection, codec: Codec, namespace: Namespace
-) -> list[checkpoint_rows.CheckpointRow]:
+def recount(tx: Transaction, namespace: Namespace) -> list[checkpoint_rows.CheckpointRow]:
     """Write down how many checkpoints a namespace has left, and return them."""
-    left = checkpoint_rows.all_checkpoints(connection, codec, namespace.namespace_id)
+    left = checkpoint_rows.all_checkpoints(tx, namespace.namespace_id)
     followed = {row.parent for row in left}
     names = [row.id for row in left]
     last = names[-1] if names else None
     latest = namespace.latest if namespace.latest in names else last
-    leaves = [name for name in names if name not in followed]
-    save_namespace(connection, codec, namespace.reduced(len(names), latest, leaves))
+    leaves = tuple(name for name in names if name not in followed)
+    changed = replace(namespace, checkpoint_count=len(names), latest=latest, leaves=leaves)
+    save_namespace(tx, changed)
     return left
 
 
@@ -90,63 +90,60 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
         CorruptStoreError: When a checkpoint, a pending write or a large value of the source is
             damaged or missing; nothing was copied.
     """
-    codec = store.codec
     store.index.make_ready()
-    with store.database.writing(f"Thread {target!r}") as connection:
-        found = namespaces_of(connection, codec, check_thread_id(source))
+    with store.writing(f"Thread {target!r}") as tx:
+        found = namespaces_of(tx, check_thread_id(source))
         if not found:
             return
-        if namespaces_of(connection, codec, check_thread_id(target)):
+        if namespaces_of(tx, check_thread_id(target)):
             raise ConfigurationError(
                 f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
             )
-        sessions = thread_sessions_of(connection, codec, source)
-        numbers = {
-            one.session_number: _copy_session(connection, store, one, target) for one in sessions
-        }
+        sessions = thread_sessions_of(tx, source)
+        numbers = {one.session_number: _copy_session(tx, store, one, target) for one in sessions}
         for namespace in found:
             if namespace.session_number not in numbers:
                 raise damaged_thread(source)
             number = numbers[namespace.session_number]
             new = replace(namespace, thread_id=target, session_number=number)
-            _copy_namespace(connection, store, namespace, new)
+            _copy_namespace(tx, store, namespace, new)
     store.index.tell(Change("added"))
 
 
 def _copy_namespace(
-    connection: Connection, store: CheckpointStore, source: Namespace, new: Namespace
+    tx: Transaction, store: CheckpointStore, source: Namespace, new: Namespace
 ) -> None:
-    target = make_namespace(connection, store.codec, new).namespace_id
+    target = make_namespace(tx, new).namespace_id
     for table in (channel_values, writes):
-        _copy_rows(connection, store.codec, table, source.namespace_id, target)
+        _copy_rows(tx, table, source.namespace_id, target)
     with errors_about(Address(source.thread_id, source.ns)):
-        for row in checkpoint_rows.every_checkpoint(connection, store.codec, source):
-            store.check_parts(connection, source, row)
-            checkpoint_rows.save_checkpoint(connection, store.codec, target, row, is_new=True)
+        for row in checkpoint_rows.every_checkpoint(tx, source):
+            store.check_parts(tx, source, row)
+            checkpoint_rows.save_checkpoint(tx, target, row, is_new=True)
 
 
 def _copy_session(
-    connection: Connection, store: CheckpointStore, source: ThreadSession, thread_id: str
+    tx: Transaction, store: CheckpointStore, source: ThreadSession, thread_id: str
 ) -> int:
     """Copy the messages of a session, and return the number of the new one."""
     session_id = thread_id + source.session_id.removeprefix(source.thread_id)
     new = replace(source, thread_id=thread_id, session_id=session_id)
-    number = make_thread_session(connection, store.codec, new).session_number
-    _copy_rows(connection, store.codec, thread_messages, source.session_number, number)
-    session = find(connection, source.session_id, None)
+    number = make_thread_session(tx, new).session_number
+    _copy_rows(tx, thread_messages, source.session_number, number)
+    session = find(tx.connection, source.session_id, None)
     if session is None:
         return number
-    copy = find_or_make(connection, session_id, session.user_id)
+    copy = find_or_make(tx.connection, session_id, session.user_id)
     if copy.count:
         raise ConfigurationError(
             f"Session {session_id!r} has messages of its own; copy to a new thread."
         )
     # The same numbers as in the source, because the checkpoints name them.
     copy = replace(copy, first_seq=session.first_seq, last_seq=session.first_seq - 1)
-    rows = read_from(connection, session, session.first_seq)
-    save(connection, copy)
-    copy = append_rows(connection, store.index, copy, rows)
-    copy_edits(connection, store.index, copy, rows, read_edits(connection, session))
+    rows = read_from(tx.connection, session, session.first_seq)
+    save(tx.connection, copy)
+    copy = append_rows(tx.connection, store.index, copy, rows)
+    copy_edits(tx.connection, store.index, copy, rows, read_edits(tx.connection, session))
     return number
 
 
@@ -177,14 +174,12 @@ def _encoded(row: TranscriptRow) -> EncodedMessage:
     return EncodedMessage(row.message.model_copy(update={"id": None}), row.message.id)
 
 
-def _copy_rows(
-    connection: Connection, codec: Codec, table: Table, source: int, target: int
-) -> None:
+def _copy_rows(tx: Transaction, table: Table, source: int, target: int) -> None:
     """Copy rows to another owner, each checked and sealed anew."""
     owner = SEALED[table.name][0]
-    found = connection.execute(select(table).where(table.c[owner] == source)).mappings()
+    found = tx.connection.execute(select(table).where(table.c[owner] == source)).mappings()
     copies: list[dict[str, Any]] = [
-        codec.sealed({**codec.unsealed(table, row), owner: target}) for row in found
+        tx.codec.sealed({**tx.codec.unsealed(table, row), owner: target}) for row in found
     ]
     for some in chunks(copies):
-        connection.execute(insert(table), list(some))
+        tx.connection.execute(insert(table), list(some))

@@ -17,16 +17,12 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage.database.damage import is_damage
-from langchain_tokenmem.storage.database.engines import (
-    BUSY_SECONDS,
-    create_reading_engine,
-    create_writing_engine,
-)
+from langchain_tokenmem.storage.database.engines import BUSY_SECONDS, create_database_engine
 from langchain_tokenmem.storage.database.schema import Schema, is_empty, set_up
 from langchain_tokenmem.storage.database.sqlite_file import (
     OpenFile,
     cannot_write,
+    is_damage,
     open_file,
     read_only_error,
 )
@@ -178,17 +174,19 @@ class Database:
             if self._engine is None:
                 self._is_read_only = False
                 try:
-                    self._engine = self._opened(create_writing_engine(self._url, self._pool_size))
+                    self._engine = self._opened()
                 except OperationalError as error:
                     if not (self._is_file and cannot_write(error.orig)):
                         raise
                     self._is_read_only = True
-                    self._engine = self._opened(create_reading_engine(self._url, self._pool_size))
+                    self._engine = self._opened()
             return self._engine
 
-    def _opened(self, engine: Engine) -> Engine:
+    def _opened(self) -> Engine:
         """Return an engine whose tables are set up, or checked where they can only be read."""
-        source = engine if self._is_read_only else engine.execution_options(**_WRITER)
+        read_only = self._is_read_only
+        engine = create_database_engine(self._url, self._pool_size, is_read_only=read_only)
+        source = engine if read_only else engine.execution_options(**_WRITER)
         try:
             with self._transaction(source) as connection:
                 self._set_up(connection)

@@ -14,44 +14,30 @@ BUSY_SECONDS = 30
 """Seconds that a writer waits for another one before it gives up."""
 
 
-def create_writing_engine(url: URL, pool_size: int) -> Engine:
+def create_database_engine(url: URL, pool_size: int, *, is_read_only: bool) -> Engine:
     """Return the engine of a database.
 
     Args:
         url: Its address.
         pool_size: Most connections at a time.
-    """
-    if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, **_pool(pool_size))
-    engine = create_engine(url, connect_args=_sqlite_arguments(), **_pool(pool_size))
-    event.listen(engine, "connect", configure_sqlite)
-    return engine
-
-
-def create_reading_engine(url: URL, pool_size: int) -> Engine:
-    """Return the engine of a SQLite file that cannot be written.
+        is_read_only: Whether it is a SQLite file that cannot be written.
 
     Raises:
-        StoreError: When the file cannot be read either.
+        StoreError: When such a file cannot be read either.
     """
-    options = _pool(pool_size)
-    connect = read_only_connector(url, BUSY_SECONDS)
-    if connect is None:
-        engine = create_engine(url, connect_args=_sqlite_arguments(), **options)
-    else:
-        engine = create_engine("sqlite://", creator=connect, **options)
-    event.listen(engine, "connect", configure_reader)
-    return engine
-
-
-def _sqlite_arguments() -> dict[str, Any]:
-    return {"check_same_thread": False, "timeout": BUSY_SECONDS}
-
-
-def _pool(size: int) -> dict[str, Any]:
-    return {
+    options: dict[str, Any] = {
         "poolclass": QueuePool,
-        "pool_size": size,
+        "pool_size": pool_size,
         "max_overflow": 0,
         "pool_use_lifo": True,  # the one used last has its pages and statements at hand
     }
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True, **options)
+    connect = read_only_connector(url, BUSY_SECONDS) if is_read_only else None
+    if connect is None:
+        arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+        engine = create_engine(url, connect_args=arguments, **options)
+    else:
+        engine = create_engine("sqlite://", creator=connect, **options)
+    event.listen(engine, "connect", configure_reader if is_read_only else configure_sqlite)
+    return engine

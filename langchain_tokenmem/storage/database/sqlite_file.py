@@ -1,4 +1,4 @@
-"""The file of a SQLite database: whether it is still there, and how one is read without writing."""
+"""The file of a SQLite database: whether it is there and whole, and how it is read only."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from langchain_tokenmem.errors import StoreError
 
 _NO_WRITE = frozenset({"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM"})
 """Errors, without what is behind their second underscore, of a file that cannot be written."""
+
+_DAMAGE_CODES = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
+_DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
 
 
 class OpenFile(NamedTuple):
@@ -60,6 +63,15 @@ def cannot_write(error: BaseException | None) -> bool:
     """Return whether an error of SQLite says that a file, or its folder, is read-only."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2]) in _NO_WRITE
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether a database says that its file is damaged."""
+    code = getattr(error, "sqlite_errorname", "") or ""
+    if any(code.startswith(begin) for begin in _DAMAGE_CODES):
+        return True
+    words = str(error).lower()
+    return isinstance(error, UnicodeDecodeError) or any(word in words for word in _DAMAGE_WORDS)
 
 
 def read_only_error(about: str, path: str | None) -> StoreError:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints.thread_rows import refuse_checkpointed
+from langchain_tokenmem.storage.checkpoints.thread_sessions import refuse_checkpointed
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed, hashes_by_key

@@ -36,7 +36,9 @@ def message(number: int = 0, **fields: Any) -> AIMessage:
 
 def cached_list(messages: list[Any]) -> CachedList:
     copies = [copy_message(one) for one in messages]
-    return CachedList(cached(one, at + 1, is_final=True) for at, one in enumerate(copies))
+    return CachedList().extended(
+        [cached(one, at + 1, is_final=True) for at, one in enumerate(copies)]
+    )
 
 
 def swapped_names(one: BaseMessage) -> None:
@@ -97,7 +99,7 @@ def test_what_cannot_be_compared_counts_as_changed():
         endless: dict[str, Any] = {}
         endless["self"] = endless
         each.additional_kwargs = endless
-    known = CachedList([cached(one, 1, is_final=True)])
+    known = CachedList().extended([cached(one, 1, is_final=True)])
     assert not known.equals([other])
     assert not is_same(known.entries[0], other)
 
@@ -113,7 +115,7 @@ def test_extra_fields_come_back_in_every_copy():
 def test_lists_that_go_on_from_the_same_one_do_not_mix():
     said = [message(number) for number in range(4)]
     entries = cached_list(said).entries
-    begin = CachedList(entries[:2])
+    begin = CachedList().extended(entries[:2])
     longer, other = begin.extended(entries[2:3]), begin.extended(entries[3:])
     assert begin.copies() == said[:2]
     assert longer.copies() == said[:3]
@@ -125,7 +127,7 @@ def test_lists_that_go_on_from_the_same_one_do_not_mix():
 def test_copies_share_no_field_with_one_another_or_with_the_cache():
     said = [HumanMessage("a", id="h"), message(), AIMessage("b", id="a"), message(1, tool_calls=[])]
     entries = cached_list(said).entries
-    begin = CachedList(entries[:2])
+    begin = CachedList().extended(entries[:2])
     longer = begin.extended(entries[2:])
     for known, wanted in ((begin, deepcopy(said[:2])), (longer, deepcopy(said))):
         for _ in range(2):
@@ -160,16 +162,15 @@ def test_a_cache_never_takes_more_than_its_bytes(puts):
             for at, one in enumerate(said)
         ]
         cache.add(namespace, entries)
-        cache.add_list(namespace, f"{number}", CachedList([]), entries, said, is_main=True)
+        cache.add_list(namespace, f"{number}", CachedList(), entries, said, is_main=True)
         taken = {name: session.bytes for name, session in cache._sessions.items()}
-        assert cache._bytes == taken
-        assert cache._total == sum(taken.values()) <= MOST
+        assert cache._sessions.currsize == sum(taken.values()) <= MOST
         for session in cache._sessions.values():
             held = session.by_reference.values()
             assert session.message_bytes == sum(entry.size for entry in held)
             assert session.by_id.keys() <= {entry.message.id for entry in held}
     cache.clear_if_closed(1)
-    assert (cache._total, cache._bytes) == (0, {})
+    assert cache._sessions.currsize == 0
 
 
 def test_the_threads_used_last_stay_and_what_is_forgotten_is_not_counted():
@@ -182,7 +183,7 @@ def test_the_threads_used_last_stay_and_what_is_forgotten_is_not_counted():
     assert 4 <= len(cache._sessions) <= 16
     for name in [*cache._sessions]:
         cache.forget(name)
-    assert cache._total == 0
+    assert cache._sessions.currsize == 0
 
 
 @pytest.mark.slow
