@@ -60,11 +60,5 @@ SUBORDINATE = re.compile(rf"{any_of('subordinate')}\b", re.IGNORECASE)
 STOP_WORDS = frozenset(words_of("stop_words"))
 NOT_NAMES = frozenset(words_of("not_names"))
 
-# "I'll never forget that" tells of a person; "never deploy on Fridays" is an order.
-REPORT = re.compile(
-    r"\b(?:I|it|she|he|they|you|that|this|what|which|who|there)(?:['’](?:s|m|ve|ll|d|re))?"
-    r"(?: (?:will|would|have|has|had|can|could|just|really|also|is|was|are|were|do|does|did))?"
-    r" (?:never|always|don['’]t|do not|not|no|didn['’]t|doesn['’]t)\b",
-    re.IGNORECASE,
-)
+REPORT = _cue("report")
 ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")

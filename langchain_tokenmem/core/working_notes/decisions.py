@@ -33,12 +33,7 @@ _NEXT_CLAUSE = re.compile(
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
 # With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
-# "Option 1" says nothing without the list that it stands in.
-_OPTION = re.compile(
-    r"(?:use )?(?:the )?(?:(?:first|second|third|last|other|cheapest) )?"
-    r"(?:option|opción|choice|one)(?: \w)?(?: (?:for|of|from) .*)?",
-    re.IGNORECASE,
-)
+_OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
 _REJECTED_VERB_AT_END = re.compile(r" (?:zu [a-zäöü]+|entschieden|entschlossen)$")
 # "We settled on Redis": a name says enough alone.
@@ -58,9 +53,7 @@ _COMMA = re.compile(r"[,;]")
 _EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
 _HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
 _LISTING = re.compile(r",? (?:and|or) ")
-_NOT_TAKEN = re.compile(
-    r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
-)
+_NOT_TAKEN = re.compile(any_of("not_taken"), re.IGNORECASE)
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _SHORTEST, _FEWEST_WORDS = 2, 2

@@ -1,7 +1,5 @@
 """Requests of a user: the sentence that asks for something, and goals that are named as such."""
 
-# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
-
 from __future__ import annotations
 
 import re
@@ -10,30 +8,17 @@ from collections.abc import Sequence
 from langchain_tokenmem.core.facts import vocabulary
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.sentences import one_line, terms
+from langchain_tokenmem.core.facts.vocabulary import any_of
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
 """Characters of a task."""
 
-_POLITE = re.compile(
-    r"(?:(?:please|now|then|next|ok(?:ay)?|and|also|so|great|thanks|but|first|yes|well|hi|hello|hey|"
-    r"can we|let['’]s|lass uns|bitte|jetzt|nun|dann|als nächstes|danke|et|maintenant|ensuite|merci|"
-    r"y|ahora|luego|gracias|por favor)[,:!.]? +)+",
-    re.IGNORECASE,
-)
-_ASKING_YOU = re.compile(
-    r"\b(?:(?:can|could|would|will) (?:you|we)|please|help me|kannst du|könntest du|könnten sie|"
-    r"können sie|bitte|peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|s['’]il (?:te|vous) pla[iî]t|"
-    r"puedes|podrías|puede usted|por favor)\b",
-    re.IGNORECASE,
-)
+_POLITE = re.compile(rf"(?:{any_of('request_lead')}[,:!.]? +)+", re.IGNORECASE)
+_ASKING_YOU = re.compile(rf"\b{any_of('asking_you')}\b", re.IGNORECASE)
 _VERB = pattern("task_verb", start=True)
 _ACKNOWLEDGED = pattern("acknowledgement")
-_BACK_TO_WORK = re.compile(
-    r"(?:continue|go on|go ahead|keep going|carry on|proceed|weiter|mach weiter|fahre? fort|"
-    r"continue[rz]?|vas-y|allez-y|poursui\w+|sigue|contin[uú]a|adelante)\b",
-    re.IGNORECASE,
-)
+_BACK_TO_WORK = re.compile(rf"{any_of('back_to_work')}\b", re.IGNORECASE)
 _NO_REQUEST = pattern("no_request")
 _OBJECTIVE = pattern("objective")
 _POINTING = 2

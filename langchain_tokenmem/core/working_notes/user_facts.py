@@ -17,41 +17,21 @@ from langchain_tokenmem.core.working_notes.word_rules import (
 )
 
 _START = pattern("fact_start", start=True)
-_HAVING = re.compile(
-    r"(?:i(?:['’]ve| have| also| actually| already| now| currently| got| had)*|ich habe|"
-    r"j['’]ai|(?:yo )?tengo)"
-    r"(?= (?:an?|one|two|three|four|five|\d+|my own|eine?n?|zwei|drei|vier|une?|deux|trois|quatre|"
-    r"una?|dos|tres|cuatro)\b)",
-    re.IGNORECASE,
-)
+_HAVING = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
 _OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
 _RELATION = re.compile(
     rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
-    r"(?:['’]s (?:name|birthday))?"
-    r"(?: ?:|['’]s| is| are| lives?| works?| was born| ist| sind| heißt| wohnt| lebt| arbeitet|"
-    r" est| sont| s['’]appelle| vit| travaille| es| son| se llaman?| vive| trabaja) (?=\S)",
+    rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
     re.IGNORECASE,
 )
-_LEAD = re.compile(
-    r"(?:(?:please|and|oh|ah|well|yes|yeah|no|hi|hello|hey|so|and|also|but|thanks|actually|sure|okay|ok|"
-    r"by the way|btw|as for me|personally|hallo|ja|bonjour|oui|hola|sí)[,!.]? +)+",
-    re.IGNORECASE,
-)
+_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
 _CLAUSE = re.compile(
-    r"[,;] +(?=(?:but|so|can|could|would|how|what|which|where|do|does|is|any|aber|kannst|mais|peux|"
-    r"pouvez|pero|puedes?|i|my|ich|je|j['’]|yo)\b)|"
-    r"[,;]? +(?:and|but|so|und|et|y) +(?=(?:i|my|we|it|can|could|how|what|ich|wir|je|nous|yo)\b)|"
-    r" - | – |\.\.+|…",
+    rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
+    rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
     re.IGNORECASE,
 )
 _MOOD = pattern("mood")
-# A beginning that says nothing without what follows; "I'm vegetarian" is whole.
-_OPEN_END = re.compile(
-    r"(?<!\w)(?:an?|the|my own|in|at|as|for|with|from|of|on|by|near|close|into|about|like|love|"
-    r"enjoy|hate|prefer|dislike|using|running|use|speak|teach|own|play|coach|named|me|une?|de|eine?|"
-    r"aus|mag|liebe|spreche|parle|aime|adore|odio|hablo|estudio|llamo)$",
-    re.IGNORECASE,
-)
+_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
 _FEWEST = 8
 
 
