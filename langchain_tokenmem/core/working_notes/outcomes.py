@@ -51,10 +51,11 @@ def outcome_of(group: Group, kinds: ToolKinds, project_root: str | None) -> Grou
         return GroupOutcome(explicit=_with_plain_paths(explicit, project_root))
     memory, results = empty_memory(), []
     nested = {m.id: found for m in group.messages if (found := _of_sub_agent(m, project_root))}
-    for effect in effects_of(group.messages, kinds, project_root, failures=False):
-        told = [_memory_of(effect), *filter(None, [nested.pop(effect.result, None)])]
+    for effect in effects_of(group.messages, kinds, project_root):
+        result = effect.result.id or ""
+        told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
         if not all(map(is_empty, told)):
-            results.append(effect.result)
+            results.append(result)
             for one in told:
                 memory = joined(memory, one)
     return None if is_empty(memory) else GroupOutcome(memory, tuple(results))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.facts.sentences import message_text
-from langchain_tokenmem.core.messages import call_ids, result_ids, role_of
-from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.messages import result_ids, role_of
 from langchain_tokenmem.core.working_notes.code_sections import (
     read_call,
     read_named_files,
@@ -28,7 +27,7 @@ from langchain_tokenmem.core.working_notes.talk_sections import (
     read_names,
     read_names_again,
 )
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of, own_arguments
+from langchain_tokenmem.core.working_notes.tool_effects import effects_of
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
 from langchain_tokenmem.notes_state import ModesState
@@ -130,28 +129,10 @@ def _read_calls(
     draft: NotesDraft, group: NumberedGroup, first_new: int, tools: ToolKinds, root: str | None
 ) -> None:
     """Read the calls of a group whose results are new."""
-    messages = [message for message, _ in group]
-    old = {message.id for message in messages[:first_new]}
+    old = {message.id for message, _ in group[:first_new]}
     numbers = {message.id or "": number for message, number in group}
-    if not all(isinstance(one, ToolMessage | AIMessage) for one in messages):
-        messages = uniform_calls(messages)
-    results = {one.id: one for one in messages if isinstance(one, ToolMessage)}
-    calls: dict[str, Mapping[str, object]] = {
-        key: own_arguments(call["args"])
-        for one in messages
-        if isinstance(one, AIMessage)
-        for call, key in zip(one.tool_calls, call_ids(one), strict=False)
-    }
-    for effect in effects_of(messages, tools, root, failures=False):
-        result = results.get(effect.result)
-        if result is None or effect.result in old:
-            continue
-        own = numbers.get(effect.result, numbers.get(effect.result.partition("~")[0], 0))
-        read_call(
-            draft,
-            effect,
-            calls.get(result.tool_call_id, {}),
-            result,
-            numbers=(numbers.get(effect.call, 0), own),
-            root=root,
-        )
+    for effect in effects_of([message for message, _ in group], tools, root):
+        own = effect.result.id
+        if own and own not in old:
+            source = numbers.get(own, numbers.get(own.partition("~")[0], 0))
+            read_call(draft, effect, (numbers.get(effect.call, 0), source), root)
