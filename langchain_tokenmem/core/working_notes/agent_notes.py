@@ -12,8 +12,9 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup
-from langchain_tokenmem.notes_state import ModesState, NoteItem
+from langchain_tokenmem.notes_state import ModesState
 
 RECORD_DECISION = "record_decision"
 SET_GOAL = "set_goal"
@@ -31,13 +32,16 @@ def with_agent_notes(
         groups: Groups of the conversation, each message with its number.
         limits: The profile whose limits hold.
     """
-    for group in groups:
-        for call, number in _answered_calls(group):
-            if call["name"] == RECORD_DECISION:
-                modes = _with_decision(modes, call, number, limits)
-            elif call["name"] == SET_GOAL:
-                modes = _with_goal(modes, call, number)
-    return modes
+    calls = [one for group in groups for one in _answered_calls(group)]
+    if not calls:
+        return modes
+    draft = NotesDraft(modes, limits)
+    for call, number in calls:
+        if call["name"] == RECORD_DECISION:
+            _note_decision(draft, call, number)
+        else:
+            _note_goal(draft, call, number)
+    return draft.state(modes["read_to"])
 
 
 def _answered_calls(group: NumberedGroup) -> Iterator[tuple[ToolCall, int]]:
@@ -51,42 +55,23 @@ def _answered_calls(group: NumberedGroup) -> Iterator[tuple[ToolCall, int]]:
                     yield call, number
 
 
-def _with_decision(
-    modes: ModesState, call: ToolCall, number: int, limits: ModeProfile
-) -> ModesState:
-    decisions, text = modes["sections"].get("decisions", []), _line(call["args"].get("decision"))
-    key = f"call {call['id']}"
-    if not text or any(item.get("key") == key for item in decisions):
-        return modes
-    item = _item(modes, text, number)
-    item |= {"key": key, "number": modes["next_number"]}
-    if rationale := _line(call["args"].get("rationale")):
-        item["rationale"] = rationale
-    rejected = call["args"].get("rejected") or []
-    texts = [_line(one) for one in ([rejected] if isinstance(rejected, str) else rejected)]
-    if texts := [one for one in texts if one]:
-        item["rejected"] = texts[: limits.max_alternatives]
-    kept = [*decisions, item][-limits.max_decisions :] if limits.max_decisions else []
-    modes = {**modes, "next_number": modes["next_number"] + 1}
-    return _with_section(modes, "decisions", kept)
+def _note_decision(draft: NotesDraft, call: ToolCall, number: int) -> None:
+    args, key = call["args"], f"call {call['id']}"
+    text, rationale = _line(args.get("decision")), _line(args.get("rationale"))
+    if not text or any(item.get("key") == key for item in draft.items("decisions")):
+        return
+    rejected = args.get("rejected") or []
+    texts = map(_line, [rejected] if isinstance(rejected, str) else rejected)
+    item = draft.decided(draft.item(text, number, "model"), rationale, [*filter(None, texts)])
+    draft.add_decision({**item, "key": key})
 
 
-def _with_goal(modes: ModesState, call: ToolCall, number: int) -> ModesState:
+def _note_goal(draft: NotesDraft, call: ToolCall, number: int) -> None:
     text, key = _line(call["args"].get("goal")), f"call {call['id']}"
-    known = modes["sections"].get("objective", [])
+    known = draft.items("objective")
     is_older = bool(known) and known[-1]["source"] > number
-    if not text or is_older or any(item.get("key") == key for item in known):
-        return modes
-    return _with_section(modes, "objective", [{**_item(modes, text, number), "key": key}])
-
-
-def _item(modes: ModesState, text: str, number: int) -> NoteItem:
-    return {"text": text, "turn": modes["turn"], "source": number, "by": "model"}
-
-
-def _with_section(modes: ModesState, name: str, items: list[NoteItem]) -> ModesState:
-    sections = {**modes["sections"], name: items}
-    return {**modes, "sections": sections, "changed": {**modes["changed"], name: modes["turn"]}}
+    if text and not is_older and all(item.get("key") != key for item in known):
+        draft.set_items("objective", [{**draft.item(text, number, "model"), "key": key}])
 
 
 def _line(value: object) -> str:

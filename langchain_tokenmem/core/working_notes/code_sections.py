@@ -11,7 +11,7 @@ from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.vocabulary import any_of
 from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find
+from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect
 from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM
@@ -88,8 +88,7 @@ def read_call(
     if failure is not None:
         item: NoteItem = {**draft.item(f"{told} → {failure}", numbers[1], "tool"), "key": key}
         rest = [one for one in draft.items("errors") if one.get("key") != key]
-        limit = draft.limits.max_errors
-        draft.set_items("errors", [*rest, item][-limit:] if limit else [])
+        draft.set_items("errors", newest([*rest, item], draft.limits.max_errors))
         return
     _add_command(draft, effect, numbers[0])
     _resolve(draft, key, told, numbers[1])
@@ -113,13 +112,13 @@ def _call_name(effect: ToolEffect) -> tuple[str, str]:
 
 def _add_command(draft: NotesDraft, effect: ToolEffect, source: int) -> None:
     """Put a command at the end: short ones are run again; those of several lines are scripts."""
-    command, limit = effect.command, draft.limits.max_commands
+    command = effect.command
     is_script = any(isinstance(one, str) and "\n" in one.strip() for one in effect.args.values())
     if not command or is_script or len(command) > MAX_COMMAND:
         return
     rest = [one for one in draft.items("commands") if one["text"] != command]
     items = [*rest, draft.item(command, source, "tool")]
-    draft.set_items("commands", items[-limit:] if limit else [])
+    draft.set_items("commands", newest(items, draft.limits.max_commands))
 
 
 def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:

@@ -52,6 +52,14 @@ class NotesDraft:
         """Return a new item of this turn."""
         return {"text": text, "turn": max(1, self.turn), "source": source, "by": by}
 
+    def decided(self, item: NoteItem, rationale: str, rejected: Sequence[str]) -> NoteItem:
+        """Return an item with its reason, and as many rejected alternatives as are kept."""
+        if rationale:
+            item["rationale"] = rationale
+        if kept := list(rejected[: self.limits.max_alternatives]):
+            item["rejected"] = kept
+        return item
+
     def add(self, section: str, item: NoteItem, limit: int) -> None:
         """Add an item; one with its key is replaced, its very text is not said twice.
 
@@ -63,7 +71,7 @@ class NotesDraft:
         items = list(self.items(section))
         same = find(items, _is_same(item))
         if same is None:
-            items = [*items, item][-limit:] if limit else []
+            items = newest([*items, item], limit)
         elif _shown(items[same]) == _shown(item):
             return
         else:
@@ -102,6 +110,11 @@ class NotesDraft:
 def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
     """Return the place of the first item that matches; None where none does."""
     return next((place for place, one in enumerate(items) if matches(one)), None)
+
+
+def newest(items: Sequence[NoteItem], limit: int) -> list[NoteItem]:
+    """Return the last items, as many as are kept."""
+    return list(items[-limit:]) if limit else []
 
 
 def _is_same(item: NoteItem) -> Callable[[NoteItem], bool]:

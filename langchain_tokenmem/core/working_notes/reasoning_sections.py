@@ -71,10 +71,7 @@ def read_choices(
         if decision is None:
             continue
         told = draft.item(decision.text, source)
-        if decision.rationale:
-            told["rationale"] = decision.rationale
-        if decision.rejected:
-            told["rejected"] = list(decision.rejected)[: draft.limits.max_alternatives]
+        told = draft.decided(told, decision.rationale, decision.rejected)
         draft.add_decision({**told})
 
 
