@@ -41,7 +41,7 @@ def with_agent_notes(
             _note_decision(draft, call, number)
         else:
             _note_goal(draft, call, number)
-    return draft.state(modes["read_to"])
+    return draft.modes
 
 
 def _answered_calls(group: NumberedGroup) -> Iterator[tuple[ToolCall, int]]:

@@ -68,7 +68,7 @@ def with_operations(
             _add(draft, one)
         else:
             _change(draft, one)
-    return draft.state(modes["read_to"])
+    return draft.modes
 
 
 def _add(draft: NotesDraft, one: NoteOperation) -> None:

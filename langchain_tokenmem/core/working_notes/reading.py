@@ -74,7 +74,8 @@ def read_groups(
                 _read_message(draft, message, number, project_root)
         if len(group) > 1:
             _read_calls(draft, group, first_new, tools, project_root)
-    return draft.state([*reversed(new), *state["read_to"]][:MAX_READ_TO]) if new else state
+    read_to = [*reversed(new), *state["read_to"]][:MAX_READ_TO]
+    return {**draft.modes, "read_to": read_to} if new else state
 
 
 def _unread(
@@ -99,7 +100,7 @@ def _unread(
 def _read_message(draft: NotesDraft, message: BaseMessage, number: int, root: str | None) -> None:
     role = role_of(message)
     if role == "human" and not result_ids(message):
-        draft.turn += 1
+        draft.modes["turn"] += 1
         text = message_text(message)
         _read_user(draft, text, number)
     elif role == "ai":

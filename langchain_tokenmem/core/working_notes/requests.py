@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from langchain_tokenmem.core.facts import vocabulary
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.sentences import one_line, terms
-from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.facts.vocabulary import SALUTATION, any_of, cues
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
@@ -59,7 +58,7 @@ def reported_problem(sentences: Sequence[str]) -> str | None:
         'The login page crashes on Safari.'
     """
     for sentence in sentences:
-        if vocabulary.ERROR.search(sentence) and not is_question(sentence):
+        if cues("error").search(sentence) and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 
@@ -84,7 +83,7 @@ def _asks(sentence: str) -> bool:
     if is_question(sentence):
         asks = _ASKING_YOU.search(text)
     else:
-        asks = _VERB.match(bare) or vocabulary.REQUEST.search(text)
+        asks = _VERB.match(bare) or cues("request").search(text)
     return bool(asks) and not _BACK_TO_WORK.match(bare) and not _NO_REQUEST.search(text)
 
 
@@ -96,12 +95,12 @@ def _points(sentence: str) -> bool:
 
 def _content(sentence: str) -> frozenset[str]:
     """Return what a sentence is about, without assent, thanks and the words of asking."""
-    for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
+    for words in (cues("greeting"), _ACKNOWLEDGED, cues("request")):
         sentence = words.sub(" ", sentence)
     found = terms(sentence)
     return found if len(found) >= _POINTING else found | words_of(sentence)
 
 
 def _without_salutation(sentence: str) -> str:
-    greeting = vocabulary.SALUTATION.match(sentence)
+    greeting = SALUTATION.match(sentence)
     return (sentence[greeting.end() :] if greeting else sentence).rstrip(": ")

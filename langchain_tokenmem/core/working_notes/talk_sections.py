@@ -46,8 +46,9 @@ def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None
     text = "\n".join(sentences)[:_READ]
     for name in list(dict.fromkeys((*_names_in(text), *_topics_in(text))))[:_MOST]:
         _count(draft, name, source)
-    while len(draft.names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
-        draft.names.pop(min(draft.names, key=draft.names.__getitem__))
+    names = draft.modes["names"]
+    while len(names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+        names.pop(min(names, key=names.__getitem__))
 
 
 def read_facts(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
@@ -78,7 +79,7 @@ def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
     """
     text = text[:_READ]
     items = (one["text"] for section in _OFTEN for one in draft.items(section))
-    for name in [name for name in (*draft.names, *items) if name in text]:
+    for name in [name for name in (*draft.modes["names"], *items) if name in text]:
         _count(draft, name, source)
 
 
@@ -91,19 +92,19 @@ def _count(draft: NotesDraft, name: str, source: int) -> None:
         items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
         draft.set_items(section, items)
         return
-    count = draft.names.pop(name, 0) + 1
-    limits = draft.limits
+    names, limits = draft.modes["names"], draft.limits
+    count = names.pop(name, 0) + 1
     limit = limits.max_entities if section == "entities" else limits.max_topics
     if count >= _OFTEN[section] and limit:
         if len(items) >= limit:
             rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
             if items[rarest].get("count", 0) > count:
-                draft.names[name] = count
+                names[name] = count
                 return
             del items[rarest]
         draft.set_items(section, [*items, {**draft.item(name, source), "count": count}])
     else:
-        draft.names[name] = count
+        names[name] = count
 
 
 def _names_in(text: str) -> Iterator[str]:

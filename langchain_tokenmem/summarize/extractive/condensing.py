@@ -15,7 +15,6 @@ from langchain_tokenmem.core.facts.literals import find_literals
 from langchain_tokenmem.core.facts.sentences import message_text, split_sentences, terms
 from langchain_tokenmem.core.facts.utterances import (
     Cue,
-    Speaker,
     Utterance,
     classify,
     closed_items,
@@ -113,8 +112,7 @@ def _note(text: str, place: int) -> _Note | None:
 def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> Utterance:
     literals = find_literals(sentence)
     cue = classify(sentence, literals, is_user=by_user)
-    speaker = Speaker.USER if by_user else Speaker.ASSISTANT
-    return Utterance(speaker, sentence, cue, place, tuple(literals), terms(sentence), corrects)
+    return Utterance(by_user, sentence, cue, place, tuple(literals), terms(sentence), corrects)
 
 
 def _piece(note: _Note, one: Utterance, age: float, weighting: Weighting) -> Piece:
