@@ -152,16 +152,16 @@ class ModelSummarizer:
             text = known[0].text
             summary = Summary(text, self.name, self.prompts.version, operations=operations)
             return extracts.behind(summary)
-        usage = JobUsage()
+        writer = replace(self._writer, usage=JobUsage())
         try:
-            entry = yield from self._writer.entry(asked, usage)
+            entry = yield from writer.entry(asked)
         except NoNotesError:
-            return replace(self._fallback.summarize(request), **vars(usage))
+            return replace(self._fallback.summarize(request), **vars(writer.usage))
         kept = Generation(text=entry.text)
         if entry.operations:
             kept.generation_info = {"note_operations": [dict(one) for one in entry.operations]}
         self._cache.update(key, self.prompts.version, [kept])
-        summary = Summary(entry.text, self.name, self.prompts.version, **vars(usage))
+        summary = Summary(entry.text, self.name, self.prompts.version, **vars(writer.usage))
         return extracts.behind(replace(summary, operations=entry.operations))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind
-from langchain_tokenmem.core.facts.identifiers import find_identifiers
 from langchain_tokenmem.core.facts.reader import Fact, FactsReader, ToolCallFact
 from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
 from langchain_tokenmem.core.facts.tool_results import ResultValue
@@ -151,13 +150,12 @@ def _step_line(call: ToolCallFact, past: str, weighting: Weighting, prior: str |
     forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
     if forms[0].text == forms[1].text:
         forms.pop(0)
-    own = {
-        one.text: weighting.identifier(one, call.places[0]) for one in find_identifiers(said[-1])
-    }
+    own = weighting.identifiers(said[-1], call.places[0])
     pieces = [Piece(tuple(forms), own, call.places)]
     if call.outcome and call.failure is None:
         if call.outcome not in said[-1]:
-            pieces.append(_outcome_piece(call, weighting))
+            inside = weighting.identifiers(call.outcome, call.places[-1])
+            pieces.append(Piece((Form(call.outcome, _OUTCOME),), inside, call.places))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
         values = _without_content(call, call.values, CallKind.READ, weighting)
@@ -197,14 +195,6 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
     if prior and f"{text}: failed" in prior:
         return f"{text}: {worked} now, failed before{behind}"
     return f"{text}: {outcome}" if outcome else text
-
-
-def _outcome_piece(call: ToolCallFact, weighting: Weighting) -> Piece:
-    place = call.places[-1]
-    literals = {
-        one.text: weighting.identifier(one, place) for one in find_identifiers(call.outcome)
-    }
-    return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
 def _without_content(

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.reader import FactsReader
+from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.chronicle import chronicle_lines
 from langchain_tokenmem.summarize.extractive.condensing import condensed_lines
 from langchain_tokenmem.summarize.extractive.lines import Line
 from langchain_tokenmem.summarize.extractive.selection import best_lines
-from langchain_tokenmem.summarize.extractive.worth import weighting_of
+from langchain_tokenmem.summarize.extractive.worth import Weighting
 
 
 class ExtractiveSummarizer:
@@ -71,7 +73,8 @@ class ExtractiveSummarizer:
 def lines_for(request: SummaryRequest) -> list[Line]:
     """Return all lines that an entry could have, in their order."""
     reader = FactsReader()
-    weighting = weighting_of(reader, request.prior, request.instruction)
+    known, wanted = words_of(request.prior or ""), terms(request.instruction or "")
+    weighting = Weighting(reader, frozenset(known), wanted)
     if request.condenses:
         return condensed_lines(request.messages, weighting)
     for place, message in enumerate(request.messages):

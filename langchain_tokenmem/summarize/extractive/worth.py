@@ -11,10 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words_of
+from langchain_tokenmem.core.facts.identifiers import (
+    WEIGHTS,
+    Identifier,
+    find_identifiers,
+)
 from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
-from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
 from langchain_tokenmem.core.facts.vocabulary import cues
 
@@ -152,6 +155,10 @@ class Weighting:
             worth *= _NAMED
         return worth * (_KNOWN if one.text in self.known else 1.0)
 
+    def identifiers(self, text: str, place: int) -> dict[str, float]:
+        """Return the worth of the identifiers of a text that stands in a message."""
+        return {one.text: self.identifier(one, place) for one in find_identifiers(text)}
+
     def is_used(self, one: Identifier, place: int) -> bool:
         """Return whether an identifier was passed on behind a message, or said."""
         return one.text in self.reader.said_at or _after(self.reader.passed_at, one.text, place) > 0
@@ -181,17 +188,6 @@ class Weighting:
         """Raise a worth by the words that its text shares with the instruction."""
         shared = min(3, len(topic & self.wanted))
         return (worth + 2.0) * (1 + shared) - 2.0 if shared else worth
-
-
-def weighting_of(reader: FactsReader, prior: str | None, instruction: str | None) -> Weighting:
-    """Return the weighting of a batch.
-
-    Args:
-        reader: The facts of the batch.
-        prior: The entries before it.
-        instruction: Words that raise the worth of what shares them.
-    """
-    return Weighting(reader, frozenset(words_of(prior or "")), terms(instruction or ""))
 
 
 def worth_of(statement: Utterance) -> float:
