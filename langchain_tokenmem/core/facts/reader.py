@@ -72,6 +72,7 @@ class ToolCallFact:
         places: Numbers of its messages: the call's, and the result's.
         has_result: Whether its result is there.
         failure: The line that tells of its failure; `None` where it did not fail.
+        failed_before: The line of an earlier call's failure, where this one stands for both.
         outcome: What a short result says, or the closing line of a long one.
         values: What the result brought.
     """
@@ -85,6 +86,7 @@ class ToolCallFact:
     places: tuple[int, ...]
     has_result: bool = False
     failure: str | None = None
+    failed_before: str = ""
     outcome: str = ""
     values: tuple[ResultValue, ...] = ()
 

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.facts.identifiers import (
 )
 from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
+from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
 from langchain_tokenmem.core.facts.vocabulary import cues
 
@@ -184,9 +185,9 @@ class Weighting:
             for one in found
         }
 
-    def asked_for(self, worth: float, topic: frozenset[str]) -> float:
+    def asked_for(self, worth: float, text: str) -> float:
         """Raise a worth by the words that its text shares with the instruction."""
-        shared = min(3, len(topic & self.wanted))
+        shared = min(3, len(terms(text) & self.wanted)) if self.wanted else 0
         return (worth + 2.0) * (1 + shared) - 2.0 if shared else worth
 
 
