@@ -10,10 +10,9 @@ from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, 
 from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_call
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.vocabulary import any_of
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect
+from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, plain_path
 from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM
 from langchain_tokenmem.notes_state import NoteItem
 

@@ -18,8 +18,7 @@ from langchain_tokenmem.core.turn_memory import (
     joined,
 )
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of
+from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of, plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 

@@ -1,10 +1,12 @@
-"""Effects of tool calls: files read and changed, commands with their exit codes."""
+"""Effects of tool calls: files read and changed, by paths in one form; commands, exit codes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from posixpath import normpath
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
@@ -13,8 +15,7 @@ from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_t
 from langchain_tokenmem.core.messages import call_ids
 from langchain_tokenmem.core.tool_calls import uniform_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
-from langchain_tokenmem.core.turn_memory import command_line
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
+from langchain_tokenmem.core.turn_memory import command_line, on_one_line
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
 _ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
@@ -34,6 +35,10 @@ _PATCHED = re.compile(
     re.MULTILINE,
 )
 _NO_FILE = "/dev/null"
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_LONGEST = 400
+"""Characters from which an argument is no path, but a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +195,34 @@ def _command(args: Mapping[str, Any], argument: str) -> str | None:
         is_shell = _SHELL.fullmatch(words[0] if words else "") and words[1:2] in _SHELL_OPTIONS
         value = " ".join(words[2:] if is_shell else words)
     return value if isinstance(value, str) and value.strip() else None
+
+
+def plain_path(path: str, root: str | None) -> str | None:
+    """Return a path in a form in which two names of one file are equal; None where it is none.
+
+    `./b.go` is `b.go`. With a root, what lies inside of it is relative to it, and what a relative
+    path reaches outside of it is absolute. It stands on one line.
+
+    Args:
+        path: A path as a tool was given it.
+        root: Absolute path of the project; None where it is not known.
+
+    Example:
+        >>> plain_path("/app/src/../b.go", "/app"), plain_path("./b.go", None)
+        ('b.go', 'b.go')
+    """
+    path = on_one_line(path.removeprefix("file://"))
+    if not path or len(path) > _LONGEST:
+        return None
+    is_windows = bool(_DRIVE.match(root or path))
+    kind: type[PurePath] = PureWindowsPath if is_windows else PurePosixPath
+    whole = _without_dots(kind(path) if root is None else kind(root, path), kind)
+    base = _without_dots(kind(root), kind) if root is not None else None
+    if base is not None and whole.is_relative_to(base):
+        whole = whole.relative_to(base)
+    shown = whole.as_posix()
+    return None if shown == "." else shown
+
+
+def _without_dots(path: PurePath, kind: type[PurePath]) -> PurePath:
+    return kind(normpath(path.as_posix()))

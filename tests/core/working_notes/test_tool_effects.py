@@ -4,8 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.tool_failures import exit_code_of
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of
+from langchain_tokenmem.core.working_notes.tool_effects import effects_of, plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
 PATCH = (
