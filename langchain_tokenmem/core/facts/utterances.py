@@ -11,14 +11,14 @@ from enum import Enum
 
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
 from langchain_tokenmem.core.facts.sentences import terms
-from langchain_tokenmem.core.facts.vocabulary import (
-    ANNOUNCED,
-    BOILERPLATE,
-    SALUTATION,
-    SUBORDINATE,
-    cues,
-)
+from langchain_tokenmem.core.facts.vocabulary import any_of, cues
 
+_BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    rf"[,;:–—-]?\s+(?:(?:so|and|then|now|but|also)\s+)*{any_of('announced')}\b.*$", re.IGNORECASE
+)
+SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
+_SUBORDINATE = re.compile(rf"{any_of('subordinate')}\b", re.IGNORECASE)
 _MIN_GREETING_TERMS = 2
 _MAX_GREETING = 120
 _MIN_TERMS = 3
@@ -90,8 +90,8 @@ def make_statement(
     if greeting := SALUTATION.match(sentence):
         sentence = sentence[greeting.end() :]
     if not by_user:
-        told = ANNOUNCED.sub("", sentence)
-        if _MIN_TOLD <= len(told) < len(sentence) and not SUBORDINATE.match(told):
+        told = _ANNOUNCED.sub("", sentence)
+        if _MIN_TOLD <= len(told) < len(sentence) and not _SUBORDINATE.match(told):
             sentence = f"{told.rstrip('.!?… ')}."
         elif len(told) < len(sentence):
             return None
@@ -114,7 +114,7 @@ def split_announcement(sentence: str) -> Iterator[str]:
     """
     colon = _COLON.search(sentence)
     head = sentence[: colon.start() + 1] if colon else ""
-    if colon and (BOILERPLATE.match(head) or ANNOUNCED.search(head)):
+    if colon and (_BOILERPLATE.match(head) or _ANNOUNCED.search(head)):
         yield head
         yield sentence[colon.end() :]
     else:
@@ -137,7 +137,7 @@ def classify(text: str, literals: list[Literal], *, is_user: bool) -> Cue:
     # The first that holds decides: a user's order stands above the error that it mentions, and a
     # question under an error is a question.
     rules: tuple[tuple[Cue, Callable[[], object]], ...] = (
-        (Cue.ANNOUNCEMENT, lambda: not is_user and BOILERPLATE.match(text)),
+        (Cue.ANNOUNCEMENT, lambda: not is_user and _BOILERPLATE.match(text)),
         (
             Cue.ORDER,
             lambda: is_user and not asks and (is_order(text) or cues("condition").search(text)),

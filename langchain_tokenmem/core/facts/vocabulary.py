@@ -37,12 +37,6 @@ def cues(table: str) -> re.Pattern[str]:
     return re.compile("|".join([rf"(?<!\w){spaced}(?!\w)", *unspaced]), re.IGNORECASE)
 
 
-BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
-ANNOUNCED = re.compile(
-    rf"[,;:–—-]?\s+(?:(?:so|and|then|now|but|also)\s+)*{any_of('announced')}\b.*$", re.IGNORECASE
-)
-SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
-SUBORDINATE = re.compile(rf"{any_of('subordinate')}\b", re.IGNORECASE)
 STOP_WORDS = frozenset(words_of("stop_words"))
 NOT_NAMES = frozenset(words_of("not_names"))
 

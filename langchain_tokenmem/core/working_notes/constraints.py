@@ -38,10 +38,8 @@ _LABELLED = re.compile(
 _LABEL_STEMS = words_of("limit_stem")
 _NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)
 _RULE = pattern("rule_start", start=True)
-_MODAL = pattern("rule_modal")
 _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.IGNORECASE)
 _WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
-_NO_RULE = pattern("no_rule")
 _POLITE = re.compile(rf"(?:{any_of('rule_lead')}[,:!]? +)+", re.IGNORECASE)
 _RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
@@ -91,11 +89,11 @@ def is_rule(text: str) -> bool:
         return False
     if is_question(text) or text.endswith(":") or text.count('"') % 2:
         return False  # an odd quotation mark: the end of what somebody else says
-    return not _NO_RULE.search(text) and not needs_context(text)
+    return not pattern("no_rule").search(text) and not needs_context(text)
 
 
 def _demands(text: str) -> bool:
     """Return whether the words of a sentence demand or forbid something."""
-    if _RULE.match(text) or (not _PERSON.match(text) and _MODAL.search(text)):
+    if _RULE.match(text) or (not _PERSON.match(text) and pattern("rule_modal").search(text)):
         return True
     return bool(_NUMBER.search(text) and _BOUND.search(text) and _WISH.search(text))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.sentences import one_line, terms
-from langchain_tokenmem.core.facts.vocabulary import SALUTATION, any_of, cues
+from langchain_tokenmem.core.facts.utterances import SALUTATION
+from langchain_tokenmem.core.facts.vocabulary import any_of, cues
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
@@ -15,11 +16,7 @@ MAX_TASK = 160
 
 _POLITE = re.compile(rf"(?:{any_of('request_lead')}[,:!.]? +)+", re.IGNORECASE)
 _ASKING_YOU = re.compile(rf"\b{any_of('asking_you')}\b", re.IGNORECASE)
-_VERB = pattern("task_verb", start=True)
-_ACKNOWLEDGED = pattern("acknowledgement")
 _BACK_TO_WORK = re.compile(rf"{any_of('back_to_work')}\b", re.IGNORECASE)
-_NO_REQUEST = pattern("no_request")
-_OBJECTIVE = pattern("objective")
 _POINTING = 2
 """Terms up to which a request points at what was said before: "Please fix it." """
 
@@ -70,7 +67,7 @@ def objective_in(sentence: str) -> str | None:
         >>> objective_in("Our goal is to halve the cost.")
         'halve the cost'
     """
-    told = _OBJECTIVE.search(sentence)
+    told = pattern("objective").search(sentence)
     if not told or is_question(sentence):
         return None
     rest = sentence[told.end() :].strip(" :,.!*")
@@ -83,19 +80,19 @@ def _asks(sentence: str) -> bool:
     if is_question(sentence):
         asks = _ASKING_YOU.search(text)
     else:
-        asks = _VERB.match(bare) or cues("request").search(text)
-    return bool(asks) and not _BACK_TO_WORK.match(bare) and not _NO_REQUEST.search(text)
+        asks = pattern("task_verb", start=True).match(bare) or cues("request").search(text)
+    return bool(asks) and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
 
 
 def _points(sentence: str) -> bool:
     """Return whether a sentence asks for work on what the one before it says."""
     bare = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
-    return bool(_VERB.match(bare)) and needs_context(bare)
+    return bool(pattern("task_verb", start=True).match(bare)) and needs_context(bare)
 
 
 def _content(sentence: str) -> frozenset[str]:
     """Return what a sentence is about, without assent, thanks and the words of asking."""
-    for words in (cues("greeting"), _ACKNOWLEDGED, cues("request")):
+    for words in (cues("greeting"), pattern("acknowledgement"), cues("request")):
         sentence = words.sub(" ", sentence)
     found = terms(sentence)
     return found if len(found) >= _POINTING else found | words_of(sentence)

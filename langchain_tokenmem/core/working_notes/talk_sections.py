@@ -31,7 +31,6 @@ _ACRONYM = re.compile(r"(?<![\w/.`-])[A-Z]{2,5}(?![\w/`’'-])")
 _PHRASE = re.compile(r"(?<![\w'’-])([^\W\d_]{4,30})(?= ([^\W\d_]{4,30})(?![\w'’-]))")
 _WORDS = re.compile(r"[^\W\d_]{2,30}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n\"“(*>-])\s*$")
-_VERB = pattern("task_verb", start=True)
 _MONTH = re.compile(any_of("month"))
 _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
@@ -40,7 +39,6 @@ _PAIR = 2
 _MOST = 30
 """Names and phrases of one message that are counted."""
 
-_START = pattern("fact_start", start=True)
 _HAVING = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
 _OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
 _RELATION = re.compile(
@@ -54,7 +52,6 @@ _CLAUSE = re.compile(
     rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
     re.IGNORECASE,
 )
-_MOOD = pattern("mood")
 _OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
 _FEWEST = 8
 
@@ -145,7 +142,7 @@ def _names_in(text: str) -> Iterator[str]:
         )
         if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
             yield name.partition(" ")[2]
-        if starts and _VERB.match(words[0]):
+        if starts and pattern("task_verb", start=True).match(words[0]):
             words, starts = words[1:], None
             name = name.partition(" ")[2]
         if len(words) > 1 or (words and single_names and not starts):
@@ -196,13 +193,15 @@ def fact_key(text: str) -> str:
 
 def _is_fact(text: str) -> bool:
     if _RELATION.match(text):
-        return not needs_context(text) and not speaks_to_you(text) and not _MOOD.search(text)
-    start = _START.match(text)
+        return (
+            not needs_context(text) and not speaks_to_you(text) and not pattern("mood").search(text)
+        )
+    start = pattern("fact_start", start=True).match(text)
     if not start or len(text) < _FEWEST:
         return False
     if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
         return False
-    if needs_context(text) or speaks_to_you(text) or _MOOD.search(text):
+    if needs_context(text) or speaks_to_you(text) or pattern("mood").search(text):
         return False
     having = _HAVING.match(text)
     return not having or bool(_OWN_THING.search(text, having.end()))

@@ -178,7 +178,7 @@ class Weighting:
         share *= min(1.0, _LISTING / max(1, len(found), listed)) ** 0.5
         return {
             one.text: share
-            * one.weight
+            * KIND_WEIGHTS[one.kind]
             * self.rarity.get(one.kind, 1.0)
             * max(_SHORTEST, size_of(one.text))
             * (_KNOWN if one.text in self.known else 1.0)
