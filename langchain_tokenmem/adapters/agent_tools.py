@@ -17,7 +17,7 @@ from langchain_tokenmem.adapters.run_context import session_and_user, state_in_r
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.messages import spoken_messages, text_of
 from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered_messages
-from langchain_tokenmem.core.working_notes.agent_notes import RECORD_DECISION, SET_GOAL
+from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow

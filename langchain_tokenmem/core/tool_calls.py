@@ -48,10 +48,11 @@ def offers_tool(tools: Sequence[Any], name: str) -> bool:
         tools: Whatever `bind_tools` takes: tools, functions, classes, schemas as mappings.
         name: The name.
     """
-    return any(_tool_name(tool) == name for tool in tools)
+    return any(tool_name(tool) == name for tool in tools)
 
 
-def _tool_name(tool: Any) -> Any:
+def tool_name(tool: Any) -> Any:
+    """Return the name of a tool in any form that `bind_tools` takes; None where it has none."""
     if not isinstance(tool, Mapping):
         return getattr(tool, "name", None) or getattr(tool, "__name__", None)
     inner = tool.get("function") or tool.get("toolSpec")

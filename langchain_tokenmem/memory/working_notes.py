@@ -15,7 +15,6 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
-from langchain_tokenmem.core.working_notes.agent_notes import with_agent_notes
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CONVERSATION,
@@ -23,7 +22,11 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     new_modes_state,
 )
 from langchain_tokenmem.core.working_notes.operations import with_entry_operations
-from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.reading import (
+    NumberedGroup,
+    read_groups,
+    with_agent_notes,
+)
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
 from langchain_tokenmem.events import CompactEvent
 from langchain_tokenmem.notes_state import ModesState
@@ -128,13 +131,7 @@ class WorkingNotes:
         # With no mode on, a session that had one is read on: it may be switched back.
         if self.mode or self.settings.mode or modes["read_to"]:
             groups = list(_unread_groups(context, modes))
-            read = read_groups(
-                modes,
-                groups,
-                tools=self.settings.tools,
-                project_root=self.settings.project_root,
-                limits=limits,
-            )
+            read = read_groups(modes, groups, self.settings, limits)
             read = with_agent_notes(read, groups, limits)
             read = with_entry_operations(read, context.summary, limits)
         if read["mode"] != self.name:

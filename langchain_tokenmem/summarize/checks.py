@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.core.messages import role_of, text_of
+from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import SummaryRequest
 
@@ -25,24 +25,6 @@ _CHAT = re.compile(
     r"|sure|of course|okay|ok|great|certainly|absolutely|thanks?|sorry|hello|hi|yes|no)\b)",
     re.IGNORECASE,
 )
-
-
-def is_worth_a_call(
-    messages: Sequence[BaseMessage], *, min_messages: int, min_characters: int
-) -> bool:
-    """Return whether a batch holds enough words of people and models to be noted by a model.
-
-    Tool results and tool calls do not count: an extract says of them what there is to say.
-
-    Args:
-        messages: The batch.
-        min_messages: Human and AI messages of 20 characters and more from which it does.
-        min_characters: Or characters in these.
-    """
-    said = (message for message in messages if role_of(message) in {"human", "ai"})
-    lengths = [len(text_of(message).strip()) for message in said]
-    meaningful = [length for length in lengths if length >= MIN_CHARACTERS]
-    return len(meaningful) >= min_messages or sum(meaningful) >= min_characters
 
 
 def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequence[str]) -> str:

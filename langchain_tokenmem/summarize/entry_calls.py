@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -30,10 +30,8 @@ from langchain_tokenmem.summarize.model_call import (
     unstreamed_config,
 )
 from langchain_tokenmem.summarize.note_operations import as_operations, split_operations
-from langchain_tokenmem.summarize.rendering import TranscriptPart, escape_fences, split_transcript
+from langchain_tokenmem.summarize.rendering import escape_fences, split_transcript
 from langchain_tokenmem.summarize.reused_requests import is_cheaper_reused, is_same_model
-
-MOST_MESSAGES = 100
 
 _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and run over."""
@@ -61,36 +59,18 @@ Steps = Generator[Call, Any, _T]
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One request for one entry, and what its calls have taken so far."""
-
-    request: SummaryRequest
-    usage: JobUsage
-
-
-@dataclass(frozen=True)
 class WrittenEntry:
     """An entry as a model wrote it.
 
     Attributes:
         text: Its text.
         operations: Changes of the working notes that stood behind it.
+        call: The call that it answers.
     """
 
     text: str
-    operations: tuple[ProposedOperation, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """An answer that holds notes, and the call that it answers."""
-
-    entry: WrittenEntry
+    operations: tuple[ProposedOperation, ...]
     call: Call
-
-    @property
-    def text(self) -> str:
-        return self.entry.text
 
 
 @dataclass(frozen=True)
@@ -104,6 +84,7 @@ class EntryWriter:
         builder: Writes its prompts.
         breaker: Is told of failed calls, and stops them.
         reuse_prefix: See `ModelSummarizer`.
+        usage: Takes what the calls cost and why answers were refused.
     """
 
     given: Runnable[Any, Any]
@@ -112,67 +93,57 @@ class EntryWriter:
     builder: PromptBuilder
     breaker: CircuitBreaker
     reuse_prefix: bool | None
+    usage: JobUsage = field(default_factory=JobUsage)
 
-    def entry(self, request: SummaryRequest, usage: JobUsage) -> Steps[WrittenEntry]:
+    def entry(self, request: SummaryRequest) -> Steps[WrittenEntry]:
         """Yield the calls for an entry; return it.
-
-        Args:
-            request: The request for the entry.
-            usage: Takes what the calls cost and why answers were refused.
 
         Raises:
             NoNotesError: When there is no text.
         """
-        job = _Job(request, usage)
-        answer = yield from self._notes(job)
-        return (yield from self._without_unknown(job, answer))
+        entry = yield from self._notes(request)
+        return (yield from self._without_unknown(request, entry))
 
-    def _notes(self, job: _Job) -> Steps[_Answer]:
-        """Yield the calls of a job; return the answer that is its entry."""
+    def _notes(self, request: SummaryRequest) -> Steps[WrittenEntry]:
+        """Yield the calls of a request; return the answer that is its entry."""
         if self.breaker.is_open:
-            job.usage.failures = (
-                f"{self.name} has failed {self.breaker.attempts} times and is left alone",
-            )
+            self._failed(f"{self.name} has failed {self.breaker.attempts} times and is left alone")
             raise NoNotesError
-        request = self.builder.within_window(job.request, self.builder.window // _MAX_NOTES)
-        job = replace(job, request=request)
+        request = self.builder.within_window(request, self.builder.window // _MAX_NOTES)
         model = self._reused_model(request)
         if model is not None:
             try:
                 # Once only: a model that is drawn to its tools reads the batch alone next.
-                return (yield from self._ask(job, "reuse", "", model=model, targets=(1.0,)))
+                return (yield from self._ask(request, "reuse", "", model=model, targets=(1.0,)))
             except NoNotesError:
                 if self.breaker.is_open:
                     raise
         room = self.builder.room(request)
-        parts = self._parts(request, room)
+        parts = split_transcript(request.messages, request.count_text, max(room, 1))
         if len(parts) > 1:
-            return (yield from self._notes_on_parts(job, room))
+            return (yield from self._notes_on_parts(request, room))
         step = "condense" if request.condenses else "update"
-        return (yield from self._ask(job, step, parts[0].text))
+        return (yield from self._ask(request, step, parts[0]))
 
-    def _notes_on_parts(self, job: _Job, room: int) -> Steps[_Answer]:
+    def _notes_on_parts(self, request: SummaryRequest, room: int) -> Steps[WrittenEntry]:
         """Yield the calls that read a long batch in parts; return the entry that they make."""
         # Parts know nothing of each other, nor of the log; the last call sees both.
-        part = replace(job.request, prior=None, max_tokens=self.builder.window // _PART_NOTES)
-        part_job = replace(job, request=part)
+        part = replace(request, prior=None, max_tokens=self.builder.window // _PART_NOTES)
         part_room = self.builder.room(part)
         if part_room < part.max_tokens * 2 or room < part.max_tokens:
-            job.usage.failures += (
-                f"the window of {self.name} ({self.builder.window:,}) is too small",
-            )
+            self._failed(f"the window of {self.name} ({self.builder.window:,}) is too small")
             raise NoNotesError
         notes: list[str] = []
         operations: list[ProposedOperation] = []
-        for one in self._parts(job.request, part_room):
-            answer = yield from self._ask(part_job, "leaf", one.text)
-            notes.append(answer.text)
-            operations += answer.entry.operations
+        for text in split_transcript(request.messages, request.count_text, max(part_room, 1)):
+            entry = yield from self._ask(part, "leaf", text)
+            notes.append(entry.text)
+            operations += entry.operations
         while sum(map(part.count_text, notes)) + len(notes) > room:
             batch = escape_fences("\n\n".join([notes.pop(0), notes.pop(0)]))
-            notes.append((yield from self._ask(part_job, "part", batch)).text)
-        merged = yield from self._ask(job, "merge", escape_fences("\n\n".join(notes)))
-        return replace(merged, entry=WrittenEntry(merged.text, as_operations(operations)))
+            notes.append((yield from self._ask(part, "part", batch)).text)
+        merged = yield from self._ask(request, "merge", escape_fences("\n\n".join(notes)))
+        return replace(merged, operations=as_operations(operations))
 
     def _reused_model(self, request: SummaryRequest) -> Runnable[Any, Any] | None:
         """Return the model that sends the main request again, where that is wanted."""
@@ -188,84 +159,77 @@ class EntryWriter:
         plain = self.builder.whole(request)
         return model if wanted or is_cheaper_reused(request, reused, plain) else None
 
-    def _parts(self, request: SummaryRequest, room: int) -> list[TranscriptPart]:
-        return split_transcript(
-            request.messages,
-            most_tokens=max(room, 1),
-            most_messages=MOST_MESSAGES,
-            count_text=request.count_text,
-        )
-
     def _ask(
         self,
-        job: _Job,
+        request: SummaryRequest,
         step: str,
         transcript: str,
         *,
         model: Runnable[Any, Any] | None = None,
         targets: Sequence[float] = _TARGETS,
-    ) -> Steps[_Answer]:
+    ) -> Steps[WrittenEntry]:
         """Yield one call, again with a shorter target where the answer is refused."""
         for attempt, share in enumerate(targets, 1):
-            target = int(share * job.request.max_tokens)
-            messages = self.builder.prompt(job.request, step, transcript, target)
-            call = (
-                model or self.model,
-                messages,
-                unstreamed_config(step, attempt),
-            )
-            entry = yield from self._answered(job, call)
+            target = int(share * request.max_tokens)
+            messages = self.builder.prompt(request, step, transcript, target)
+            call = (model or self.model, messages, unstreamed_config(step, attempt))
+            entry = yield from self._answered(request, call)
             if entry is not None:
-                return _Answer(entry, call)
+                return entry
             if self.breaker.is_open:
                 break
         raise NoNotesError
 
-    def _answered(self, job: _Job, call: Call) -> Steps[WrittenEntry | None]:
+    def _answered(self, request: SummaryRequest, call: Call) -> Steps[WrittenEntry | None]:
         """Yield a call; return its notes, or None where the answer is refused."""
-        job.usage.calls += 1
+        self.usage.calls += 1
         answer = yield call
         try:
-            entry = self._checked(answer, job)
+            text, operations = self._checked(request, answer)
         except SummaryError as refused:
-            job.usage.failures += (f"{self.name}: {refused}",)
+            self._failed(f"{self.name}: {refused}")
             self.breaker.failed()
             return None
         self.breaker.succeeded()
-        return entry
+        return WrittenEntry(text, operations, call)
 
-    def _checked(self, answer: Any, job: _Job) -> WrittenEntry:
+    def _checked(
+        self, request: SummaryRequest, answer: Any
+    ) -> tuple[str, tuple[ProposedOperation, ...]]:
         if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         if isinstance(answer, str):
             answer = AIMessage(answer)
         if not isinstance(answer, BaseMessage):
             raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
-        job.usage.add(answer)
-        sections = job.request.sections or self.builder.prompts.sections
+        self.usage.add(answer)
+        sections = request.sections or self.builder.prompts.sections
         operations: tuple[ProposedOperation, ...] = ()
-        if job.request.notes is not None:
+        if request.notes is not None:
             text, operations = split_operations(text_of(answer))
             answer = answer.model_copy(update={"content": text})
-        return WrittenEntry(check_answer(answer, job.request, sections), operations)
+        return check_answer(answer, request, sections), operations
 
-    def _without_unknown(self, job: _Job, answer: _Answer) -> Steps[WrittenEntry]:
+    def _without_unknown(self, request: SummaryRequest, entry: WrittenEntry) -> Steps[WrittenEntry]:
         """Return an entry without literals that nobody said; one more call names them."""
-        known = known_text(job.request)
-        text, unknown = answer.text, unknown_literals(answer.text, known)
+        known = known_text(request)
+        text, unknown = entry.text, unknown_literals(entry.text, known)[:_MOST_NAMED]
         if not unknown:
-            return answer.entry
-        named = ", ".join(unknown[:_MOST_NAMED])
-        job.usage.failures += (f"{self.name}: the answer has literals that nobody said: {named}",)
-        model, messages, _ = answer.call
-        again = self.builder.corrected(messages, text, unknown[:_MOST_NAMED])
-        if self.builder.fits(job.request, again):
+            return entry
+        named = ", ".join(unknown)
+        self._failed(f"{self.name}: the answer has literals that nobody said: {named}")
+        model, messages, _ = entry.call
+        again = self.builder.corrected(messages, text, unknown)
+        if self.builder.fits(request, again):
             call = (model, again, unstreamed_config("correct", 1))
-            corrected = yield from self._answered(job, call)
+            corrected = yield from self._answered(request, call)
             text = corrected.text if corrected else text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
         if dropped:
-            job.usage.failures += (f"{self.name}: left out, as nobody said it: {dropped}",)
+            self._failed(f"{self.name}: left out, as nobody said it: {dropped}")
         if not re.search(r"\w", _HEADING_LINE.sub("", text)):
             raise NoNotesError
-        return replace(answer.entry, text=text)
+        return replace(entry, text=text)
+
+    def _failed(self, why: str) -> None:
+        self.usage.failures += (why,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f_]\d+)*")
 
@@ -86,17 +87,15 @@ class KnownText:
         forms = {form for stem in stems for form in (stem, *(stem + end for end in _ENDINGS))}
         return any(f" {form} " in self._phrases for form in forms if form)
 
-    def _is_rounded(self, value: str) -> bool:
-        _, _, fraction = value.partition(".")
-        number, digits = float(value), len(fraction)
+    def _is_rounded(self, value: Decimal) -> bool:
+        digits = _fraction_digits(value)
         return any(
-            len(one.partition(".")[2]) > digits and round(float(one), digits) == number
+            _fraction_digits(one) > digits and round(float(one), digits) == float(value)
             for one in self._numbers
         )
 
-    def _is_scaled(self, value: str) -> bool:
-        shifted = (shift(value, -2), shift(value, 2), shift(value, 3), shift(value, 6))
-        return not self._numbers.isdisjoint(shifted)
+    def _is_scaled(self, value: Decimal) -> bool:
+        return not self._numbers.isdisjoint(map(value.scaleb, (-2, 2, 3, 6)))
 
 
 def plain(text: str) -> str:
@@ -112,36 +111,24 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_HUMP.sub(" ", text).casefold())
 
 
-def values_of(number: str) -> set[str]:
-    """Return what a number may mean, as plain decimals: `1.299` is 1299, or 1.299.
+def values_of(number: str) -> set[Decimal]:
+    """Return what a number may mean: `1.299` is 1299, or 1.299.
 
     Example:
-        >>> sorted(values_of("1,299.50")), sorted(values_of("1.299"))
-        (['1299.5'], ['1.299', '1299'])
+        >>> values_of("1,299.50") == {Decimal("1299.5")}
+        True
+        >>> sorted(map(str, values_of("1.299")))
+        ['1.299', '1299']
     """
-    groups = re.split(r"\D+", number)
-    marks = re.findall(r"\D+", number)
-    if not marks:
-        return {_decimal(number, "")}
-    found: set[str] = set()
+    groups, marks = re.split(r"\D+", number), re.findall(r"\D+", number)
     whole, last = "".join(groups[:-1]), groups[-1]
-    if marks.count(marks[-1]) == 1:
-        found.add(_decimal(whole, last))
+    found: set[Decimal] = set()
+    if marks and marks.count(marks[-1]) == 1:
+        found.add(Decimal(f"{whole}.{last}"))
     if len(last) == _THOUSAND and len(set(marks)) == 1:
-        found.add(_decimal(whole + last, ""))
-    return found or {_decimal(whole + last, "")}
+        found.add(Decimal(whole + last))
+    return found or {Decimal(whole + last)}
 
 
-def shift(value: str, places: int) -> str:
-    """Return a plain decimal with its point moved to the right, or to the left if negative."""
-    whole, _, fraction = value.partition(".")
-    if places >= 0:
-        fraction = fraction.ljust(places, "0")
-        return _decimal(whole + fraction[:places], fraction[places:])
-    whole = whole.rjust(-places + 1, "0")
-    return _decimal(whole[:places], whole[places:] + fraction)
-
-
-def _decimal(whole: str, fraction: str) -> str:
-    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
-    return f"{whole}.{fraction}" if fraction else whole
+def _fraction_digits(value: Decimal) -> int:
+    return len(f"{value.normalize():f}".partition(".")[2])

@@ -9,11 +9,11 @@ sums are left alone: a summary may say them in its own way.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.tool_calls import tool_name
 from langchain_tokenmem.core.working_notes.rendering import item_text
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.known_text import NUMBER, KnownText, plain
@@ -105,18 +105,11 @@ def known_text(request: SummaryRequest) -> KnownText:
     first = next((one for one in request.sent if role_of(one) == "human"), None)
     system = [one for one in request.sent if role_of(one) == "system"]
     said = [*request.messages, *system, *([first] if first else [])]
-    tools = map(_tool_name, request.tools)
+    tools = (str(tool_name(tool) or "") for tool in request.tools)
     orders = (request.prior or "", request.instruction or "")
     notes = request.notes.sections if request.notes else {}
     noted = [item_text(name, item) for name, items in notes.items() for item in items]
     return KnownText([*map(render_message, said), *tools, *orders, *noted])
-
-
-def _tool_name(tool: Any) -> str:
-    if isinstance(tool, Mapping):
-        inner = tool.get("function")
-        return str((inner if isinstance(inner, Mapping) else tool).get("name", ""))
-    return str(getattr(tool, "name", None) or getattr(tool, "__name__", ""))
 
 
 def unknown_literals(text: str, known: KnownText) -> list[str]:

@@ -16,13 +16,13 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.circuit_breaker import CircuitBreaker
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
+from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.core.profiles import profile_of_model
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
-from langchain_tokenmem.summarize.checks import is_worth_a_call
+from langchain_tokenmem.summarize.checks import MIN_CHARACTERS
 from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
-from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from langchain_tokenmem.summarize.extractive.tool_extracts import ToolExtracts
+from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer, ToolExtracts
 from langchain_tokenmem.summarize.model_call import JobUsage, without_bindings
 from langchain_tokenmem.summarize.note_operations import as_operations
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
@@ -111,10 +111,14 @@ class ModelSummarizer:
         self._fallback = fallback or ExtractiveSummarizer()
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
-        """Return whether a batch holds enough human and AI words to be worth a call."""
-        return is_worth_a_call(
-            messages, min_messages=self._min_messages, min_characters=self._min_characters
-        )
+        """Return whether a batch holds enough words of people and models to be worth a call.
+
+        Tool results and tool calls do not count: an extract says of them what there is to say.
+        """
+        said = (message for message in messages if role_of(message) in {"human", "ai"})
+        lengths = [len(text_of(message).strip()) for message in said]
+        meaningful = [length for length in lengths if length >= MIN_CHARACTERS]
+        return len(meaningful) >= self._min_messages or sum(meaningful) >= self._min_characters
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the entry for the request's messages; the fallback's where the model fails."""
@@ -152,16 +156,16 @@ class ModelSummarizer:
             text = known[0].text
             summary = Summary(text, self.name, self.prompts.version, operations=operations)
             return extracts.behind(summary)
-        usage = JobUsage()
+        writer = replace(self._writer, usage=JobUsage())
         try:
-            entry = yield from self._writer.entry(asked, usage)
+            entry = yield from writer.entry(asked)
         except NoNotesError:
-            return replace(self._fallback.summarize(request), **vars(usage))
+            return replace(self._fallback.summarize(request), **vars(writer.usage))
         kept = Generation(text=entry.text)
         if entry.operations:
             kept.generation_info = {"note_operations": [dict(one) for one in entry.operations]}
         self._cache.update(key, self.prompts.version, [kept])
-        summary = Summary(entry.text, self.name, self.prompts.version, **vars(usage))
+        summary = Summary(entry.text, self.name, self.prompts.version, **vars(writer.usage))
         return extracts.behind(replace(summary, operations=entry.operations))
 
 

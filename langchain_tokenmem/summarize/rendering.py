@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
@@ -22,20 +21,10 @@ _FENCES = re.compile(
 NOTES_NAME = "earlier_notes"
 """Name of a human message that holds an entry of the log; see `SummaryRequest.condenses`."""
 
+MOST_MESSAGES = 100
+"""Messages that one model call reads."""
+
 _SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool result", "system": "System"}
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptPart:
-    """A part of a transcript that one model call reads.
-
-    Attributes:
-        text: What it reads.
-        messages: How many messages begin in it.
-    """
-
-    text: str
-    messages: int
 
 
 def escape_fences(text: str) -> str:
@@ -66,20 +55,19 @@ def render_message(message: BaseMessage) -> str:
 
 def split_transcript(
     messages: Sequence[BaseMessage],
-    *,
-    most_tokens: int,
-    most_messages: int,
     count_text: Callable[[str], int],
-) -> list[TranscriptPart]:
+    most_tokens: int,
+    most_messages: int = MOST_MESSAGES,
+) -> list[str]:
     """Return the transcript in parts that fit; every character is in exactly one of them.
 
     Args:
         messages: The transcript, oldest first.
-        most_tokens: Most tokens of a part, over 0.
-        most_messages: Most messages in a part.
         count_text: Counts the tokens of a text.
+        most_tokens: Most tokens of a part; over 0.
+        most_messages: Most messages that begin in a part.
     """
-    found: list[TranscriptPart] = []
+    found: list[str] = []
     texts: list[str] = []
     used, begun = 0, 0
     pieces = (
@@ -92,12 +80,12 @@ def split_transcript(
     for piece, begins in pieces:
         size = count_text(piece) + 1  # the blank line between two messages
         if texts and (used + size > most_tokens or begun + begins > most_messages):
-            found.append(TranscriptPart("\n\n".join(texts), begun))
+            found.append("\n\n".join(texts))
             texts, used, begun = [], 0, 0
         texts.append(piece)
         used += size
         begun += begins
-    return [*found, TranscriptPart("\n\n".join(texts), begun)] if texts else found
+    return [*found, "\n\n".join(texts)] if texts else found
 
 
 def split_text(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -118,13 +121,15 @@ def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
 
 @given(conversations(8), st.integers(20, 400), st.integers(1, 5))
 def test_leaves_partition_any_conversation(messages, most, several):
-    parts = split_transcript(messages, most_tokens=most, most_messages=several, count_text=count)
-    assert "".join(p.text for p in parts).replace("\n", "") == "".join(
-        map(render_message, messages)
-    ).replace("\n", "")
-    assert sum(part.messages for part in parts) == len(messages)
-    assert all(part.messages <= several for part in parts)
-    assert all(count(part.text) <= most + len(messages) for part in parts)
+    parts = split_transcript(messages, count, most, several)
+    told = [text.replace("\n", "") for text in map(render_message, messages)]
+    read = [part.replace("\n", "") for part in parts]
+    assert "".join(read) == "".join(told)
+    starts = [0, *accumulate(map(len, told))][:-1]
+    ends = list(accumulate(map(len, read)))
+    begun = Counter(bisect_right(ends, start) for start in starts)
+    assert all(number <= several for number in begun.values())
+    assert all(count(part) <= most + len(messages) for part in parts)
 
 
 @given(st.text(max_size=2_000), st.integers(1, 50))

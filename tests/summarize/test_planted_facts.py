@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.reader import FactsReader
-from langchain_tokenmem.core.facts.utterances import Speaker, make_statement
+from langchain_tokenmem.core.facts.utterances import make_statement
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.extractive.worth import Weighting
@@ -65,6 +65,6 @@ NO_CHOICES = (
 
 @pytest.mark.parametrize("sentence", CHOICES + NO_CHOICES)
 def test_a_choice_of_the_model_is_told_without_any_new_literal(sentence: str) -> None:
-    statement = make_statement(sentence, Speaker.ASSISTANT, 3, is_last=False)
+    statement = make_statement(sentence, 3, by_user=False, is_last=False)
     assert statement is not None
     assert Weighting(FactsReader()).tells(statement) is (sentence in CHOICES)

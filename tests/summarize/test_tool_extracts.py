@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.extractive.tool_extracts import HEADING
+from langchain_tokenmem.summarize.extractive.summarizer import HEADING
 from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, blank

@@ -40,12 +40,11 @@ _VERSION = (
     r"|\d{1,6}\.\d{1,9}\.\d{1,9}(?:\.\d{1,9}){0,2}(?:[-+][\w.]{1,20})?"
     r"|(?<=[a-z] )\d{1,3}\.\d{1,3}(?:rc|a|b|\.post|-beta|-rc|-alpha)\d{0,3})"
 )
-_EXTENSION = any_of("extension")
 _PATH = (
     r"(?:[A-Za-z]:\\[\w .\\-]{1,200}"
     rf"|(?:~|\.{{1,2}})?/?(?:[{_W}.@+-]{{1,80}}/){{1,20}}[{_W}.@+*-]{{0,80}}"
     rf"|/[{_W}.@+-]{{2,80}}"
-    rf"|[{_W}-]{{1,60}}(?:\.[{_W}-]{{1,30}}){{0,3}}\.{_EXTENSION}\b"
+    rf"|[{_W}-]{{1,60}}(?:\.[{_W}-]{{1,30}}){{0,3}}\.{any_of('extension')}\b"
     r"|\.(?:env|gitignore|dockerignore|bashrc)\b|(?:Docker|Make)file\b)"
 )
 _ERROR = (
@@ -61,7 +60,6 @@ _IDENTIFIER = (
     r"|(?=[A-Za-z-]{0,12}\d)(?=[\d-]{0,12}[A-Za-z])[A-Za-z0-9]{2,24}(?:-[A-Za-z0-9]{1,24}){0,5}"
     r"|[a-z_]\w{1,30}(?:\.[a-z_]\w{1,30}){1,5}|--[a-z][\w-]{1,40})"
 )
-_UNIT = any_of("unit")
 _CAPITAL = "[A-ZÀ-ÞА-ЯŠŽČĐŁŚŻ]"
 _HYPHENATED = r"(?:['’-][A-ZÀ-Þ][^\W\d_]{1,24})?"
 _NAME = (
@@ -83,7 +81,7 @@ _SHAPES = (
     rf"{_TOKEN_BORDER}(?P<path>{_PATH})",
     rf"{_WORD_BORDER}(?P<error>{_ERROR}){_WORD_END}",
     rf"(?<![{_W}.#@-])(?P<identifier>{_IDENTIFIER}){_WORD_END}",
-    rf"{_TOKEN_BORDER}(?P<measure>{_AMOUNT}[ -]?{_UNIT})(?![{_W}])",
+    rf"{_TOKEN_BORDER}(?P<measure>{_AMOUNT}[ -]?{any_of('unit')})(?![{_W}])",
     rf"(?<![{_W}.-])(?P<number>[+-]?\d[\d.,:/'’-]{{0,30}}\d|\d)(?![{_W}])",
     rf"(?<![\w'’])(?P<name>{_NAME})",
 )
@@ -124,11 +122,6 @@ class Literal:
 
     kind: str
     text: str
-
-    @property
-    def weight(self) -> float:
-        """Worth of the literal for each four tokens of it."""
-        return KIND_WEIGHTS[self.kind]
 
 
 def _clean(kind: str, text: str) -> tuple[str, str]:

@@ -37,12 +37,11 @@ from langchain_tokenmem.core.facts.tool_results import (
 )
 from langchain_tokenmem.core.facts.utterances import (
     Cue,
-    Speaker,
     Utterance,
     make_statement,
     split_announcement,
 )
-from langchain_tokenmem.core.facts.vocabulary import CORRECTION
+from langchain_tokenmem.core.facts.vocabulary import cues
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 
 _SHORT_ARGUMENT = 60
@@ -73,6 +72,7 @@ class ToolCallFact:
         places: Numbers of its messages: the call's, and the result's.
         has_result: Whether its result is there.
         failure: The line that tells of its failure; `None` where it did not fail.
+        failed_before: The line of an earlier call's failure, where this one stands for both.
         outcome: What a short result says, or the closing line of a long one.
         values: What the result brought.
     """
@@ -86,6 +86,7 @@ class ToolCallFact:
     places: tuple[int, ...]
     has_result: bool = False
     failure: str | None = None
+    failed_before: str = ""
     outcome: str = ""
     values: tuple[ResultValue, ...] = ()
 
@@ -127,8 +128,7 @@ class FactsReader:
         if role == "tool":
             self._add_result(message, place)
         elif role in ("human", "ai"):
-            speaker = Speaker.USER if role == "human" else Speaker.ASSISTANT
-            self._add_words(message, speaker, place)
+            self._add_words(message, place, by_user=role == "human")
         if isinstance(message, AIMessage):
             invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
             valid = [(call["name"], call["args"]) for call in message.tool_calls]
@@ -139,18 +139,17 @@ class FactsReader:
                 for word in _words_of_arguments(fact):
                     self.passed_at[word].append(place)
 
-    def _add_words(self, message: BaseMessage, speaker: Speaker, place: int) -> None:
+    def _add_words(self, message: BaseMessage, place: int, *, by_user: bool) -> None:
         text = message_text(message)
-        for statement in statements_of(text, speaker, place):
-            made = self._with_correction(statement)
-            self.facts.append(made)
+        for statement in statements_of(text, place, by_user=by_user):
+            self.facts.append(self._with_correction(statement))
         for word in words_of(text[:_READ_ARGUMENT]):
             self.said_at[word].append(place)
 
     def _with_correction(self, statement: Utterance) -> Utterance:
         """Mark a statement of the user that corrects an earlier one, and remember decisions."""
         is_deciding = statement.cue in _DECIDING
-        says_so = statement.by_user and bool(CORRECTION.search(statement.text))
+        says_so = statement.by_user and bool(cues("correction").search(statement.text))
         if says_so or (statement.by_user and is_deciding):
             corrects = any(
                 _is_corrected(one, statement, says_so=says_so)
@@ -180,13 +179,13 @@ class FactsReader:
         )
 
 
-def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Utterance]:
+def statements_of(text: str, place: int, *, by_user: bool) -> Iterator[Utterance]:
     """Yield the statements of a text, in their order; logs and source code are left out.
 
     Args:
         text: What was said.
-        speaker: Who said it.
         place: Number of its message.
+        by_user: Whether the user said it, or an assistant.
     """
     text = prose(text)
     single_names = not capitalises_nouns(text)
@@ -202,8 +201,8 @@ def statements_of(text: str, speaker: Speaker, place: int) -> Iterator[Utterance
     for number, (sentence, box) in enumerate(sentences, 1):
         made = make_statement(
             sentence,
-            speaker,
             place,
+            by_user=by_user,
             is_last=number == len(sentences),
             single_names=single_names,
         )
@@ -238,7 +237,7 @@ def _is_listing(statement: Utterance) -> bool:
 def _is_corrected(before: Utterance, after: Utterance, *, says_so: bool) -> bool:
     """Return whether a later statement corrects an earlier one: its topic with other values."""
     shared = len(before.topic & after.topic)
-    if before.place == after.place and not CORRECTION.match(after.text):
+    if before.place == after.place and not cues("correction").match(after.text):
         return False  # "do this instead of that" in one request
     if not shared or before.text == after.text or says_so:
         return bool(shared) and before.text != after.text

@@ -132,15 +132,12 @@ def values_of(text: str) -> list[ResultValue]:
     Returns:
         At most 120 values.
     """
-    found: list[ResultValue] = []
-    seen: set[str] = set()
+    found: dict[str, ResultValue] = {}
     for value in _spans(text):
-        if value.text not in seen:
-            seen.add(value.text)
-            found.append(value)
-            if len(found) == _MAX_VALUES:
-                break
-    return found
+        found.setdefault(value.text, value)
+        if len(found) == _MAX_VALUES:
+            break
+    return list(found.values())
 
 
 def _spans(text: str) -> Iterator[ResultValue]:

@@ -9,10 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from langchain_tokenmem.core.facts import vocabulary as cues
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
 from langchain_tokenmem.core.facts.sentences import terms
+from langchain_tokenmem.core.facts.vocabulary import any_of, cues
 
+_BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    rf"[,;:–—-]?\s+(?:(?:so|and|then|now|but|also)\s+)*{any_of('announced')}\b.*$", re.IGNORECASE
+)
+SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
+_SUBORDINATE = re.compile(rf"{any_of('subordinate')}\b", re.IGNORECASE)
 _MIN_GREETING_TERMS = 2
 _MAX_GREETING = 120
 _MIN_TERMS = 3
@@ -27,13 +33,6 @@ _COLON = re.compile(r":\s+(?=[\"“„«(\[]?[^\W\d_a-z])")
 _IF_YOU = re.compile(r"if you\b", re.IGNORECASE)
 # `HAT097` may be a flight; these shapes are errors without a word beside them.
 _ERROR_CODE = re.compile(r"E\d{3,}|E[A-Z]{4,}|ERR|0x|HTTP [45]|SIG|\w+(?:Error|Exception|Fault)$")
-
-
-class Speaker(Enum):
-    """Speaker of a sentence."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
 
 
 class Cue(Enum):
@@ -56,7 +55,7 @@ class Utterance:
     """A sentence that somebody said, small talk left out.
 
     Attributes:
-        speaker: Who said it.
+        by_user: Whether the user said it, or an assistant.
         text: The sentence, on one line.
         cue: What it does.
         place: Number of its message.
@@ -66,7 +65,7 @@ class Utterance:
         beside: How many statements its message has, or the short end of a long message.
     """
 
-    speaker: Speaker
+    by_user: bool
     text: str
     cue: Cue
     place: int
@@ -75,40 +74,35 @@ class Utterance:
     corrects: bool = False
     beside: int = 1
 
-    @property
-    def by_user(self) -> bool:
-        """True where the user said it."""
-        return self.speaker is Speaker.USER
-
 
 def make_statement(
-    sentence: str, speaker: Speaker, place: int, *, is_last: bool, single_names: bool = True
+    sentence: str, place: int, *, by_user: bool, is_last: bool, single_names: bool = True
 ) -> Utterance | None:
     """Return a sentence as a statement, or `None` when it is small talk.
 
     Args:
         sentence: The sentence, on one line.
-        speaker: Who said it.
         place: Number of its message.
+        by_user: Whether the user said it.
         is_last: Whether it ends its message.
         single_names: See `find_literals`.
     """
-    if greeting := cues.SALUTATION.match(sentence):
+    if greeting := SALUTATION.match(sentence):
         sentence = sentence[greeting.end() :]
-    if speaker is Speaker.ASSISTANT:
-        told = cues.ANNOUNCED.sub("", sentence)
-        if _MIN_TOLD <= len(told) < len(sentence) and not cues.SUBORDINATE.match(told):
+    if not by_user:
+        told = _ANNOUNCED.sub("", sentence)
+        if _MIN_TOLD <= len(told) < len(sentence) and not _SUBORDINATE.match(told):
             sentence = f"{told.rstrip('.!?… ')}."
         elif len(told) < len(sentence):
             return None
     literals = find_literals(sentence, single_names=single_names)
-    if (label := _LABEL.match(sentence)) and speaker is Speaker.ASSISTANT:
+    if (label := _LABEL.match(sentence)) and not by_user:
         literals = [one for one in literals if one.kind not in _NAMES or one.text not in label[0]]
     topic = terms(sentence)
     if is_empty_talk(sentence, literals, topic, is_last=is_last):
         return None
-    cue = classify(sentence, literals, is_user=speaker is Speaker.USER)
-    return Utterance(speaker, sentence, cue, place, tuple(literals), topic)
+    cue = classify(sentence, literals, is_user=by_user)
+    return Utterance(by_user, sentence, cue, place, tuple(literals), topic)
 
 
 def split_announcement(sentence: str) -> Iterator[str]:
@@ -120,7 +114,7 @@ def split_announcement(sentence: str) -> Iterator[str]:
     """
     colon = _COLON.search(sentence)
     head = sentence[: colon.start() + 1] if colon else ""
-    if colon and (cues.BOILERPLATE.match(head) or cues.ANNOUNCED.search(head)):
+    if colon and (_BOILERPLATE.match(head) or _ANNOUNCED.search(head)):
         yield head
         yield sentence[colon.end() :]
     else:
@@ -143,19 +137,19 @@ def classify(text: str, literals: list[Literal], *, is_user: bool) -> Cue:
     # The first that holds decides: a user's order stands above the error that it mentions, and a
     # question under an error is a question.
     rules: tuple[tuple[Cue, Callable[[], object]], ...] = (
-        (Cue.ANNOUNCEMENT, lambda: not is_user and cues.BOILERPLATE.match(text)),
+        (Cue.ANNOUNCEMENT, lambda: not is_user and _BOILERPLATE.match(text)),
         (
             Cue.ORDER,
-            lambda: is_user and not asks and (is_order(text) or cues.CONDITION.search(text)),
+            lambda: is_user and not asks and (is_order(text) or cues("condition").search(text)),
         ),
         (Cue.QUESTION, lambda: asks),
-        (Cue.OPEN, lambda: cues.STRONG_OPEN.search(text)),
-        (Cue.ERROR, lambda: has_code or (not is_leave and cues.ERROR.search(text))),
-        (Cue.SETTING, lambda: cues.DEPENDENCY.search(text)),
-        (Cue.SETTING, lambda: "version" in kinds and cues.LIBRARY.search(text)),
-        (Cue.SETTING, lambda: (kinds or is_user) and cues.CONFIGURATION.search(text)),
-        (Cue.DECISION, lambda: is_order(text) or cues.DECISION.search(text)),
-        (Cue.REQUEST, lambda: is_user and cues.REQUEST.search(text)),
+        (Cue.OPEN, lambda: cues("strong_open").search(text)),
+        (Cue.ERROR, lambda: has_code or (not is_leave and cues("error").search(text))),
+        (Cue.SETTING, lambda: cues("dependency").search(text)),
+        (Cue.SETTING, lambda: "version" in kinds and cues("library").search(text)),
+        (Cue.SETTING, lambda: (kinds or is_user) and cues("configuration").search(text)),
+        (Cue.DECISION, lambda: is_order(text) or cues("decision").search(text)),
+        (Cue.REQUEST, lambda: is_user and cues("request").search(text)),
         (Cue.REPORT, lambda: not is_user and is_done(text)),
     )
     return next((cue for cue, holds in rules if holds()), Cue.STATEMENT)
@@ -163,12 +157,12 @@ def classify(text: str, literals: list[Literal], *, is_user: bool) -> Cue:
 
 def is_order(sentence: str) -> bool:
     """Return whether a sentence forbids or demands something, other than in telling of a person."""
-    return bool(cues.CONSTRAINT.search(cues.REPORT.sub(" ", sentence)))
+    return bool(cues("constraint").search(cues("report").sub(" ", sentence)))
 
 
 def is_done(sentence: str) -> bool:
     """Return whether a sentence reports something as finished."""
-    return bool(cues.DONE.search(sentence)) and not cues.NOT_DONE.search(sentence)
+    return bool(cues("done").search(sentence)) and not cues("not_done").search(sentence)
 
 
 def closed_items(statements: Sequence[Utterance]) -> set[int]:
@@ -200,12 +194,12 @@ def is_empty_talk(
     """Return whether a sentence is small talk, too short to mean anything, or only a heading."""
     kinds = {literal.kind for literal in literals}
     if len(sentence) <= _MAX_GREETING and kinds <= {"name", "number"}:
-        rest = cues.GREETING.sub(" ", sentence)
+        rest = cues("greeting").sub(" ", sentence)
         if rest != sentence and len(terms(rest)) < _MIN_GREETING_TERMS:
             return True
     if not is_last and " " not in sentence and kinds and kinds <= _TITLE_KINDS:
         return True
     if not literals and (not topic or (len(topic) < _MIN_TERMS and not is_last)):
-        return not (topic and cues.CONSTRAINT.search(sentence))
+        return not (topic and cues("constraint").search(sentence))
     is_heading = sentence.endswith((":", "：")) and len(sentence) < _MAX_HEADING
     return is_heading and kinds <= _TITLE_KINDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from importlib.resources import files
 
 _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
@@ -28,43 +29,15 @@ def any_of(table: str, *lists: str) -> str:
     return f"(?:{'|'.join(words_of(table, *lists))})".replace("’", "['’]")
 
 
-def _cue(table: str) -> re.Pattern[str]:
+@cache
+def cues(table: str) -> re.Pattern[str]:
     """Return a pattern for the words of a table, between borders where spaces end them."""
     spaced = any_of(table, *(name for name in _TABLES[table] if name not in _UNSPACED))
     unspaced = words_of(table, *_UNSPACED)
     return re.compile("|".join([rf"(?<!\w){spaced}(?!\w)", *unspaced]), re.IGNORECASE)
 
 
-CONSTRAINT = _cue("constraint")
-CONDITION = _cue("condition")
-DECISION = _cue("decision")
-CHOICE = _cue("choice")
-ERROR = _cue("error")
-FIX = _cue("fix")
-DEPENDENCY = _cue("dependency")
-LIBRARY = _cue("library")
-CONFIGURATION = _cue("configuration")
-CORRECTION = _cue("correction")
-DONE = _cue("done")
-NOT_DONE = _cue("not_done")
-STRONG_OPEN = _cue("strong_open")
-OPEN = _cue("open")
-REQUEST = _cue("request")
-GREETING = _cue("greeting")
-BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
-ANNOUNCED = re.compile(
-    rf"[,;:–—-]?\s+(?:(?:so|and|then|now|but|also)\s+)*{any_of('announced')}\b.*$", re.IGNORECASE
-)
-SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
-SUBORDINATE = re.compile(rf"{any_of('subordinate')}\b", re.IGNORECASE)
 STOP_WORDS = frozenset(words_of("stop_words"))
 NOT_NAMES = frozenset(words_of("not_names"))
 
-# "I'll never forget that" tells of a person; "never deploy on Fridays" is an order.
-REPORT = re.compile(
-    r"\b(?:I|it|she|he|they|you|that|this|what|which|who|there)(?:['’](?:s|m|ve|ll|d|re))?"
-    r"(?: (?:will|would|have|has|had|can|could|just|really|also|is|was|are|were|do|does|did))?"
-    r" (?:never|always|don['’]t|do not|not|no|didn['’]t|doesn['’]t)\b",
-    re.IGNORECASE,
-)
 ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")

@@ -6,16 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from langchain_core.messages import ToolMessage
-
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_call
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.vocabulary import any_of
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find
+from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect
+from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, plain_path
 from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM
 from langchain_tokenmem.notes_state import NoteItem
 
@@ -73,69 +70,54 @@ def read_pasted_errors(draft: NotesDraft, text: str, source: int) -> None:
 
 
 def read_call(
-    draft: NotesDraft,
-    effect: ToolEffect,
-    args: Mapping[str, object],
-    result: ToolMessage,
-    *,
-    numbers: tuple[int, int],
-    root: str | None,
+    draft: NotesDraft, effect: ToolEffect, numbers: tuple[int, int], root: str | None
 ) -> None:
     """Read one call with its result: files, errors, progress.
 
     Args:
         draft: The sections.
         effect: The effect of the call.
-        args: Its arguments.
-        result: Its result.
         numbers: Numbers of the message that made the call, and of its result.
         root: Folder that paths are relative to.
     """
-    failure = failure_of_call(result, effect.command, effect.exit_code)
-    told, key = _call_name(effect, args)
+    failure = failure_of_call(effect.result, effect.command, effect.exit_code)
+    told, key = _call_name(effect)
     if failure is None or effect.command:
         _touch_files(draft, effect, numbers[0], root, failed=failure is not None)
     if failure is not None:
         item: NoteItem = {**draft.item(f"{told} → {failure}", numbers[1], "tool"), "key": key}
         rest = [one for one in draft.items("errors") if one.get("key") != key]
-        limit = draft.limits.max_errors
-        draft.set_items("errors", [*rest, item][-limit:] if limit else [])
+        draft.set_items("errors", newest([*rest, item], draft.limits.max_errors))
         return
-    _add_command(draft, effect, args, numbers[0])
+    _add_command(draft, effect, numbers[0])
     _resolve(draft, key, told, numbers[1])
-    _read_todos(draft, args, numbers[0])
+    _read_todos(draft, effect.args, numbers[0])
 
 
-def _call_name(effect: ToolEffect, args: Mapping[str, object]) -> tuple[str, str]:
+def _call_name(effect: ToolEffect) -> tuple[str, str]:
     """Return a call on one line, and the key by which it is known when it is made again.
 
     A command is known by its first part before a pipe, a call about a file by tool and file, any
     other by tool and arguments.
-
-    Args:
-        effect: The effect of the call.
-        args: Its arguments.
     """
     if effect.command:
         key = effect.command.partition(" | ")[0].replace("2>&1", "").strip()
         return one_line(effect.command, _MAX_CALL), f"{effect.tool}: {key}"[:_MAX_KEY]
-    path = path_of(args)
-    about = path or json.dumps(args, ensure_ascii=False, default=str, sort_keys=True)
-    told = one_line(f"{effect.tool} {about}" if args else effect.tool, _MAX_CALL)
+    path = path_of(effect.args)
+    about = path or json.dumps(effect.args, ensure_ascii=False, default=str, sort_keys=True)
+    told = one_line(f"{effect.tool} {about}" if effect.args else effect.tool, _MAX_CALL)
     return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
 
 
-def _add_command(
-    draft: NotesDraft, effect: ToolEffect, args: Mapping[str, object], source: int
-) -> None:
+def _add_command(draft: NotesDraft, effect: ToolEffect, source: int) -> None:
     """Put a command at the end: short ones are run again; those of several lines are scripts."""
-    command, limit = effect.command, draft.limits.max_commands
-    is_script = any(isinstance(one, str) and "\n" in one.strip() for one in args.values())
+    command = effect.command
+    is_script = any(isinstance(one, str) and "\n" in one.strip() for one in effect.args.values())
     if not command or is_script or len(command) > MAX_COMMAND:
         return
     rest = [one for one in draft.items("commands") if one["text"] != command]
     items = [*rest, draft.item(command, source, "tool")]
-    draft.set_items("commands", items[-limit:] if limit else [])
+    draft.set_items("commands", newest(items, draft.limits.max_commands))
 
 
 def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:

@@ -36,32 +36,12 @@ _LABELLED = re.compile(
 )
 # What a sentence without is not searched for: half of the time of reading constraints.
 _LABEL_STEMS = words_of("limit_stem")
-# "my total budget" is the budget; "travel budget" is another one.
-_NO_LABEL = re.compile(
-    r"(?:my|our|your|the|a|an|total|overall|of|with|and|whole|new|current|his|her|their|this|that|"
-    r"within|for|on|to|is|unser\w*|mein\w*|de[rnms]|die|das|ein\w*|le|la|les|un|une|mon|ma|notre|el|"
-    r"los|las|mi|nuestro|una|strict|tight|set|have|has|meet|under|by) ",
-    re.IGNORECASE,
-)
+_NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)
 _RULE = pattern("rule_start", start=True)
-_MODAL = pattern("rule_modal")
 _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.IGNORECASE)
-_WISH = re.compile(
-    r"(?:i|we) (?:want|need|would like|have)|"
-    r"(?:should|must|needs? to|ha[sv]e? to|keep|limit|stay)\b",
-    re.IGNORECASE,
-)
-_NO_RULE = pattern("no_rule")
-_POLITE = re.compile(
-    r"(?:(?:please|and|also|but|so|then|note|important|remember|rule \d+|bitte|und|aber|et|mais|"
-    r"merci de|y|pero|por favor)[,:!]? +)+",
-    re.IGNORECASE,
-)
-_RULE_CLAUSE = re.compile(
-    r"[,;] (?:and |but )?(?=(?:must|never|always use|don['’]t|do not|only use|avoid|"
-    r"no [a-z-]+ [a-z])\b)",
-    re.IGNORECASE,
-)
+_WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
+_POLITE = re.compile(rf"(?:{any_of('rule_lead')}[,:!]? +)+", re.IGNORECASE)
+_RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d")
@@ -109,11 +89,11 @@ def is_rule(text: str) -> bool:
         return False
     if is_question(text) or text.endswith(":") or text.count('"') % 2:
         return False  # an odd quotation mark: the end of what somebody else says
-    return not _NO_RULE.search(text) and not needs_context(text)
+    return not pattern("no_rule").search(text) and not needs_context(text)
 
 
 def _demands(text: str) -> bool:
     """Return whether the words of a sentence demand or forbid something."""
-    if _RULE.match(text) or (not _PERSON.match(text) and _MODAL.search(text)):
+    if _RULE.match(text) or (not _PERSON.match(text) and pattern("rule_modal").search(text)):
         return True
     return bool(_NUMBER.search(text) and _BOUND.search(text) and _WISH.search(text))

@@ -16,10 +16,7 @@ from langchain_tokenmem.core.working_notes.word_rules import (
     pattern,
 )
 
-_DECIDED = pattern("decided")
 _USER_DECIDED = pattern("user_decided", start=True)
-_UNDECIDED = pattern("undecided")
-_PICKED = pattern("picked")
 _BECAUSE = re.compile(rf",? {any_of('because')}{WORD_END}[ ,]*", re.IGNORECASE)
 _REJECTING = re.compile(rf"(?:,? |^){any_of('rejecting')}{WORD_END} ?", re.IGNORECASE)
 _CHOSEN_OVER = re.compile(r"\b(?:chose|chosen|picked|selected|opted)\b", re.IGNORECASE)
@@ -33,20 +30,13 @@ _NEXT_CLAUSE = re.compile(
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
 # With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
-# "Option 1" says nothing without the list that it stands in.
-_OPTION = re.compile(
-    r"(?:use )?(?:the )?(?:(?:first|second|third|last|other|cheapest) )?"
-    r"(?:option|opción|choice|one)(?: \w)?(?: (?:for|of|from) .*)?",
-    re.IGNORECASE,
-)
+_OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
 _REJECTED_VERB_AT_END = re.compile(r" (?:zu [a-zäöü]+|entschieden|entschlossen)$")
 # "We settled on Redis": a name says enough alone.
 _NAME = re.compile(r"[A-Z][A-Za-z]*[a-z\d][\w.+#-]*")
 _AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
 
-_ASSUMING = pattern("assuming")
-_NOT_ASSUMED = pattern("not_assumed")
 _AFTER_ASSUMPTION = re.compile(
     r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|"
     r"la|el|podemos)\b)|;| \(|(?<!\\)\)| but | then |, (?:so|but) |"
@@ -58,9 +48,7 @@ _COMMA = re.compile(r"[,;]")
 _EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
 _HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
 _LISTING = re.compile(r",? (?:and|or) ")
-_NOT_TAKEN = re.compile(
-    r"(?:the )?(?:role|responsibility|control|office|power|command|identity)\b", re.IGNORECASE
-)
+_NOT_TAKEN = re.compile(any_of("not_taken"), re.IGNORECASE)
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _SHORTEST, _FEWEST_WORDS = 2, 2
@@ -96,10 +84,12 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     """
     if is_question(sentence) or sentence.endswith(":"):
         return None
-    told = _DECIDED.search(sentence) or (_USER_DECIDED.match(sentence) if by_user else None)
+    told = pattern("decided").search(sentence) or (
+        _USER_DECIDED.match(sentence) if by_user else None
+    )
     is_weak = told is None
-    told = told or _PICKED.search(sentence)
-    if told is None or _UNDECIDED.search(sentence[: told.start()]):
+    told = told or pattern("picked").search(sentence)
+    if told is None or pattern("undecided").search(sentence[: told.start()]):
         return None
     front, rest = sentence[: told.start()], sentence[told.end() :]
     rejected: list[str] = []
@@ -162,10 +152,10 @@ def assumption_in(sentence: str) -> str | None:
         >>> assumption_in("Assuming that the API is stable, we can ship in May.")
         'the API is stable'
     """
-    told = _ASSUMING.search(sentence)
+    told = pattern("assuming").search(sentence)
     if not told or is_question(sentence) or sentence.endswith(":"):
         return None
-    if _NOT_ASSUMED.search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
+    if pattern("not_assumed").search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
         return None
     rest = sentence[told.end() :].lstrip(" ,:")
     is_english = "assum" in told[0].lower()

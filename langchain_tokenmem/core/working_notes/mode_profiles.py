@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from langchain_tokenmem.errors import ConfigurationError
@@ -27,24 +27,6 @@ SECTIONS = (
     "assumptions",
 )
 """Names of all sections; those of every mode are read, whichever mode is on."""
-
-_LIMITS = (
-    "recall_k",
-    "max_files",
-    "max_commands",
-    "max_errors",
-    "max_progress",
-    "max_topics",
-    "max_entities",
-    "max_facts",
-    "max_constraints",
-    "max_decisions",
-    "max_alternatives",
-    "max_assumptions",
-    "max_subgoals",
-    "prefix_max_stale_turns",
-)
-_TEXTS = ("summary_sections", "tools")
 
 
 @dataclass(frozen=True)
@@ -111,7 +93,7 @@ class ModeProfile:
             raise ConfigurationError(
                 f"ModeProfile(name={self.name!r}): a name is a word of letters, digits, - and _."
             )
-        for limit in ("window", *_LIMITS):
+        for limit in (one.name for one in fields(self) if one.type == "int"):
             value = getattr(self, limit)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ConfigurationError(
@@ -123,22 +105,19 @@ class ModeProfile:
                 f"ModeProfile({self.name!r}, share={self.share!r}): a fraction, over 0 up to 1, "
                 "belongs there."
             )
-        for texts in ("sections", *_TEXTS):
-            self._check_texts(texts)
+        for texts in ("sections", "summary_sections", "tools"):
+            given = getattr(self, texts)
+            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+                raise ConfigurationError(
+                    f"ModeProfile({self.name!r}, {texts}={given!r}): a tuple of texts belongs "
+                    "there."
+                )
+            object.__setattr__(self, texts, tuple(given))
         if unknown := [name for name in self.sections if name not in SECTIONS]:
             raise ConfigurationError(
                 f"ModeProfile({self.name!r}, sections=...): no section is called "
                 f"{', '.join(map(repr, unknown))}; there are {', '.join(SECTIONS)}."
             )
-
-    def _check_texts(self, name: str) -> None:
-        """Take a list for a tuple; refuse what holds anything but texts."""
-        value = getattr(self, name)
-        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
-            raise ConfigurationError(
-                f"ModeProfile({self.name!r}, {name}={value!r}): a tuple of texts belongs there."
-            )
-        object.__setattr__(self, name, tuple(value))
 
 
 CONVERSATION = ModeProfile(

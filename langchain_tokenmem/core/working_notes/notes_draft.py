@@ -23,34 +23,41 @@ class NotesDraft:
 
     Attributes:
         limits: The profile whose limits hold.
-        turn: Human messages read so far.
-        names: Names and phrases with the number of messages that say them, the latest last.
+        modes: The state as it is now.
     """
 
     def __init__(self, state: ModesState, limits: ModeProfile) -> None:
-        self._state = state
-        self._sections = dict(state["sections"])
-        self._changed = dict(state["changed"])
-        self._next_number = state["next_number"]
         self.limits = limits
-        self.turn = state["turn"]
-        self.names = dict(state["names"])
+        self.modes: ModesState = {
+            **state,
+            "sections": {**state["sections"]},
+            "changed": {**state["changed"]},
+            "names": {**state["names"]},
+        }
 
     def items(self, section: str) -> Sequence[NoteItem]:
         """Return the items of a section, oldest first."""
-        return self._sections.get(section, ())
+        return self.modes["sections"].get(section, ())
 
     def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
         """Give a section its items; it counts as changed where a reader sees a difference."""
         before, after = self.items(section), list(items)
         if [_shown(one) for one in before] != [_shown(one) for one in after]:
-            self._changed[section] = max(1, self.turn)
-        if after or section in self._sections:
-            self._sections[section] = after
+            self.modes["changed"][section] = max(1, self.modes["turn"])
+        if after or section in self.modes["sections"]:
+            self.modes["sections"][section] = after
 
     def item(self, text: str, source: int, by: NoteSource = "rule") -> NoteItem:
         """Return a new item of this turn."""
-        return {"text": text, "turn": max(1, self.turn), "source": source, "by": by}
+        return {"text": text, "turn": max(1, self.modes["turn"]), "source": source, "by": by}
+
+    def decided(self, item: NoteItem, rationale: str, rejected: Sequence[str]) -> NoteItem:
+        """Return an item with its reason, and as many rejected alternatives as are kept."""
+        if rationale:
+            item["rationale"] = rationale
+        if kept := list(rejected[: self.limits.max_alternatives]):
+            item["rejected"] = kept
+        return item
 
     def add(self, section: str, item: NoteItem, limit: int) -> None:
         """Add an item; one with its key is replaced, its very text is not said twice.
@@ -63,7 +70,7 @@ class NotesDraft:
         items = list(self.items(section))
         same = find(items, _is_same(item))
         if same is None:
-            items = [*items, item][-limit:] if limit else []
+            items = newest([*items, item], limit)
         elif _shown(items[same]) == _shown(item):
             return
         else:
@@ -75,33 +82,22 @@ class NotesDraft:
         items = self.items("decisions")
         same = find(items, _is_same(item))
         if same is None:
-            item["number"] = self._next_number
-            self._next_number += 1
+            item["number"] = self.modes["next_number"]
+            self.modes["next_number"] += 1
         else:
             before = items[same]
             item = {**before, **item, "number": before["number"]}
         self.add("decisions", item, self.limits.max_decisions)
 
-    def state(self, read_to: list[str]) -> ModesState:
-        """Return the state as it is now.
-
-        Args:
-            read_to: Ids of the last messages that were read, the newest first.
-        """
-        return {
-            **self._state,
-            "turn": self.turn,
-            "read_to": read_to,
-            "sections": self._sections,
-            "changed": self._changed,
-            "next_number": self._next_number,
-            "names": self.names,
-        }
-
 
 def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
     """Return the place of the first item that matches; None where none does."""
     return next((place for place, one in enumerate(items) if matches(one)), None)
+
+
+def newest(items: Sequence[NoteItem], limit: int) -> list[NoteItem]:
+    """Return the last items, as many as are kept."""
+    return list(items[-limit:]) if limit else []
 
 
 def _is_same(item: NoteItem) -> Callable[[NoteItem], bool]:

@@ -68,7 +68,7 @@ def with_operations(
             _add(draft, one)
         else:
             _change(draft, one)
-    return draft.state(modes["read_to"])
+    return draft.modes
 
 
 def _add(draft: NotesDraft, one: NoteOperation) -> None:
@@ -106,12 +106,9 @@ def _change(draft: NotesDraft, one: NoteOperation) -> None:
 
 def _item(draft: NotesDraft, one: NoteOperation) -> NoteItem:
     item = draft.item(one.get("text", ""), one["source"], "model")
-    if one["section"] == "decisions":
-        if "rationale" in one:
-            item["rationale"] = one["rationale"]
-        if rejected := one.get("rejected", [])[: draft.limits.max_alternatives]:
-            item["rejected"] = rejected
-    return item
+    if one["section"] != "decisions":
+        return item
+    return draft.decided(item, one.get("rationale", ""), one.get("rejected", ()))
 
 
 def _is_open_to(item: NoteItem, one: NoteOperation) -> bool:

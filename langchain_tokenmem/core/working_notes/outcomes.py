@@ -18,8 +18,7 @@ from langchain_tokenmem.core.turn_memory import (
     joined,
 )
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of
+from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of, plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
@@ -51,10 +50,11 @@ def outcome_of(group: Group, kinds: ToolKinds, project_root: str | None) -> Grou
         return GroupOutcome(explicit=_with_plain_paths(explicit, project_root))
     memory, results = empty_memory(), []
     nested = {m.id: found for m in group.messages if (found := _of_sub_agent(m, project_root))}
-    for effect in effects_of(group.messages, kinds, project_root, failures=False):
-        told = [_memory_of(effect), *filter(None, [nested.pop(effect.result, None)])]
+    for effect in effects_of(group.messages, kinds, project_root):
+        result = effect.result.id or ""
+        told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
         if not all(map(is_empty, told)):
-            results.append(effect.result)
+            results.append(result)
             for one in told:
                 memory = joined(memory, one)
     return None if is_empty(memory) else GroupOutcome(memory, tuple(results))

@@ -23,12 +23,8 @@ _PHASE = re.compile(
     rf"(?<!\w){any_of('phase_move')} ([a-z][\w-]{{2,30}}(?: [a-z][\w-]{{2,30}})?) phase\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_REASON = re.compile(
-    r"(?:rationale|reason|begründung|raison|motivo|justificación) ?: ?(.+)", re.IGNORECASE
-)
-_REJECTED = re.compile(
-    r"(?:rejected|verworfen|abgelehnt|rejetés?|rechazad[oa]s?) ?: ?(.+)", re.IGNORECASE
-)
+_REASON = re.compile(rf"{any_of('reason_heading')} ?: ?(.+)", re.IGNORECASE)
+_REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
 _SIGNS = ("phase", "fase", "goal", "ziel", "objecti", "objeti")
 _MOST_SUBGOALS = 20
 
@@ -75,10 +71,7 @@ def read_choices(
         if decision is None:
             continue
         told = draft.item(decision.text, source)
-        if decision.rationale:
-            told["rationale"] = decision.rationale
-        if decision.rejected:
-            told["rejected"] = list(decision.rejected)[: draft.limits.max_alternatives]
+        told = draft.decided(told, decision.rationale, decision.rejected)
         draft.add_decision({**told})
 
 

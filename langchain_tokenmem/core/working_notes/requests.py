@@ -1,41 +1,22 @@
 """Requests of a user: the sentence that asks for something, and goals that are named as such."""
 
-# ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
-
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from langchain_tokenmem.core.facts import vocabulary
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.sentences import one_line, terms
+from langchain_tokenmem.core.facts.utterances import SALUTATION
+from langchain_tokenmem.core.facts.vocabulary import any_of, cues
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
 """Characters of a task."""
 
-_POLITE = re.compile(
-    r"(?:(?:please|now|then|next|ok(?:ay)?|and|also|so|great|thanks|but|first|yes|well|hi|hello|hey|"
-    r"can we|let['’]s|lass uns|bitte|jetzt|nun|dann|als nächstes|danke|et|maintenant|ensuite|merci|"
-    r"y|ahora|luego|gracias|por favor)[,:!.]? +)+",
-    re.IGNORECASE,
-)
-_ASKING_YOU = re.compile(
-    r"\b(?:(?:can|could|would|will) (?:you|we)|please|help me|kannst du|könntest du|könnten sie|"
-    r"können sie|bitte|peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|s['’]il (?:te|vous) pla[iî]t|"
-    r"puedes|podrías|puede usted|por favor)\b",
-    re.IGNORECASE,
-)
-_VERB = pattern("task_verb", start=True)
-_ACKNOWLEDGED = pattern("acknowledgement")
-_BACK_TO_WORK = re.compile(
-    r"(?:continue|go on|go ahead|keep going|carry on|proceed|weiter|mach weiter|fahre? fort|"
-    r"continue[rz]?|vas-y|allez-y|poursui\w+|sigue|contin[uú]a|adelante)\b",
-    re.IGNORECASE,
-)
-_NO_REQUEST = pattern("no_request")
-_OBJECTIVE = pattern("objective")
+_POLITE = re.compile(rf"(?:{any_of('request_lead')}[,:!.]? +)+", re.IGNORECASE)
+_ASKING_YOU = re.compile(rf"\b{any_of('asking_you')}\b", re.IGNORECASE)
+_BACK_TO_WORK = re.compile(rf"{any_of('back_to_work')}\b", re.IGNORECASE)
 _POINTING = 2
 """Terms up to which a request points at what was said before: "Please fix it." """
 
@@ -74,7 +55,7 @@ def reported_problem(sentences: Sequence[str]) -> str | None:
         'The login page crashes on Safari.'
     """
     for sentence in sentences:
-        if vocabulary.ERROR.search(sentence) and not is_question(sentence):
+        if cues("error").search(sentence) and not is_question(sentence):
             return one_line(_without_salutation(sentence), MAX_TASK)
     return None
 
@@ -86,7 +67,7 @@ def objective_in(sentence: str) -> str | None:
         >>> objective_in("Our goal is to halve the cost.")
         'halve the cost'
     """
-    told = _OBJECTIVE.search(sentence)
+    told = pattern("objective").search(sentence)
     if not told or is_question(sentence):
         return None
     rest = sentence[told.end() :].strip(" :,.!*")
@@ -99,24 +80,24 @@ def _asks(sentence: str) -> bool:
     if is_question(sentence):
         asks = _ASKING_YOU.search(text)
     else:
-        asks = _VERB.match(bare) or vocabulary.REQUEST.search(text)
-    return bool(asks) and not _BACK_TO_WORK.match(bare) and not _NO_REQUEST.search(text)
+        asks = pattern("task_verb", start=True).match(bare) or cues("request").search(text)
+    return bool(asks) and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
 
 
 def _points(sentence: str) -> bool:
     """Return whether a sentence asks for work on what the one before it says."""
     bare = sentence[polite.end() :] if (polite := _POLITE.match(sentence)) else sentence
-    return bool(_VERB.match(bare)) and needs_context(bare)
+    return bool(pattern("task_verb", start=True).match(bare)) and needs_context(bare)
 
 
 def _content(sentence: str) -> frozenset[str]:
     """Return what a sentence is about, without assent, thanks and the words of asking."""
-    for words in (vocabulary.GREETING, _ACKNOWLEDGED, vocabulary.REQUEST):
+    for words in (cues("greeting"), pattern("acknowledgement"), cues("request")):
         sentence = words.sub(" ", sentence)
     found = terms(sentence)
     return found if len(found) >= _POINTING else found | words_of(sentence)
 
 
 def _without_salutation(sentence: str) -> str:
-    greeting = vocabulary.SALUTATION.match(sentence)
+    greeting = SALUTATION.match(sentence)
     return (sentence[greeting.end() :] if greeting else sentence).rstrip(": ")

@@ -10,8 +10,14 @@ from collections.abc import Iterator, Sequence
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, STOP_WORDS, any_of, words_of
 from langchain_tokenmem.core.working_notes.notes_draft import MAX_NAMES, NotesDraft, find
-from langchain_tokenmem.core.working_notes.user_facts import fact_key, facts_in
-from langchain_tokenmem.core.working_notes.word_rules import pattern
+from langchain_tokenmem.core.working_notes.word_rules import (
+    MAX_ITEM,
+    as_item,
+    is_question,
+    needs_context,
+    pattern,
+    speaks_to_you,
+)
 
 _READ = 4_000
 """Characters of a message that are read for names."""
@@ -25,7 +31,6 @@ _ACRONYM = re.compile(r"(?<![\w/.`-])[A-Z]{2,5}(?![\w/`’'-])")
 _PHRASE = re.compile(r"(?<![\w'’-])([^\W\d_]{4,30})(?= ([^\W\d_]{4,30})(?![\w'’-]))")
 _WORDS = re.compile(r"[^\W\d_]{2,30}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n\"“(*>-])\s*$")
-_VERB = pattern("task_verb", start=True)
 _MONTH = re.compile(any_of("month"))
 _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
@@ -33,6 +38,22 @@ _TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "de
 _PAIR = 2
 _MOST = 30
 """Names and phrases of one message that are counted."""
+
+_HAVING = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
+_OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
+_RELATION = re.compile(
+    rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
+    rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
+_CLAUSE = re.compile(
+    rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
+    rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
+    re.IGNORECASE,
+)
+_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
+_FEWEST = 8
 
 
 def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
@@ -46,8 +67,9 @@ def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None
     text = "\n".join(sentences)[:_READ]
     for name in list(dict.fromkeys((*_names_in(text), *_topics_in(text))))[:_MOST]:
         _count(draft, name, source)
-    while len(draft.names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
-        draft.names.pop(min(draft.names, key=draft.names.__getitem__))
+    names = draft.modes["names"]
+    while len(names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+        names.pop(min(names, key=names.__getitem__))
 
 
 def read_facts(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
@@ -78,7 +100,7 @@ def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
     """
     text = text[:_READ]
     items = (one["text"] for section in _OFTEN for one in draft.items(section))
-    for name in [name for name in (*draft.names, *items) if name in text]:
+    for name in [name for name in (*draft.modes["names"], *items) if name in text]:
         _count(draft, name, source)
 
 
@@ -91,19 +113,19 @@ def _count(draft: NotesDraft, name: str, source: int) -> None:
         items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
         draft.set_items(section, items)
         return
-    count = draft.names.pop(name, 0) + 1
-    limits = draft.limits
+    names, limits = draft.modes["names"], draft.limits
+    count = names.pop(name, 0) + 1
     limit = limits.max_entities if section == "entities" else limits.max_topics
     if count >= _OFTEN[section] and limit:
         if len(items) >= limit:
             rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
             if items[rarest].get("count", 0) > count:
-                draft.names[name] = count
+                names[name] = count
                 return
             del items[rarest]
         draft.set_items(section, [*items, {**draft.item(name, source), "count": count}])
     else:
-        draft.names[name] = count
+        names[name] = count
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -120,7 +142,7 @@ def _names_in(text: str) -> Iterator[str]:
         )
         if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
             yield name.partition(" ")[2]
-        if starts and _VERB.match(words[0]):
+        if starts and pattern("task_verb", start=True).match(words[0]):
             words, starts = words[1:], None
             name = name.partition(" ")[2]
         if len(words) > 1 or (words and single_names and not starts):
@@ -144,3 +166,42 @@ def _topics_in(text: str) -> Iterator[str]:
         first, second = match[1], match[2]
         if first.islower() and second.islower() and not {first, second} & _NO_TOPIC:
             yield f"{first} {second}"
+
+
+def facts_in(sentence: str) -> list[str]:
+    """Return what a sentence of the user tells of the user, clause by clause.
+
+    Example:
+        >>> facts_in("Hi, I live in Lyon, and can you help me with my garden?")
+        ['I live in Lyon']
+    """
+    found = []
+    clauses = [part for part in _CLAUSE.split(sentence) if part]
+    for place, clause in enumerate(clauses):
+        asked = is_question(sentence) and place == len(clauses) - 1
+        text = clause[lead.end() :] if (lead := _LEAD.match(clause)) else clause
+        if not asked and len(text) <= MAX_ITEM and _is_fact(text):
+            found.append(as_item(text))
+    return found
+
+
+def fact_key(text: str) -> str:
+    """Return what a later fact of the same kind replaces: `name` of "My name is Ada"."""
+    told = _RELATION.match(text)
+    return told["relation"].lower() if told else ""
+
+
+def _is_fact(text: str) -> bool:
+    if _RELATION.match(text):
+        return (
+            not needs_context(text) and not speaks_to_you(text) and not pattern("mood").search(text)
+        )
+    start = pattern("fact_start", start=True).match(text)
+    if not start or len(text) < _FEWEST:
+        return False
+    if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
+        return False
+    if needs_context(text) or speaks_to_you(text) or pattern("mood").search(text):
+        return False
+    having = _HAVING.match(text)
+    return not having or bool(_OWN_THING.search(text, having.end()))

@@ -1,21 +1,21 @@
-"""Effects of tool calls: files read and changed, commands with their exit codes."""
+"""Effects of tool calls: files read and changed, by paths in one form; commands, exit codes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from posixpath import normpath
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
-from langchain_tokenmem.core.facts.failure_lines import failure_of
 from langchain_tokenmem.core.messages import call_ids
 from langchain_tokenmem.core.tool_calls import uniform_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
-from langchain_tokenmem.core.turn_memory import command_line
-from langchain_tokenmem.core.working_notes.file_paths import plain_path
+from langchain_tokenmem.core.turn_memory import command_line, on_one_line
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
 _ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
@@ -36,6 +36,10 @@ _PATCHED = re.compile(
 )
 _NO_FILE = "/dev/null"
 
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_LONGEST = 400
+"""Characters from which an argument is no path, but a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolEffect:
@@ -43,31 +47,27 @@ class ToolEffect:
 
     Attributes:
         tool: Name of the tool.
+        args: Its arguments.
         call: Id of the message that made the call.
-        result: Id of the message that holds its result.
+        result: The message that holds its result.
         changed: Files that it wrote, deleted or moved; none where its result is an error.
         read: Files that it only looked at.
         command: The command that it ran, on one line; None where it ran none.
         exit_code: Exit code that was reported; None where none was.
-        failure: The line that tells of a failure; None where it did not fail.
     """
 
     tool: str
+    args: Mapping[str, Any]
     call: str
-    result: str
+    result: ToolMessage
     changed: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     command: str | None = None
     exit_code: int | None = None
-    failure: str | None = None
 
 
 def effects_of(
-    group: Sequence[BaseMessage],
-    kinds: ToolKinds,
-    project_root: str | None,
-    *,
-    failures: bool = True,
+    group: Sequence[BaseMessage], kinds: ToolKinds, project_root: str | None
 ) -> list[ToolEffect]:
     """Return the effects of the calls of one group, in the order of the calls.
 
@@ -75,7 +75,6 @@ def effects_of(
         group: An AI message with its calls and their results, as `core.messages.groups` gives it.
         kinds: Tools that write files, run commands or only read.
         project_root: Folder that paths are relative to; None where none is known.
-        failures: Whether the line that tells of a failure is looked for, too.
 
     Example:
         >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
@@ -90,9 +89,8 @@ def effects_of(
     for message in messages:
         if isinstance(message, ToolMessage):
             results.setdefault(message.tool_call_id, message)
-    reader = _Reader(kinds, project_root, failures)
     return [
-        reader.effect(call["name"], own_arguments(call["args"]), message.id or "", results[key])
+        _effect(call, message.id or "", results[key], kinds, project_root)
         for message in messages
         if isinstance(message, AIMessage)
         for call, key in zip(message.tool_calls, call_ids(message), strict=False)
@@ -100,11 +98,11 @@ def effects_of(
     ]
 
 
-def own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def _own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a call: those of a tool that takes one object stand in that one.
 
     Example:
-        >>> own_arguments({"request": {"path": "b.go"}})
+        >>> _own_arguments({"request": {"path": "b.go"}})
         {'path': 'b.go'}
     """
     if len(args) == 1:
@@ -113,52 +111,38 @@ def own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     return args
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads effects by the kinds of tools.
+def _effect(
+    call: ToolCall, source: str, result: ToolMessage, kinds: ToolKinds, root: str | None
+) -> ToolEffect:
+    """Return the effect of one call."""
+    tool, args = call["name"], _own_arguments(call["args"])
+    writes, runs = kinds.written_argument(tool), kinds.command_argument(tool)
+    looks = writes is not None and str(args.get("command", "")).lower() in _LOOKING
+    command = _command(args, runs) if runs else None
+    changed: Sequence[str] = ()
+    if writes and not looks:
+        changed = _written(args, writes)
+    elif command and _PATCH_BEGINS in command:
+        changed = _patched(command)
+    is_reader = looks or kinds.only_reads(tool) or (not writes and not runs)
+    read = ""
+    if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
+        read = path_of(args, "file") or ""
+    return ToolEffect(
+        tool=tool,
+        args=args,
+        call=source,
+        result=result,
+        changed=() if changed and is_refused(result) else _plain_paths(changed, root),
+        read=_plain_paths([read], root),
+        command=command_line(command) if command else None,
+        exit_code=exit_code_of(result) if command else None,
+    )
 
-    Attributes:
-        kinds: Tools that write files, run commands or only read.
-        root: Folder that paths are relative to.
-        failures: Whether failures are looked for.
-    """
 
-    kinds: ToolKinds
-    root: str | None
-    failures: bool
-
-    def effect(
-        self, tool: str, args: Mapping[str, Any], call: str, result: ToolMessage
-    ) -> ToolEffect:
-        """Return the effect of one call."""
-        writes, runs = self.kinds.written_argument(tool), self.kinds.command_argument(tool)
-        looks = writes is not None and str(args.get("command", "")).lower() in _LOOKING
-        command = _command(args, runs) if runs else None
-        changed: tuple[str, ...] = ()
-        if writes and not looks:
-            changed = self._paths(_written(args, writes))
-        elif command and _PATCH_BEGINS in command:
-            changed = self._paths(_patched(command))
-        if changed and is_refused(result):
-            changed = ()
-        is_reader = looks or self.kinds.only_reads(tool) or (not writes and not runs)
-        read: tuple[str, ...] = ()
-        if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
-            read = self._paths([path_of(args, "file") or ""])
-        return ToolEffect(
-            tool=tool,
-            call=call,
-            result=result.id or "",
-            changed=changed,
-            read=read,
-            command=command_line(command) if command else None,
-            exit_code=exit_code_of(result) if command else None,
-            failure=failure_of(result, reads=bool(read)) if self.failures else None,
-        )
-
-    def _paths(self, found: Sequence[str]) -> tuple[str, ...]:
-        plain = (plain_path(path, self.root) for path in found[:_MAX_ITEMS])
-        return tuple(dict.fromkeys(path for path in plain if path))
+def _plain_paths(found: Sequence[str], root: str | None) -> tuple[str, ...]:
+    plain = (plain_path(path, root) for path in found[:_MAX_ITEMS])
+    return tuple(dict.fromkeys(path for path in plain if path))
 
 
 def _written(args: Mapping[str, Any], argument: str) -> list[str]:
@@ -211,3 +195,34 @@ def _command(args: Mapping[str, Any], argument: str) -> str | None:
         is_shell = _SHELL.fullmatch(words[0] if words else "") and words[1:2] in _SHELL_OPTIONS
         value = " ".join(words[2:] if is_shell else words)
     return value if isinstance(value, str) and value.strip() else None
+
+
+def plain_path(path: str, root: str | None) -> str | None:
+    """Return a path in a form in which two names of one file are equal; None where it is none.
+
+    `./b.go` is `b.go`. With a root, what lies inside of it is relative to it, and what a relative
+    path reaches outside of it is absolute. It stands on one line.
+
+    Args:
+        path: A path as a tool was given it.
+        root: Absolute path of the project; None where it is not known.
+
+    Example:
+        >>> plain_path("/app/src/../b.go", "/app"), plain_path("./b.go", None)
+        ('b.go', 'b.go')
+    """
+    path = on_one_line(path.removeprefix("file://"))
+    if not path or len(path) > _LONGEST:
+        return None
+    is_windows = bool(_DRIVE.match(root or path))
+    kind: type[PurePath] = PureWindowsPath if is_windows else PurePosixPath
+    whole = _without_dots(kind(path) if root is None else kind(root, path), kind)
+    base = _without_dots(kind(root), kind) if root is not None else None
+    if base is not None and whole.is_relative_to(base):
+        whole = whole.relative_to(base)
+    shown = whole.as_posix()
+    return None if shown == "." else shown
+
+
+def _without_dots(path: PurePath, kind: type[PurePath]) -> PurePath:
+    return kind(normpath(path.as_posix()))

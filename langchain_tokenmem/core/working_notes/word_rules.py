@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from langchain_tokenmem.core.facts.sentences import (
     one_line,
@@ -35,6 +36,7 @@ WORD_END = r"(?:(?<=['’])|(?!\w))"
 """End of a word of the vocabulary; no border stands behind an apostrophe: `qu'il`."""
 
 
+@cache
 def pattern(table: str, *, start: bool = False) -> re.Pattern[str]:
     """Return a pattern for the words of a table of the vocabulary, between borders.
 
@@ -47,8 +49,6 @@ def pattern(table: str, *, start: bool = False) -> re.Pattern[str]:
 
 
 _CHOICE_STEMS = tuple(words_of("choice_stem"))
-_NEEDS_CONTEXT = pattern("needs_context")
-_YOURS = pattern("your_words")
 
 
 def note_sentences(text: str) -> Iterator[str]:
@@ -76,12 +76,12 @@ def is_question(sentence: str) -> bool:
 
 def needs_context(text: str) -> bool:
     """Return whether a text points at something outside of itself."""
-    return bool(_NEEDS_CONTEXT.search(text))
+    return bool(pattern("needs_context").search(text))
 
 
 def speaks_to_you(text: str) -> bool:
     """Return whether a text speaks to or of the other one."""
-    return bool(_YOURS.search(text))
+    return bool(pattern("your_words").search(text))
 
 
 def as_item(text: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind
-from langchain_tokenmem.core.facts.identifiers import find_identifiers
 from langchain_tokenmem.core.facts.reader import Fact, FactsReader, ToolCallFact
-from langchain_tokenmem.core.facts.sentences import one_line, prose, terms
+from langchain_tokenmem.core.facts.sentences import one_line, prose
 from langchain_tokenmem.core.facts.tool_results import ResultValue
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, closed_items
 from langchain_tokenmem.summarize.extractive.clauses import clauses_of
@@ -46,27 +46,17 @@ def chronicle_lines(reader: FactsReader, weighting: Weighting, prior: str | None
         prior: The entries before, for commands that failed there.
     """
     facts = _without_superseded(reader.facts)
-    weighting = weighting.among(
-        (one for one, _ in facts if isinstance(one, Utterance)), _shown(reader.facts)
-    )
+    said = (one for one in facts if isinstance(one, Utterance))
+    weighting = weighting.among(said, _shown(reader.facts))
     lines: list[Line] = []
-    for (_, _), run in groupby(facts, key=_line_key):
-        group = list(run)
-        first = group[0][0]
-        if isinstance(first, ToolCallFact):
-            lines += [_step_line(call, past, weighting, prior) for call, past in group]  # type: ignore[arg-type]
+    for told, run in groupby(facts, key=_message_of):
+        if told is None:
+            calls = (one for one in run if isinstance(one, ToolCallFact))
+            lines += [_step_line(call, weighting, prior) for call in calls]
         else:
-            told = [one for one, _ in group if isinstance(one, Utterance)]
-            listed = sum(len(one.literals) for one in told)
-            share = min(1.0, _PASTED / len(told)) ** 0.5
-            pieces = [
-                sentence_piece(one, weighting, listed, share)
-                for one in told
-                if not prior or one.text not in prior
-            ]
-            found = tuple(piece for piece in pieces if piece)
-            if found:
-                lines.append(Line(_mark_of(first), found))
+            statements = [one for one in run if isinstance(one, Utterance)]
+            pieces = tuple(_sentence_pieces(statements, weighting, prior))
+            lines += [Line(told[0], pieces)] if pieces else []
     return lines
 
 
@@ -82,54 +72,51 @@ def _shown(facts: Sequence[Fact]) -> frozenset[str]:
     return frozenset(shown | {text.rpartition("/")[2] for text in shown})
 
 
-def _mark_of(statement: Utterance) -> Mark:
-    if not statement.by_user:
-        return Mark.ASSISTANT
-    return Mark.CORRECTION if statement.corrects else Mark.USER
-
-
-def _line_key(pair: tuple[Fact, str]) -> tuple[object, object]:
-    fact = pair[0]
+def _message_of(fact: Fact) -> tuple[Mark, int] | None:
+    """Return who says a statement, and in which message; None for a call."""
     if isinstance(fact, ToolCallFact):
-        return ToolCallFact, None
-    return _mark_of(fact), fact.place
+        return None
+    if not fact.by_user:
+        return Mark.ASSISTANT, fact.place
+    return Mark.CORRECTION if fact.corrects else Mark.USER, fact.place
 
 
-def _without_superseded(facts: Sequence[Fact]) -> list[tuple[Fact, str]]:
+def _without_superseded(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts: no closed items, no words of the user twice; of each call the last one.
 
-    With a call stands the failure before it.
+    That call tells of the failure before it.
     """
     said = [one for one in facts if isinstance(one, Utterance)]
     closed = {id(said[at]) for at in closed_items(said)}
     last = {one.key: at for at, one in enumerate(facts) if isinstance(one, ToolCallFact)}
     past: dict[str, str] = {}
     told: set[str] = set()
-    kept: list[tuple[Fact, str]] = []
+    kept: list[Fact] = []
     for at, fact in enumerate(facts):
         if not isinstance(fact, ToolCallFact):
             if id(fact) not in closed and fact.text not in told:
-                kept.append((fact, ""))
+                kept.append(fact)
             if fact.by_user:
                 told.add(fact.text)
         elif last[fact.key] == at:
-            kept.append((fact, past.get(fact.key, "")))
+            kept.append(replace(fact, failed_before=past.get(fact.key, "")))
         elif fact.failure is not None:
             past.setdefault(fact.key, fact.failure)
     return kept
 
 
-def sentence_piece(
-    statement: Utterance, weighting: Weighting, listed: int, share: float
-) -> Piece | None:
-    """Return a statement as a piece, whole and as its clauses with literals; none for nothing."""
-    literals = weighting.literals(statement.literals, by_user=statement.by_user, listed=listed)
-    worth = share * worth_of(statement) + weighting.told(statement)
-    worth = weighting.asked_for(worth, statement.topic)
-    if statement.cue is Cue.ANNOUNCEMENT:
-        return None
-    forms = sentence_forms(statement, worth)
-    return Piece(forms, literals, (statement.place,), statement.topic)
+def _sentence_pieces(
+    said: Sequence[Utterance], weighting: Weighting, prior: str | None
+) -> Iterator[Piece]:
+    """Yield the statements of one message, each whole and as its clauses with literals."""
+    listed = sum(len(one.literals) for one in said)
+    share = min(1.0, _PASTED / len(said)) ** 0.5
+    for one in said:
+        if one.cue is not Cue.ANNOUNCEMENT and not (prior and one.text in prior):
+            literals = weighting.literals(one.literals, by_user=one.by_user, listed=listed)
+            worth = share * worth_of(one) + weighting.told(one)
+            forms = sentence_forms(one, weighting.asked_for(worth, one.text))
+            yield Piece(forms, literals, (one.place,), one.topic)
 
 
 def sentence_forms(statement: Utterance, worth: float) -> tuple[Form, ...]:
@@ -140,24 +127,22 @@ def sentence_forms(statement: Utterance, worth: float) -> tuple[Form, ...]:
     return (*forms, Form(statement.text, worth))
 
 
-def _step_line(call: ToolCallFact, past: str, weighting: Weighting, prior: str | None) -> Line:
+def _step_line(call: ToolCallFact, weighting: Weighting, prior: str | None) -> Line:
     """Return a call with what it brought."""
-    said = [_ended(text, call, past, prior) for text in _call_texts(call)]
+    said = [_ended(text, call, prior) for text in _call_texts(call)]
     is_empty = not (call.arguments or call.path or call.command or call.outcome)
     worth = 0.1 if is_empty else _STEP[call.kind]
-    worth += _FAILED if past or call.failure is not None else 0.0
-    topic = terms(said[-1]) if weighting.wanted else frozenset()
-    worth = weighting.asked_for(worth, topic)
+    worth += _FAILED if call.failed_before or call.failure is not None else 0.0
+    worth = weighting.asked_for(worth, said[-1])
     forms = [Form(text, worth * share) for text, share in zip(said, (0.7, 1.0), strict=True)]
     if forms[0].text == forms[1].text:
         forms.pop(0)
-    own = {
-        one.text: weighting.identifier(one, call.places[0]) for one in find_identifiers(said[-1])
-    }
+    own = weighting.identifiers(said[-1], call.places[0])
     pieces = [Piece(tuple(forms), own, call.places)]
     if call.outcome and call.failure is None:
         if call.outcome not in said[-1]:
-            pieces.append(_outcome_piece(call, weighting))
+            inside = weighting.identifiers(call.outcome, call.places[-1])
+            pieces.append(Piece((Form(call.outcome, _OUTCOME),), inside, call.places))
     else:
         share = 1.0 if call.failure is None else _FAILED_SHARE
         values = _without_content(call, call.values, CallKind.READ, weighting)
@@ -182,7 +167,7 @@ def _call_texts(call: ToolCallFact) -> Iterator[str]:
             yield f"{name}({one_line(prose(shown), limit)})"
 
 
-def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
+def _ended(text: str, call: ToolCallFact, prior: str | None) -> str:
     """Return a call with how it ended, where that must be told."""
     worked = "passed" if call.kind is CallKind.RUN else "succeeded"
     if call.failure is not None:
@@ -192,19 +177,11 @@ def _ended(text: str, call: ToolCallFact, past: str, prior: str | None) -> str:
     is_shown = 0 < len(call.outcome) <= _SHORT_OUTCOME and call.outcome not in text
     outcome = call.outcome.rstrip(":") if is_shown else ""
     behind = f" ({outcome})" if outcome else ""
-    if past:
-        return f"{text}: failed ({past}), later {worked}{behind}"
+    if call.failed_before:
+        return f"{text}: failed ({call.failed_before}), later {worked}{behind}"
     if prior and f"{text}: failed" in prior:
         return f"{text}: {worked} now, failed before{behind}"
     return f"{text}: {outcome}" if outcome else text
-
-
-def _outcome_piece(call: ToolCallFact, weighting: Weighting) -> Piece:
-    place = call.places[-1]
-    literals = {
-        one.text: weighting.identifier(one, place) for one in find_identifiers(call.outcome)
-    }
-    return Piece((Form(call.outcome, _OUTCOME),), literals, call.places)
 
 
 def _without_content(

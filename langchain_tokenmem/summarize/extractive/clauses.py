@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from langchain_tokenmem.core.facts import vocabulary as cues
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
+from langchain_tokenmem.core.facts.vocabulary import cues
 
 _MAX_CLAUSE = 320
 _SHORT_FROM, _SHORT_FROM_ORDER = 60, 110
@@ -46,7 +46,9 @@ def _order_clauses(text: str) -> str:
     """Keep the clauses that forbid or demand, and those with a literal."""
     ends = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
     clauses = [text[start:end] for start, end in pairwise(ends)]
-    kept = [clause for clause in clauses if cues.CONSTRAINT.search(clause) or find_literals(clause)]
+    kept = [
+        clause for clause in clauses if cues("constraint").search(clause) or find_literals(clause)
+    ]
     return " ".join(clause.strip() for clause in kept).rstrip(",;:–—- ")
 
 

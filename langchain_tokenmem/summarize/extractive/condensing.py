@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from langchain_core.messages import BaseMessage
 
@@ -15,7 +14,6 @@ from langchain_tokenmem.core.facts.literals import find_literals
 from langchain_tokenmem.core.facts.sentences import message_text, split_sentences, terms
 from langchain_tokenmem.core.facts.utterances import (
     Cue,
-    Speaker,
     Utterance,
     classify,
     closed_items,
@@ -113,13 +111,12 @@ def _note(text: str, place: int) -> _Note | None:
 def _statement(sentence: str, place: int, *, by_user: bool, corrects: bool) -> Utterance:
     literals = find_literals(sentence)
     cue = classify(sentence, literals, is_user=by_user)
-    speaker = Speaker.USER if by_user else Speaker.ASSISTANT
-    return Utterance(speaker, sentence, cue, place, tuple(literals), terms(sentence), corrects)
+    return Utterance(by_user, sentence, cue, place, tuple(literals), terms(sentence), corrects)
 
 
 def _piece(note: _Note, one: Utterance, age: float, weighting: Weighting) -> Piece:
     worth = worth_of(one) + (_NOTE_WORTH if note.mark is Mark.NOTE else 0.0)
-    worth = weighting.asked_for(worth, one.topic) * (1.0 if one.cue in _AGELESS else age)
+    worth = weighting.asked_for(worth, one.text) * (1.0 if one.cue in _AGELESS else age)
     worth += weighting.told(one)
     listed = sum(len(other.literals) for other in note.statements)
     values = weighting.literals(one.literals, by_user=one.by_user, listed=listed)
@@ -148,18 +145,11 @@ def _step_line(
     said: str, values: list[str], place: int, age: float, weighting: Weighting, often: Counter[str]
 ) -> Line:
     worth = _FAILED_WORTH if ": failed" in said else _STEP_WORTH
-    topic = terms(said) if weighting.wanted else frozenset()
-    head = Form(said, weighting.asked_for(worth, topic) * age)
-    texts = chain([said], values)
-    pieces = [
-        Piece(
-            (head if not number else Form(text, _VALUE_WORTH * age),),
-            _worths(text, age, often),
-            (place,),
-            is_bare=bool(number) and bool(_BARE.fullmatch(text)),
-        )
-        for number, text in enumerate(texts)
-    ]
+    head = Form(said, weighting.asked_for(worth, said) * age)
+    pieces = [Piece((head,), _worths(said, age, often), (place,))]
+    for text in values:
+        form, is_bare = Form(text, _VALUE_WORTH * age), bool(_BARE.fullmatch(text))
+        pieces.append(Piece((form,), _worths(text, age, often), (place,), is_bare=is_bare))
     return Line(Mark.STEP, tuple(pieces))
 
 

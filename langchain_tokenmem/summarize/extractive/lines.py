@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def _places(line: Line, forms: Chosen) -> Iterator[int]:
 def _written(line: Line, forms: Chosen) -> Written:
     texts = _texts(line, forms)
     if line.is_step:
-        text = f"{texts[0]}: {STEP_JOINT.join(_with_keys_once(texts[1:]))}"
+        text = f"{texts[0]}: {STEP_JOINT.join(_with_keys_once(texts[1:], _KEYED, _NEAR))}"
     else:
         *before, last = texts
         ended = [one if one.endswith(_ENDINGS) else f"{one};" for one in before]
@@ -121,37 +122,34 @@ _ENDINGS = tuple(".!?…:;,。！？”\"'")
 _KEYED = re.compile(r"([A-Za-z_][\w-]*=)(.+)")
 _NEAR = 80
 """Characters within which a key stands for the values behind it."""
-
-
-def _with_keys_once(values: Sequence[str]) -> list[str]:
-    """Return values with neighbours of one key joined: `id=4711, 4712`."""
-    joined: list[str] = []
-    last = ""
-    for value in values:
-        keyed = _KEYED.fullmatch(value)
-        key = keyed[1] if keyed else ""
-        if keyed and key == last and len(joined[-1]) + len(keyed[2]) < _NEAR:
-            joined[-1] += f", {keyed[2]}"
-        else:
-            joined.append(value)
-        last = key
-    return joined
-
-
 _VERB = re.compile(r"(read|edited) ([^:;]+)")
 
 
 def _merged_steps(run: Sequence[tuple[Line, Chosen]]) -> Written:
     """Write steps on one line: `read a.py, b.py; edited c.py`."""
     texts = list(dict.fromkeys(text for one in run for text in _texts(*one)))
-    parts: list[str] = []
-    verb = ""
-    for text in texts:
-        simple = _VERB.fullmatch(text)
-        if simple and simple[1] == verb:
-            parts[-1] += f", {simple[2]}"
-        else:
-            parts.append(text)
-        verb = simple[1] if simple else ""
     places = {place for one in run for place in _places(*one)}
-    return STEP_JOINT.join(parts), tuple(sorted(places))
+    return STEP_JOINT.join(_with_keys_once(texts, _VERB)), tuple(sorted(places))
+
+
+def _with_keys_once(
+    texts: Sequence[str], keyed: re.Pattern[str], most: float = math.inf
+) -> list[str]:
+    """Return texts with neighbours of one key joined: `id=4711, 4712`.
+
+    Args:
+        texts: The texts.
+        keyed: What has a key: its first group, with the value in its second one.
+        most: Characters within which a key stands for the values behind it.
+    """
+    joined: list[str] = []
+    last = ""
+    for text in texts:
+        found = keyed.fullmatch(text)
+        key = found[1] if found else ""
+        if found and key == last and len(joined[-1]) + len(found[2]) < most:
+            joined[-1] += f", {found[2]}"
+        else:
+            joined.append(text)
+        last = key
+    return joined

@@ -11,35 +11,33 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from langchain_tokenmem.core.facts import vocabulary as cues
-from langchain_tokenmem.core.facts.identifiers import WEIGHTS, Identifier, words_of
+from langchain_tokenmem.core.facts.identifiers import (
+    WEIGHTS,
+    Identifier,
+    find_identifiers,
+)
 from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
+from langchain_tokenmem.core.facts.vocabulary import cues
 
 _ORDER = 36.0
 _CORRECTION = 6.0
-_USER = {
-    Cue.ORDER: 6.0,
-    Cue.DECISION: 6.0,
-    Cue.SETTING: 5.0,
-    Cue.REQUEST: 5.0,
-    Cue.ERROR: 5.0,
-    Cue.OPEN: 5.0,
-    Cue.QUESTION: 2.0,
+_WORTHS = {
+    Cue.ORDER: (6.0, 0.8),
+    Cue.DECISION: (6.0, 3.5),
+    Cue.SETTING: (5.0, 2.5),
+    Cue.REQUEST: (5.0, 0.8),
+    Cue.ERROR: (5.0, 2.5),
+    Cue.OPEN: (5.0, 3.0),
+    Cue.QUESTION: (2.0, 0.3),
+    Cue.REPORT: (1.2, 3.0),
+    Cue.STATEMENT: (1.2, 0.8),
+    Cue.ANNOUNCEMENT: (1.2, 0.0),
 }
-_USER_STATEMENT = 1.2
-_ASSISTANT = {
-    Cue.DECISION: 3.5,
-    Cue.OPEN: 3.0,
-    Cue.REPORT: 3.0,
-    Cue.SETTING: 2.5,
-    Cue.ERROR: 2.5,
-    Cue.QUESTION: 0.3,
-    Cue.ANNOUNCEMENT: 0.0,
-}
-_ASSISTANT_STATEMENT = 0.8
+"""Worth of a sentence by its cue: of one that the user says, and of one of the assistant."""
+
 _FIX_BONUS = 2.0
 _TOLD, _TOLD_BY_ASSISTANT = 24.0, 16.0
 """Worth of a fact that somebody told among few others: it stands above what tools showed."""
@@ -110,7 +108,7 @@ class Weighting:
         """Return whether a statement tells a fact, see `told`."""
         if statement.cue in _NOT_TOLD:
             return False
-        is_choice = statement.cue is Cue.DECISION and cues.CHOICE.search(statement.text)
+        is_choice = statement.cue is Cue.DECISION and cues("choice").search(statement.text)
         return bool(statement.by_user or is_choice or any(map(self._is_new, statement.literals)))
 
     def _is_new(self, one: Literal) -> bool:
@@ -158,6 +156,10 @@ class Weighting:
             worth *= _NAMED
         return worth * (_KNOWN if one.text in self.known else 1.0)
 
+    def identifiers(self, text: str, place: int) -> dict[str, float]:
+        """Return the worth of the identifiers of a text that stands in a message."""
+        return {one.text: self.identifier(one, place) for one in find_identifiers(text)}
+
     def is_used(self, one: Identifier, place: int) -> bool:
         """Return whether an identifier was passed on behind a message, or said."""
         return one.text in self.reader.said_at or _after(self.reader.passed_at, one.text, place) > 0
@@ -176,40 +178,26 @@ class Weighting:
         share *= min(1.0, _LISTING / max(1, len(found), listed)) ** 0.5
         return {
             one.text: share
-            * one.weight
+            * KIND_WEIGHTS[one.kind]
             * self.rarity.get(one.kind, 1.0)
             * max(_SHORTEST, size_of(one.text))
             * (_KNOWN if one.text in self.known else 1.0)
             for one in found
         }
 
-    def asked_for(self, worth: float, topic: frozenset[str]) -> float:
+    def asked_for(self, worth: float, text: str) -> float:
         """Raise a worth by the words that its text shares with the instruction."""
-        shared = min(3, len(topic & self.wanted))
+        shared = min(3, len(terms(text) & self.wanted)) if self.wanted else 0
         return (worth + 2.0) * (1 + shared) - 2.0 if shared else worth
-
-
-def weighting_of(reader: FactsReader, prior: str | None, instruction: str | None) -> Weighting:
-    """Return the weighting of a batch.
-
-    Args:
-        reader: The facts of the batch.
-        prior: The entries before it.
-        instruction: Words that raise the worth of what shares them.
-    """
-    return Weighting(reader, frozenset(words_of(prior or "")), terms(instruction or ""))
 
 
 def worth_of(statement: Utterance) -> float:
     """Return the worth of the words of a statement, without its literals."""
-    cue = statement.cue
-    if statement.by_user:
-        if cue is Cue.ORDER and is_order(statement.text):
-            return _ORDER
-        worth = _USER.get(cue, _USER_STATEMENT)
-    else:
-        worth = _ASSISTANT.get(cue, _ASSISTANT_STATEMENT)
-    if cue is Cue.ERROR and cues.FIX.search(statement.text):
+    if statement.by_user and statement.cue is Cue.ORDER and is_order(statement.text):
+        return _ORDER
+    of_user, of_assistant = _WORTHS[statement.cue]
+    worth = of_user if statement.by_user else of_assistant
+    if statement.cue is Cue.ERROR and cues("fix").search(statement.text):
         worth += _FIX_BONUS
     if statement.corrects:
         worth += _CORRECTION

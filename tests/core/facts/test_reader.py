@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_tokenmem.core.facts import call_kinds
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, kind_of_tool
 from langchain_tokenmem.core.facts.reader import FactsReader, ToolCallFact, statements_of
-from langchain_tokenmem.core.facts.utterances import Speaker, Utterance
+from langchain_tokenmem.core.facts.utterances import Utterance
 
 TABLES = tomllib.loads(
     files("langchain_tokenmem.core.facts").joinpath("tool_kinds.toml").read_text(encoding="utf-8")
@@ -151,8 +151,8 @@ def test_reading_on_gives_what_reading_at_once_gives(messages: list[BaseMessage]
         assert before == after or isinstance(before, ToolCallFact)
 
 
-def said(text: str, speaker: Speaker = Speaker.ASSISTANT) -> list[Utterance]:
-    return list(statements_of(text, speaker, 0))
+def said(text: str, *, by_user: bool = False) -> list[Utterance]:
+    return list(statements_of(text, 0, by_user=by_user))
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,12 @@ def test_a_fact_behind_an_announcement_or_a_call_is_a_statement(before: str) -> 
 
 @pytest.mark.parametrize("filler", ["By the way, ", "FYI: ", "Before I forget, ", "Übrigens: "])
 def test_fillers_before_a_fact_are_left_out(filler: str) -> None:
-    [one] = said(f"{filler}the archive proxy is on 8443. Thanks!", Speaker.USER)
+    [one] = said(f"{filler}the archive proxy is on 8443. Thanks!", by_user=True)
     assert one.text == "the archive proxy is on 8443."
 
 
 def test_a_port_is_a_literal_and_a_year_is_a_plain_number() -> None:
-    [one] = said("The proxy is on 8443 since 2024.", Speaker.USER)
+    [one] = said("The proxy is on 8443 since 2024.", by_user=True)
     assert {found.text: found.kind for found in one.literals} == {
         "8443": "long_number",
         "2024": "number",
@@ -185,7 +185,7 @@ def test_a_port_is_a_literal_and_a_year_is_a_plain_number() -> None:
 
 def test_the_short_end_of_a_pasted_text_stands_for_itself() -> None:
     pasted = "\n".join(f"The report number {n} tells of one slow query." for n in range(40))
-    found = said(f"{pasted}\n\nThe last good commit is 9c50f24455.", Speaker.USER)
+    found = said(f"{pasted}\n\nThe last good commit is 9c50f24455.", by_user=True)
     beside = {one.text: one.beside for one in found}
     assert beside.pop("The last good commit is 9c50f24455.") == 1
     assert set(beside.values()) == {41}
@@ -194,6 +194,6 @@ def test_the_short_end_of_a_pasted_text_stands_for_itself() -> None:
 
 def test_what_is_left_of_a_sentence_before_an_announcement_ends_with_one_full_stop() -> None:
     said = "The `pattern` rule is declared on line 29. Let's look at how the parser works."
-    assert [one.text for one in statements_of(said, Speaker.ASSISTANT, 1)] == [
+    assert [one.text for one in statements_of(said, 1, by_user=False)] == [
         "The `pattern` rule is declared on line 29."
     ]

@@ -26,13 +26,13 @@ def test_a_table_holds_lists_of_words_that_are_expressions(table):
 
 
 def test_words_have_borders_where_spaces_end_them():
-    assert vocabulary.ERROR.search("Der Fehler ist behoben")
-    assert not vocabulary.DONE.search("abandoned")
-    assert vocabulary.ERROR.search("发生错误了")
-    assert vocabulary.DONE.search("x✅y")
+    assert vocabulary.cues("error").search("Der Fehler ist behoben")
+    assert not vocabulary.cues("done").search("abandoned")
+    assert vocabulary.cues("error").search("发生错误了")
+    assert vocabulary.cues("done").search("x✅y")
 
 
 @pytest.mark.parametrize("apostrophe", ["'", "\u2019"])
 def test_a_word_has_either_apostrophe(apostrophe):
-    assert vocabulary.CONSTRAINT.search(f"You mustn{apostrophe}t deploy")
-    assert vocabulary.BOILERPLATE.match(f"I{apostrophe}m sorry")
+    assert vocabulary.cues("constraint").search(f"You mustn{apostrophe}t deploy")
+    assert vocabulary.cues("greeting").search(f"you{apostrophe}re welcome")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem.core.working_notes.user_facts import fact_key, facts_in
+from langchain_tokenmem.core.working_notes.talk_sections import fact_key, facts_in
 
 
 @pytest.mark.parametrize(
