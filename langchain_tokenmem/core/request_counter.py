@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.anchoring import Factors, TokensByKind
+from langchain_tokenmem.core.argument_checks import checked_tokens
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.state import Cut
@@ -97,6 +98,9 @@ class RequestCounter:
     kinds: CountKinds | None = None
     estimated: RequestCounter | None = None
     known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_tokens("overhead_tokens", self.overhead)
 
     def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
         """Return the sizes of groups under `cuts`."""

@@ -85,9 +85,9 @@ def with_calls(
 
 
 def call_key(block: Any) -> Any:
-    """Return the id of the call that a content block makes; None for any other block."""
+    """Return the id of the call that a content block makes, "" for none; None of other blocks."""
     if isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call", "function_call"}:
-        return block.get("call_id") or block.get("id")
+        return block.get("call_id") or block.get("id") or ""
     return None
 
 

@@ -86,7 +86,7 @@ def is_error(message: BaseMessage) -> bool:
     A sign counts where a line begins with it, with a place in front or without (`a.go:3:1: `), and
     anywhere in the first and last lines.
     """
-    if isinstance(message, ToolMessage) and reports_error(message):
+    if isinstance(message, ToolMessage) and (reports_error(message) or exit_code_of(message)):
         return True
     text = text_of(message)
     return any(

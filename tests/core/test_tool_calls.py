@@ -96,6 +96,17 @@ def test_an_invalid_call_without_an_id_is_answered_not_dropped(key):
     assert view[1].invalid_tool_calls[0]["name"]
 
 
+@pytest.mark.parametrize("key", ["", None])
+@pytest.mark.parametrize("kind", ["function_call", "tool_use"])
+@pytest.mark.parametrize("profile", STRICT)
+def test_a_content_block_of_a_call_without_an_id_is_not_sent_beside_the_call(profile, kind, key):
+    block = {"type": kind, "call_id": key, "name": "write", "arguments": '{"te'}
+    asked = AIMessage([block], invalid_tool_calls=[invalid(key)], id="a")
+    view = shown([GO, asked, NEXT], legality=profile)
+    assert view[1].tool_calls[0]["id"] == view[2].tool_call_id
+    assert not [one for one in view[1].content if isinstance(one, dict) and one["type"] == kind]
+
+
 def test_a_legacy_function_call_that_is_cut_keeps_its_call_as_json():
     written = json.dumps({"text": "word " * 4_000})
     legacy = {"function_call": {"name": "write", "arguments": written}}

@@ -44,6 +44,21 @@ def test_an_exit_code_other_than_zero_in_the_text_marks_an_error_result(text):
     assert not is_error(result(LOG + "Exit code: 0"))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"exit_code": 1, "output": "x"}', True),
+        ('{"output": "x", "metadata": {"exit_code": 137}}', True),
+        ('{"result": {"returncode": "2"}}', True),
+        ("<returncode>1</returncode>", True),
+        ('{"exit_code": 0, "output": "x"}', False),
+        ("<returncode>0</returncode>", False),
+    ],
+)
+def test_an_exit_code_in_a_json_result_marks_an_error_as_one_in_a_line_does(text, expected):
+    assert is_error(result(text)) is expected
+
+
 @dataclass
 class Finished:
     returncode: int

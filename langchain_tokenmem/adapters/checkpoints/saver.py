@@ -30,8 +30,8 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import checked, checked_choice
-from langchain_tokenmem.core.before_store import BeforeStore
+from langchain_tokenmem.core.argument_checks import checked, checked_choice, checked_several
+from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
@@ -128,15 +128,19 @@ class TokenMemorySaver(ThreadSaver):
             raise ConfigurationError(
                 f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
             )
-        super().__init__(serde=serde or StateSerializer(allowed_types))
+        types = checked_several(allowed_types, type, "allowed_types", "allowed_types=[MyType]")
+        super().__init__(serde=serde or StateSerializer(types))
         self.store = checked(store, TranscriptStore, "store", "TokenMemorySaver(TranscriptStore())")
         self._key = secret_of(key)
-        self._metadata_keys = frozenset(metadata_keys)
+        self._metadata_keys = frozenset(
+            checked_several(metadata_keys, str, "metadata_keys", 'metadata_keys=["run_name"]')
+        )
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = store.checkpoint_codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(MessageCache(cache_bytes), store.index, before_store)
+        redact = checked_before_store(before_store)
+        messages = ThreadMessages(MessageCache(cache_bytes), store.index, redact)
         self.transcript_channel = transcript_channel
         self._checkpoints = CheckpointStore(
             store.database,
