@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from langchain_tokenmem.errors import ConfigurationError
+
 logger = logging.getLogger(__name__)
 
 
@@ -59,6 +61,21 @@ class CompactCallbacks:
 
     def on_compact_error(self, event: CompactEvent) -> None:
         """Called for a summarizer that failed; where a fallback wrote, `on_compact_end` follows."""
+
+
+def checked_callbacks(callbacks: Iterable[CompactCallbacks]) -> tuple[CompactCallbacks, ...]:
+    """Return the callbacks.
+
+    Raises:
+        ConfigurationError: When it is no list of them.
+    """
+    several = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if all(isinstance(one, CompactCallbacks) for one in several):
+        return several
+    raise ConfigurationError(
+        "callbacks is no list of CompactCallbacks: callbacks=[MyCallbacks()], where MyCallbacks is "
+        "a subclass."
+    )
 
 
 def notify(

@@ -89,6 +89,44 @@ def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:
     raise ConfigurationError(f"{name} is {described(value)}, which cannot stand there: {line}.")
 
 
+def checked_function(value: T, name: str, line: str) -> T:
+    """Return the value if it can be called, or is None; arguments as for `checked`.
+
+    Raises:
+        ConfigurationError: When it is neither.
+    """
+    if value is None or callable(value):
+        return value
+    raise ConfigurationError(f"{name} is {described(value)}; a function belongs there: {line}.")
+
+
+def checked_several(values: Any, kind: type[T], name: str, line: str) -> tuple[T, ...]:
+    """Return several values, each of which is of the class; arguments as for `checked`.
+
+    Raises:
+        ConfigurationError: When it is one value, or one of them is of another class.
+    """
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        several = tuple(values)
+        if all(isinstance(one, kind) for one in several):
+            return several
+        what = f"holds {described(next(x for x in several if not isinstance(x, kind)))}"
+    else:
+        what = f"is {described(values)}"
+    raise ConfigurationError(f"{name} {what}; it is a list: {line}.")
+
+
+def checked_tokens(name: str, value: int) -> int:
+    """Return a number of tokens.
+
+    Raises:
+        ConfigurationError: When it is no whole number, or less than 0.
+    """
+    if type(value) is not int or value < 0:
+        raise ConfigurationError(f"{name} is {value!r:.100}; it is a number of tokens, 0 or more.")
+    return value
+
+
 def described(value: Any) -> str:
     """Return the type of a value in words, never the value."""
     if value is None:

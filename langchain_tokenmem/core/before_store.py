@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
+from langchain_tokenmem.core.argument_checks import checked_function
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import ConfigurationError
 
@@ -14,6 +15,16 @@ BeforeStore = Callable[[list[BaseMessage]], Sequence[BaseMessage]]
 
 It returns the same number of messages, each under the id that it had. What it changes it copies.
 """
+
+
+def checked_before_store(before_store: BeforeStore | None) -> BeforeStore | None:
+    """Return the function, or None.
+
+    Raises:
+        ConfigurationError: When it is something else.
+    """
+    line = "before_store=redact, which takes messages and returns them"
+    return checked_function(before_store, "before_store", line)
 
 
 def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -29,8 +40,9 @@ def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -
     """
     if before_store is None:
         return list(messages)
-    kept = list(before_store(list(messages)))
-    if [message.id for message in kept] != [message.id for message in messages]:
+    given = before_store(list(messages))
+    kept = list(given) if isinstance(given, Iterable) else []
+    if [getattr(one, "id", kept) for one in kept] != [message.id for message in messages]:
         raise ConfigurationError(
             f"before_store was given {len(messages)} messages and returned {len(kept)}, or one "
             f"has another id. It returns each message, in order and under its id: change a copy, "

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from langchain_tokenmem.core.chat_models import model_name, told_limits, window_of
+from langchain_tokenmem.core.chat_models import checked_model, model_name, told_limits, window_of
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.errors import ConfigurationError
 
@@ -163,14 +163,13 @@ class TokenBudget:
             >>> TokenBudget.for_model("my-deployment", context_window=32_000).context_window
             32000
         """
-        name = model_name(model)
+        name = model_name(checked_model(model, 'TokenBudget.for_model("openai:gpt-4o")'))
         profile = told_limits(model, models)
-        window = fields.pop("context_window", None)
-        if window is None:
-            window = window_of(model, models)
-            if window is None and isinstance(model, str):
-                raise _unknown(model)
-        if window is None or (isinstance(window, int) and 0 <= window < MIN_CONTEXT_WINDOW):
+        given = fields.pop("context_window", None)
+        window = window_of(model, models) if given is None else given
+        if window is None and isinstance(model, str):
+            raise _unknown(model)
+        if window is None or (given is None and window < MIN_CONTEXT_WINDOW):
             logger.warning(
                 "The model %s does not tell its context window; %s tokens are assumed. Pass "
                 "TokenBudget(context_window=...) or give the model a profile.",
@@ -179,7 +178,7 @@ class TokenBudget:
             )
             window = DEFAULT_CONTEXT_WINDOW
         most = profile.get("max_output_tokens")
-        if isinstance(most, int) and most > 0:
+        if isinstance(most, int) and most > 0 and isinstance(window, int):
             fields.setdefault("reserve_output", min(most, 8_192, window // 10))
         return cls(window, model=fields.pop("model", name), **fields)
 

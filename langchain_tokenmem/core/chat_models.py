@@ -5,12 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.runnables import RunnableWithFallbacks
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
 
 from langchain_tokenmem.core.installed_profiles import limits_of_name
 from langchain_tokenmem.core.model_limits import ModelLimits, limits_of
+from langchain_tokenmem.errors import ConfigurationError
 
 _DEEPEST = 16
+
+
+def checked_model(model: Any, line: str) -> Any:
+    """Return a model if it may be one: a name, a runnable, or what tells its name or profile.
+
+    Args:
+        model: An argument.
+        line: How to write it.
+
+    Raises:
+        ConfigurationError: When it is none.
+    """
+    may_be = isinstance(model, str | Runnable) or profile_of(model) or model_name(model)
+    if not may_be or isinstance(model, type):
+        raise ConfigurationError(
+            f"model is of type {type(model).__name__}; a chat model or its name belongs there: "
+            f"{line}."
+        )
+    return model
 
 
 def _inner(model: Any) -> Any:

@@ -190,7 +190,7 @@ def profile_named(legality: LegalityProfile | str) -> LegalityProfile:
     """
     if isinstance(legality, LegalityProfile):
         return legality
-    if legality not in PROFILES:
+    if not isinstance(legality, str) or legality not in PROFILES:
         known = ", ".join(sorted(PROFILES))
         raise ConfigurationError(f"legality is {legality!r}; known are auto, {known}.")
     return PROFILES[legality]

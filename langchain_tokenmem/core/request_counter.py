@@ -10,12 +10,22 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.anchoring import Factors, TokensByKind
+from langchain_tokenmem.core.argument_checks import checked_tokens
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.state import Cut
 
 CountKinds = Callable[[BaseMessage], TokensByKind]
 """Counts the tokens of a message by kind of content."""
+
+
+def checked_overhead(tokens: int) -> int:
+    """Return the tokens that an application counts itself, in a request.
+
+    Raises:
+        ConfigurationError: When it is no whole number, or less than 0.
+    """
+    return checked_tokens("overhead_tokens", tokens)
 
 
 @dataclass(frozen=True, slots=True)

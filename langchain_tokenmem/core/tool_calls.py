@@ -84,7 +84,7 @@ def with_calls(
 
 
 def call_key(block: Any) -> Any:
-    """Return the id of the call that a content block makes, "" without one; None of other blocks."""
+    """Return the id of the call that a content block makes, "" for none; None of other blocks."""
     if isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call", "function_call"}:
         return block.get("call_id") or block.get("id") or ""
     return None

@@ -16,6 +16,9 @@ LEAST_MESSAGES = 2
 """Least number that the messages of a view can be held to."""
 
 
+_NUMBERS = {int, float}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
     """Conditions under which a summary is due; without any, the budget's `summarize_at`.
@@ -42,13 +45,14 @@ class Trigger:
     def __post_init__(self) -> None:
         for name in ("tokens", "messages"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value is not None and not (type(value) in _NUMBERS and value >= 1):
                 raise ConfigurationError(f"Trigger: {name} is {value!r}; it is 1 or more.")
-        if self.fraction is not None and not 0 < self.fraction <= 1:
+        share = self.fraction
+        if share is not None and not (type(share) in _NUMBERS and 0 < share <= 1):
             raise ConfigurationError(
                 f"Trigger: fraction is {self.fraction!r}; it is over 0 and at most 1."
             )
-        if self.combine not in {"any", "all"}:
+        if self.combine not in ("any", "all"):
             raise ConfigurationError(f"Trigger: combine is {self.combine!r}; it is any or all.")
 
     @property
@@ -106,9 +110,10 @@ class SummaryPolicy:
                 "max_tail_messages folds messages into a summary, and trigger=None turns "
                 "summaries off; leave one of them out."
             )
-        if self.max_tail_messages is not None and self.max_tail_messages <= TAIL_BATCH:
+        tail = self.max_tail_messages
+        if tail is not None and not (type(tail) in _NUMBERS and tail > TAIL_BATCH):
             raise ConfigurationError(
-                f"max_tail_messages is {self.max_tail_messages}; the tail moves by {TAIL_BATCH} "
+                f"max_tail_messages is {tail!r:.100}; the tail moves by {TAIL_BATCH} "
                 f"messages at a time, so it has to be more. For a few messages in a request there "
                 f"is max_messages."
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
+    checked_model,
     model_name,
     models_of,
     told_limits,
@@ -52,6 +53,7 @@ class CalledModel:
             nameless: Name of the model that stands in for one without a name, as an estimate.
             models: Limits of models without a profile.
         """
+        checked_model(model, "memory.for_model(model)")
         most = told_limits(model, models).get("max_output_tokens")
         counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
         return cls(

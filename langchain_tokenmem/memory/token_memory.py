@@ -19,7 +19,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_parts,
     checked_seconds,
 )
-from langchain_tokenmem.core.before_store import BeforeStore, as_kept
+from langchain_tokenmem.core.before_store import BeforeStore, as_kept, checked_before_store
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
@@ -33,7 +33,7 @@ from langchain_tokenmem.core.turn_memory import TurnMemoryShown
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import CompactCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer
 from langchain_tokenmem.memory.decisions import MemoryDecisions
 from langchain_tokenmem.memory.engine import Engine, utc_now
@@ -160,7 +160,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             policy=SummaryPolicy(
                 trigger=trigger, max_tail_messages=max_tail_messages, max_messages=max_messages
             ),
-            callbacks=tuple(callbacks),
+            callbacks=checked_callbacks(callbacks),
             warn=self.warn_once,
             now=now,
             models=models,
@@ -186,7 +186,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             checked_parts(notes, ("operations", "run", "project"), "notes", "notes=Notebook(store)")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.inject_notes = inject_notes
-        self.before_store = before_store
+        self.before_store = checked_before_store(before_store)
         self.recall = recall
         self.recall_scope = checked_scope(recall_scope)
         self.recall_k = checked_recall_k(recall_k)

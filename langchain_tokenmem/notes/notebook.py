@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.argument_checks import checked_parts
-from langchain_tokenmem.core.before_store import BeforeStore
+from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.known_notes import KnownNotes
@@ -82,7 +82,7 @@ class Notebook:
         self.project = Project.named(project)
         self.limit = limit
         self.local_user = local_user
-        self.before_store = before_store
+        self.before_store = checked_before_store(before_store)
         self._store = store
         analyser = TextAnalyser(language)
         self._ranker, self._known = NoteRanker(analyser), KnownNotes(analyser)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from langchain_tokenmem.core.argument_checks import described
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
 from langchain_tokenmem.core.pins import (
@@ -53,8 +54,12 @@ class SessionPins:
         """
         if isinstance(what, str):
             text, source = text_as_kept(self.before_store, what), 0
-        else:
+        elif type(what) is int:
             text, source = self._message(what), what
+        else:
+            raise ConfigurationError(
+                f"{described(what)} cannot be pinned; a pin is a text, or the number of a message."
+            )
 
         def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:
             prefix = prefix_of(state) if self.by == "tool" else ""

@@ -9,9 +9,11 @@ from langchain_core.prompt_values import StringPromptValue
 from langgraph.graph import StateGraph
 
 from langchain_tokenmem import (
+    CompactCallbacks,
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
+    Notebook,
     Recall,
     TokenBudget,
     TokenMemory,
@@ -19,6 +21,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
+    Trigger,
     memory_input,
     memory_nodes,
     with_token_memory,
@@ -107,6 +110,102 @@ WRONG = {
         r"memory is a dict; a TokenMemory belongs there: memory_input\(state, memory\)",
     ),
 }
+
+FUNCTION = r"before_store is a Notebook; a function belongs there: "
+LATER_OPTIONS = {
+    "one callback for a list": (
+        lambda _: TokenMemory(callbacks=CompactCallbacks()),
+        r"callbacks is no list of CompactCallbacks: callbacks=\[MyCallbacks\(\)\]",
+    ),
+    "a function as callback": (
+        lambda _: TokenMemory(callbacks=[print]),
+        r"callbacks is no list of CompactCallbacks: callbacks=",
+    ),
+    "no function before storing": (
+        lambda _: TokenMemory(before_store=Notebook()),
+        FUNCTION + r"before_store=redact",
+    ),
+    "no function before storing in a saver": (
+        lambda store: TokenMemorySaver(store, before_store=Notebook()),
+        FUNCTION + r"before_store=redact",
+    ),
+    "no function before storing notes": (
+        lambda _: Notebook(before_store=Notebook()),
+        FUNCTION + r"before_store=redact",
+    ),
+    "a function before storing that returns nothing": (
+        lambda store: TokenMemoryChatHistory(
+            "s1", memory=TokenMemory(before_store=lambda messages: None), store=store
+        ).add_user_message("hi"),
+        r"before_store was given 1 messages and returned 0.*change a copy",
+    ),
+    "a type for a list of types": (
+        lambda store: TokenMemorySaver(store, allowed_types=TokenBudget),
+        r"allowed_types is the class TokenBudget itself; it is a list: allowed_types=\[MyType\]",
+    ),
+    "names of types": (
+        lambda store: TokenMemorySaver(store, allowed_types=["TokenBudget"]),
+        r"allowed_types holds a str; it is a list: allowed_types=\[MyType\]",
+    ),
+    "a name for a list of metadata": (
+        lambda store: TokenMemorySaver(store, metadata_keys="run_name"),
+        r'metadata_keys is a str; it is a list: metadata_keys=\["run_name"\]',
+    ),
+    "a list as legality": (lambda _: TokenMemory(legality=["openai"]), r"legality is \['openai'\]"),
+    "a text as longest tail": (
+        lambda _: TokenMemory(max_tail_messages="40"),
+        r"max_tail_messages is '40'; the tail moves by",
+    ),
+    "a text as trigger": (lambda _: Trigger(tokens="40"), r"Trigger: tokens is '40'"),
+    "a text as share of a trigger": (lambda _: Trigger(fraction="0.6"), r"fraction is '0.6'"),
+    "no model for a budget": (
+        lambda _: TokenBudget.for_model(None),
+        r"model is of type NoneType; a chat model or its name belongs there: TokenBudget.for_model",
+    ),
+    "a class as model": (
+        lambda _: TokenBudget.for_model(FakeListChatModel),
+        r"a chat model or its name belongs there: TokenBudget.for_model",
+    ),
+    "a number as model of a node": (
+        lambda _: MemoryNode(TokenMemory(), model=5),
+        r"model is of type int; a chat model or its name belongs there: memory.for_model",
+    ),
+    "a window that is too small": (
+        lambda _: TokenBudget.for_model("gpt-4o", context_window=100),
+        r"context_window is 100; it needs to be a whole number of tokens, at least 256",
+    ),
+    "a text as window": (
+        lambda _: TokenBudget.for_model("gpt-4o", context_window="8000"),
+        r"context_window is '8000'; it needs to be a whole number",
+    ),
+    "fewer tokens than none": (
+        lambda store: with_token_memory(MODEL, store=store, overhead_tokens=-500),
+        r"overhead_tokens is -500; it is a number of tokens, 0 or more",
+    ),
+    "a text as tokens of a view": (
+        lambda _: TokenMemory().view([HumanMessage("hi")], overhead_tokens="500"),
+        r"overhead_tokens is '500'; it is a number of tokens",
+    ),
+    "a message as pin": (
+        lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
+        r"a HumanMessage cannot be pinned; a pin is a text, or the number of a message",
+    ),
+    "the conversation's own key as name": (
+        lambda _: MemoryNode(TokenMemory(), name="messages"),
+        r"The state of a memory cannot stand under 'messages'.*name=\"planner\"",
+    ),
+    "a channel of the application": (
+        lambda _: memory_input({"messages": [HumanMessage("hi")], "memory": "x"}, TokenMemory()),
+        r"The graph's state holds a str under 'memory'.*name=\"planner\"",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LATER_OPTIONS)
+def test_a_wrong_argument_of_an_option_is_told_where_it_is_given(store, case):
+    make, words = LATER_OPTIONS[case]
+    with pytest.raises(ConfigurationError, match=words):
+        make(store)
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -35,7 +35,7 @@ from langchain_tokenmem.adapters.chains.message_io import (
 from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.adapters.response_format import format_tokens
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_budget, checked
+from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
 from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
@@ -109,7 +109,8 @@ def with_token_memory(
     response_format = bound_kwarg(runnable, "response_format")
     options: RequestOptions = {
         "tools": bound_kwarg(runnable, "tools"),
-        "overhead_tokens": overhead_tokens + format_tokens(response_format, counter),
+        "overhead_tokens": checked_tokens("overhead_tokens", overhead_tokens)
+        + format_tokens(response_format, counter),
     }
     if limit_output is not None and replace_model(runnable, lambda _: RunnableLambda(str)) is None:
         raise ConfigurationError(

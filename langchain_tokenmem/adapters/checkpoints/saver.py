@@ -29,8 +29,11 @@ from langchain_tokenmem.adapters.checkpoints.config import (
 from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
 from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.before_store import BeforeStore
+from langchain_tokenmem.core.argument_checks import (
+    checked,
+    checked_several,
+)
+from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
@@ -112,29 +115,33 @@ class TokenMemorySaver(ThreadSaver):
         on_remove: Literal["keep", "hide"] = "keep",
         before_store: BeforeStore | None = None,
     ) -> None:
-        if on_conflict not in {"branch", "raise"}:
+        if on_conflict not in ("branch", "raise"):
             raise ConfigurationError(f'on_conflict is {on_conflict!r}; "branch" or "raise" is.')
         if serde is not None and allowed_types:
             raise ConfigurationError(
                 "allowed_types belongs to the default serializer; give the types to your own one, "
                 "JsonPlusSerializer(allowed_msgpack_modules=[...])."
             )
-        if on_remove not in {"keep", "hide"}:
+        if on_remove not in ("keep", "hide"):
             raise ConfigurationError(f'on_remove is {on_remove!r}; "keep" or "hide" is.')
         if type(cache_bytes) is not int or cache_bytes < 1:
             raise ConfigurationError(
                 f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
             )
-        super().__init__(serde=serde or StateSerializer(allowed_types))
+        types = checked_several(allowed_types, type, "allowed_types", "allowed_types=[MyType]")
+        super().__init__(serde=serde or StateSerializer(types))
         self.store = checked(store, TranscriptStore, "store", "TokenMemorySaver(TranscriptStore())")
         self._key = secret_of(key)
-        self._metadata_keys = frozenset(metadata_keys)
+        self._metadata_keys = frozenset(
+            checked_several(metadata_keys, str, "metadata_keys", 'metadata_keys=["run_name"]')
+        )
         self._raises = on_conflict == "raise"
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
         codec = store.checkpoint_codec = Codec(self.serde, self._key)
-        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, before_store)
+        redact = checked_before_store(before_store)
+        messages = ThreadMessages(codec, MessageCache(cache_bytes), store.index, redact)
         self.transcript_channel = transcript_channel
         self.hides_removed = on_remove == "hide"
         self._checkpoints = CheckpointStore(

@@ -15,6 +15,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     StateKeys,
     StateUpdate,
+    kept_state,
     stamp_of,
     value_of,
 )
@@ -27,7 +28,7 @@ from langchain_tokenmem.adapters.run_context import (
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_messages, checked
+from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -65,7 +66,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         self._options: RequestOptions = {
             "system": system,
             "tools": tools,
-            "overhead_tokens": overhead_tokens,
+            "overhead_tokens": checked_tokens("overhead_tokens", overhead_tokens),
         }
         self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
         self._shared_threads = shared_threads
@@ -116,7 +117,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             config,
             name=self.keys.state,
             messages=as_messages(value_of(state, self.keys.messages) or []),
-            state=value_of(state, self.keys.state),
+            state=kept_state(value_of(state, self.keys.state), self.keys.state),
             label=self.get_name() if self._is_last else "",
             recalls=self._recalls,
             shared_threads=self._shared_threads,

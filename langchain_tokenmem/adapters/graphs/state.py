@@ -18,7 +18,7 @@ from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
-from langchain_tokenmem.core.argument_checks import as_messages, checked
+from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -75,6 +75,11 @@ class StateKeys:
             raise ConfigurationError(
                 f"output_messages_key is {messages!r}, the key of the conversation itself: a view "
                 "must not take its place. Name another key."
+            )
+        if keys.state in {keys.messages, keys.view, keys.stamp, COMPACT_REQUESTS, PINS_KEY}:
+            raise ConfigurationError(
+                f"The state of a memory cannot stand under {keys.state!r}, which holds something "
+                'else. Give the memory another name, name="planner", or state_key=.'
             )
         return keys
 
@@ -190,6 +195,21 @@ def value_of(state: Any, key: str) -> Any:
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 
 
+def kept_state(value: Any, key: str) -> Any:
+    """Return the memory's state out of its channel.
+
+    Raises:
+        ConfigurationError: When the channel is one of the application's.
+    """
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise ConfigurationError(
+        f"The graph's state holds {described(value)} under {key!r}, where the memory keeps its own "
+        f'state. Give the memory another name: memory_nodes(builder, memory, name="planner"), and '
+        f"memory_input likewise."
+    )
+
+
 def channel_of(state: Any, key: str) -> Any:
     """Return a value of a graph's state, also where the node's input does not have its channel."""
     value = value_of(state, key)
@@ -257,7 +277,8 @@ def memory_input(
     checked(memory, TokenMemory, "memory", "memory_input(state, memory)")
     keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
     messages = as_messages(value_of(state, keys.messages) or [])
-    held, pins = channel_of(state, keys.state), channel_of(state, PINS_KEY)
+    held = kept_state(channel_of(state, keys.state), keys.state)
+    pins = channel_of(state, PINS_KEY)
     held = with_pins(load_state(held), pins) if pins else held
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
