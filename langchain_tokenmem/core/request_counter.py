@@ -19,6 +19,15 @@ CountKinds = Callable[[BaseMessage], TokensByKind]
 """Counts the tokens of a message by kind of content."""
 
 
+def checked_overhead(tokens: int) -> int:
+    """Return the tokens that an application counts itself, in a request.
+
+    Raises:
+        ConfigurationError: When it is no whole number, or less than 0.
+    """
+    return checked_tokens("overhead_tokens", tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSizes:
     """Shown messages and tokens of groups under some cuts.

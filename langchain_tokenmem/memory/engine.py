@@ -23,7 +23,7 @@ from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
+from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
@@ -151,7 +151,7 @@ class Engine:
         counter = RequestCounter(
             cached_count(tokens.message),
             tools=tokens.tools(tools),
-            overhead=overhead_tokens,
+            overhead=checked_overhead(overhead_tokens),
             kinds=kinds.message if kinds else None,
         )
         context = split_context(
