@@ -44,28 +44,29 @@ class CachedMessage(NamedTuple):
         message: The message.
         reference: Where it is stored.
         is_final: Whether it stays there: the transcript has it, or never will.
-        empty: Those of its fields that are an empty list or dict, each with its type.
-        filled: Those with any other value that could be changed in place.
+        mutable: Those of its fields that could be changed in place, each with the type of an empty
+            list or dict; None for any other value.
         size: Bytes of memory that it takes, about.
     """
 
     message: BaseMessage
     reference: int
     is_final: bool
-    empty: tuple[tuple[str, type], ...]
-    filled: tuple[str, ...]
+    mutable: tuple[tuple[str, type | None], ...]
     size: int
 
 
 def cached(message: BaseMessage, reference: int, *, is_final: bool) -> CachedMessage:
     """Return a message, which is nobody else's from now on, for the cache."""
-    mutable = {name: one for name, one in vars(message).items() if type(one) not in _IMMUTABLE}
-    empty = {name: type(one) for name, one in mutable.items() if type(one) in _EMPTY and not one}
+    fields = vars(message)
+    mutable = tuple(
+        (name, type(value) if type(value) in _EMPTY and not value else None)
+        for name, value in fields.items()
+        if type(value) not in _IMMUTABLE
+    )
     # One empty list for all stays in the processor's cache when thousands are compared.
-    vars(message).update({name: _EMPTY[kind] for name, kind in empty.items()})
-    filled = tuple(name for name in mutable if name not in empty)
-    size = size_of(message)
-    return CachedMessage(message, reference, is_final, tuple(empty.items()), filled, size)
+    fields.update({name: _EMPTY[empty] for name, empty in mutable if empty is not None})
+    return CachedMessage(message, reference, is_final, mutable, size_of(message))
 
 
 def size_of(message: BaseMessage) -> int:
@@ -99,19 +100,23 @@ def copy_message(message: BaseMessage) -> BaseMessage:
     It does what pydantic's `model_copy` does, without checks, several times as fast.
     """
     fields = {name: _copied(value) for name, value in vars(message).copy().items()}
-    return _with_fields([message], [fields])[0]
+    names, extra, private = _names(message), _extra(message), _private(message)
+    return _made([type(message)], [fields], [names], [extra], [private])[0]
 
 
-def _with_fields(
-    messages: Sequence[BaseMessage], fields: Iterable[dict[str, Any]]
+def _made(
+    types: Iterable[type],
+    fields: Iterable[dict[str, Any]],
+    names: Iterable[set[str]],
+    extras: Iterable[Any],
+    private: Iterable[Any],
 ) -> list[BaseMessage]:
-    """Return messages with other fields, and copies of what they have beside them; made in C."""
-    made: list[BaseMessage] = list(map(object.__new__, map(type, messages)))
-    extras, private = map(_extra, messages), map(_private, messages)
+    """Return messages made of their columns, in C; what may be shared is copied but for fields."""
+    made: list[BaseMessage] = list(map(object.__new__, types))
     for set_values, values in (
         (_set_fields, fields),
         # Shared: it names the fields that were given, and that is all of them.
-        (_set_names, map(_names, messages)),
+        (_set_names, names),
         (_set_extra, [_copied(one) if one else {} for one in extras]),
         (_set_private, [copy.deepcopy(one) if one else one for one in private]),
     ):
@@ -172,21 +177,20 @@ class CachedList:
     _fields: list[dict[str, Any]] = field(default_factory=list)
     _extras: list[dict[str, Any]] = field(default_factory=list)
     _types: list[type] = field(default_factory=list)
-    # Places of empty lists and dicts by the names of their fields, and of other mutable values.
-    _empty: dict[tuple[str, type], list[int]] = field(default_factory=dict)
-    _filled: list[tuple[int, str]] = field(default_factory=list)
+    _names: list[set[str]] = field(default_factory=list)
+    _private: list[Any] = field(default_factory=list)
+    # Places of the messages that have such a field.
+    _mutable: dict[tuple[str, type | None], list[int]] = field(default_factory=dict)
 
     def extended(self, more: Sequence[CachedMessage]) -> CachedList:
         """Return the list with more at its end."""
         if not more:
             return self
         messages = [entry.message for entry in more]
-        empty = {column: [*places] for column, places in self._empty.items()}
-        filled = [*self._filled]
+        mutable = {column: [*places] for column, places in self._mutable.items()}
         for at, entry in enumerate(more, len(self.entries)):
-            for column in entry.empty:
-                empty.setdefault(column, []).append(at)
-            filled += ((at, name) for name in entry.filled)
+            for column in entry.mutable:
+                mutable.setdefault(column, []).append(at)
         return CachedList(
             [*self.entries, *more],
             to_ranges((entry.reference for entry in more), self.ranges),
@@ -196,8 +200,9 @@ class CachedList:
             [*self._fields, *map(vars, messages)],
             [*self._extras, *(_extra(one) or _EMPTY[dict] for one in messages)],
             [*self._types, *map(type, messages)],
-            empty,
-            filled,
+            [*self._names, *map(_names, messages)],
+            [*self._private, *map(_private, messages)],
+            mutable,
         )
 
     def equals(self, messages: Sequence[BaseMessage]) -> bool:
@@ -214,13 +219,18 @@ class CachedList:
     def copies(self) -> list[BaseMessage]:
         """Return copies of all; other threads get their turn while they are made."""
         fields = list(map(dict.copy, self._fields))
-        for (name, kind), places in self._empty.items():
+        for (name, empty), places in self._mutable.items():
             if len(fields) > _MANY:
                 let_event_loop_run()
-            for at in places:
-                fields[at][name] = kind()
-        for at, name in self._filled:
-            fields[at][name] = _copied(fields[at][name])
+            if empty is dict:
+                for at in places:
+                    fields[at][name] = {}
+            elif empty is list:
+                for at in places:
+                    fields[at][name] = []
+            else:
+                for at in places:
+                    fields[at][name] = _copied(fields[at][name])
         if len(fields) > _MANY:
             let_event_loop_run()
-        return _with_fields([entry.message for entry in self.entries], fields)
+        return _made(self._types, fields, self._names, self._extras, self._private)
