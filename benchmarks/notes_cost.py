@@ -18,11 +18,11 @@ from _price_recordings import read_recordings
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import groups, role_of
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
-_SETTINGS = AnnotationSettings()
+_KINDS = ToolKinds()
 
 
 def numbered_groups(path: Path) -> list[list[list[tuple[BaseMessage, int]]]]:
@@ -40,7 +40,7 @@ def read(conversation: Sequence[NumberedGroup], *, in_steps: bool) -> None:
     state = new_modes_state("code")
     ends = range(1, len(conversation) + 1) if in_steps else (len(conversation),)
     for end in ends:
-        state = read_groups(state, conversation[:end], _SETTINGS, CODE)
+        state = read_groups(state, conversation[:end], tools=_KINDS, project_root=None, limits=CODE)
 
 
 def measured(conversations: Sequence[Sequence[NumberedGroup]], *, in_steps: bool) -> float:

@@ -29,9 +29,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem.cli.conversations import to_messages
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import NoteItem
 
 SHEET = Path(__file__).with_name("notes_precision.csv")
@@ -103,7 +103,9 @@ def items_of(folder: Path) -> list[Drawn]:
     found: dict[str, Drawn] = {}
     for name, place, messages in conversations(folder):
         numbered = numbered_groups(messages)
-        state = read_groups(new_modes_state(""), numbered, AnnotationSettings(), UNLIMITED)
+        state = read_groups(
+            new_modes_state(""), numbered, tools=ToolKinds(), project_root=None, limits=UNLIMITED
+        )
         for section in SECTIONS:
             for item in state["sections"].get(section, []):
                 drawn = Drawn(name, place, section, item, messages[item["source"] - 1])

@@ -66,7 +66,8 @@ def with_covered_notes(
             [(one, numbers.get(one.id, 0)) for one in group.messages]
             for group in groups(covered[-MOST_READ:])
         ],
-        settings,
-        mode,
+        tools=settings.tools,
+        project_root=settings.project_root,
+        limits=mode,
     )
     return state if modes is before else {**state, "modes": modes}

@@ -131,7 +131,13 @@ class WorkingNotes:
         # With no mode on, a session that had one is read on: it may be switched back.
         if self.mode or self.settings.mode or modes["read_to"]:
             groups = list(_unread_groups(context, modes))
-            read = read_groups(modes, groups, self.settings, limits)
+            read = read_groups(
+                modes,
+                groups,
+                tools=self.settings.tools,
+                project_root=self.settings.project_root,
+                limits=limits,
+            )
             read = with_agent_notes(read, groups, limits)
             read = with_entry_operations(read, context.summary, limits)
         if read["mode"] != self.name:

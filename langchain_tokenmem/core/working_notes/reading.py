@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import result_ids, role_of
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.code_sections import (
     read_call,
     read_named_files,
@@ -33,6 +32,7 @@ from langchain_tokenmem.core.working_notes.talk_sections import (
     read_names_again,
 )
 from langchain_tokenmem.core.working_notes.tool_effects import effects_of
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
 from langchain_tokenmem.notes_state import ModesState
 
@@ -51,7 +51,9 @@ _MOST_CHARACTERS = 400
 def read_groups(
     state: ModesState,
     groups: Iterable[NumberedGroup],
-    settings: AnnotationSettings,
+    *,
+    tools: ToolKinds,
+    project_root: str | None,
     limits: ModeProfile,
 ) -> ModesState:
     """Return the state after the messages that it has not read yet.
@@ -62,7 +64,8 @@ def read_groups(
     Args:
         state: The state so far; it is not changed.
         groups: Groups of the conversation, in their order; a message without an id is not read.
-        settings: Which tools write files or run commands, and the project's root.
+        tools: Which tools write files, run commands or only read.
+        project_root: Folder that paths are relative to; None where none is known.
         limits: The profile whose limits hold.
 
     Returns:
@@ -77,9 +80,9 @@ def read_groups(
         for message, number in group[first_new:]:
             if message.id:
                 new.append(message.id)
-                _read_message(draft, message, number, settings.project_root)
+                _read_message(draft, message, number, project_root)
         if len(group) > 1:
-            _read_calls(draft, group, first_new, settings)
+            _read_calls(draft, group, first_new, tools, project_root)
     read_to = [*reversed(new), *state["read_to"]][:MAX_READ_TO]
     return {**draft.modes, "read_to": read_to} if new else state
 
@@ -133,10 +136,9 @@ def _read_user(draft: NotesDraft, text: str, number: int) -> None:
 
 
 def _read_calls(
-    draft: NotesDraft, group: NumberedGroup, first_new: int, settings: AnnotationSettings
+    draft: NotesDraft, group: NumberedGroup, first_new: int, tools: ToolKinds, root: str | None
 ) -> None:
     """Read the calls of a group whose results are new."""
-    tools, root = settings.tools, settings.project_root
     old = {message.id for message, _ in group[:first_new]}
     numbers = {message.id or "": number for message, number in group}
     for effect in effects_of([message for message, _ in group], tools, root):

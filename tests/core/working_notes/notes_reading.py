@@ -9,13 +9,13 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CODE,
     ModeProfile,
     new_modes_state,
 )
 from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import ModesState, NoteItem
 
 _IDS = count(1)
@@ -58,8 +58,9 @@ def read(
     return read_groups(
         state or new_modes_state("code"),
         numbered(messages),
-        AnnotationSettings(project_root=root),
-        limits,
+        tools=ToolKinds(),
+        project_root=root,
+        limits=limits,
     )
 
 
