@@ -15,6 +15,8 @@ AllowedTypes = Annotated[
     typer.Option("--allow", help="Type that the state may hold, as module:Class."),
 ]
 
+KeyEnv = Annotated[str | None, typer.Option(help="Environment variable with the key of the rows.")]
+
 
 @contextmanager
 def exit_on_error(command: str, *errors: type[Exception]) -> Iterator[None]:
@@ -25,6 +27,11 @@ def exit_on_error(command: str, *errors: type[Exception]) -> Iterator[None]:
         text = f"tokenmem {command}: {error}"
         Console(stderr=True).print(text, style="red", markup=False)
         raise typer.Exit(2) from None
+
+
+def printable(text: str) -> str:
+    """Return stored text as a terminal can show it."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 @contextmanager

@@ -12,7 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from langchain_tokenmem.cli.console import AllowedTypes, exit_on_error, progress_bar
+from langchain_tokenmem.cli.console import (
+    AllowedTypes,
+    KeyEnv,
+    exit_on_error,
+    printable,
+    progress_bar,
+)
 from langchain_tokenmem.cli.savers import our_saver, sqlite_file
 from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.storage.checkpoints.doctor import Examination, examine
@@ -33,9 +39,7 @@ def doctor(
         ),
     ] = False,
     allow: AllowedTypes = None,
-    key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of the rows.")
-    ] = None,
+    key_env: KeyEnv = None,
 ) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 
@@ -66,13 +70,8 @@ def _print(console: Console, found: Examination) -> None:
     for finding in found.findings:
         address = f"{finding.namespace} {finding.checkpoint}".strip()
         texts = (finding.thread, address, finding.what[:_LONGEST])
-        table.add_row(*map(_printable, texts), finding.remedy or "nothing")
+        table.add_row(*(escape(printable(text)) for text in texts), finding.remedy or "nothing")
     console.print(f"{examined}: {len(found.findings)} findings.", table, sep="\n")
-
-
-def _printable(text: str) -> str:
-    """Return stored text as a terminal and rich can show it."""
-    return escape("".join(one if one.isprintable() else "?" for one in text))
 
 
 def _copied(file: Path) -> Path:

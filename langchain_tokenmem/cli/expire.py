@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.cli.console import AllowedTypes, exit_on_error
+from langchain_tokenmem.cli.console import AllowedTypes, KeyEnv, exit_on_error, printable
 from langchain_tokenmem.cli.savers import our_saver
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
@@ -36,9 +36,7 @@ def expire(
         bool, typer.Option("--dry-run", help="Only say which sessions would go.")
     ] = False,
     allow: AllowedTypes = None,
-    key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of the rows.")
-    ] = None,
+    key_env: KeyEnv = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
 ) -> None:
     """Delete whole sessions that are inactive, with everything that belongs to them.
@@ -57,7 +55,7 @@ def expire(
             progress=lambda done: status.update(f"expire: {done:,} sessions"),
         )
     for name in report.expired if verbose else report.expired[:_SHOWN]:
-        console.print(_printable(name), markup=False, highlight=False)
+        console.print(printable(name), markup=False, highlight=False)
     if len(report.expired) > _SHOWN and not verbose:
         console.print(f"... and {len(report.expired) - _SHOWN:,} more: --verbose lists them")
     done = "would expire" if dry_run else "expired"
@@ -88,7 +86,3 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
             "in the settings (TOKENMEM_STORE__INACTIVE_FOR=P30D)."
         )
     return url or settings.url, age
-
-
-def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else "?" for one in text)

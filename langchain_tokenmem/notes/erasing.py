@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
 
@@ -81,13 +82,9 @@ def _path(user_id: str | None, session_id: str | None) -> Namespace:
 
 def _namespaces(path: Namespace) -> StoreWork[list[Namespace]]:
     """Return the namespaces that begin with a path; all of them are named before one is emptied."""
-    found: list[Namespace] = []
     condition = MatchCondition(match_type="prefix", path=path)
-    while True:
-        (page,) = yield [ListNamespacesOp((condition,), limit=_PAGE, offset=len(found))]
-        if not page:
-            return list(dict.fromkeys(each for each in found if _begins(each, path)))
-        found += map(tuple, page)
+    found = yield from _pages(lambda offset: ListNamespacesOp((condition,), None, _PAGE, offset))
+    return list(dict.fromkeys(tuple(each) for each in found if _begins(each, path)))
 
 
 def _namespaces_of(sessions: Collection[str], path: Namespace | None) -> StoreWork[list[Namespace]]:
@@ -106,11 +103,15 @@ def _begins(namespace: Namespace, path: Namespace) -> bool:
 
 def _keys(namespace: Namespace) -> StoreWork[list[str]]:
     """Return the keys of all items of a namespace."""
-    keys: dict[str, None] = {}
-    offset = 0
+    found = yield from _pages(lambda offset: SearchOp(namespace, None, _PAGE * 10, offset))
+    return list(dict.fromkeys(item.key for item in found if tuple(item.namespace) == namespace))
+
+
+def _pages(operation: Callable[[int], Op]) -> StoreWork[list[Any]]:
+    """Return what an operation gives, asked from each offset on until there is no more."""
+    found: list[Any] = []
     while True:
-        (page,) = yield [SearchOp(namespace, limit=_PAGE * 10, offset=offset)]
+        (page,) = yield [operation(len(found))]
         if not page:
-            return list(keys)
-        offset += len(page)
-        keys |= {item.key: None for item in page if tuple(item.namespace) == namespace}
+            return found
+        found += page

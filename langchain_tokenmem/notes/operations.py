@@ -208,8 +208,8 @@ class NoteOperations:
             cosines = _cosines(item for page in pages for item in page)
         found: dict[str, Note] = {}
         for ranking in self.ranker.rankings(here, questions, cosines):
-            for each in ranking:
-                found.setdefault(each.note.content, each.note)
+            for note in ranking:
+                found.setdefault(note.content, note)
         return list(found.values())
 
     @property

@@ -41,19 +41,6 @@ _LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # as recall has them
 
 
 @dataclass(frozen=True)
-class RankedNote:
-    """A note that matches a question.
-
-    Attributes:
-        note: The note.
-        score: 0 to about 1, comparable within one search only.
-    """
-
-    note: Note
-    score: float
-
-
-@dataclass(frozen=True)
 class _Matches:
     """Notes as BM25 knows them, and which of them have the terms of some questions.
 
@@ -95,7 +82,7 @@ class NoteRanker:
         notes: Sequence[KnownNote],
         questions: Sequence[str],
         cosines: Mapping[str, float] | None = None,
-    ) -> list[list[RankedNote]]:
+    ) -> list[list[Note]]:
         """Return for each question the notes that match it, best first; equal ones newest first.
 
         The notes are gone through once for all questions.
@@ -123,7 +110,7 @@ class NoteRanker:
         question: str,
         asked: Sequence[str],
         cosines: Mapping[str, float] | None,
-    ) -> list[RankedNote]:
+    ) -> list[Note]:
         by_unit = matches.by_unit
         postings = {term: matches.postings[term] for term in asked}
         weights = {term: TermWeight.of(len(postings[term]), len(by_unit)) for term in asked}
@@ -142,13 +129,14 @@ class NoteRanker:
             floor=self._floor,
         )
         dates = dates_in(question)
-        ranked = [
-            RankedNote(by_unit[unit].note, value * _boost(by_unit[unit].note, dates))
+        scores = {
+            unit: value * _boost(by_unit[unit].note, dates)
             for unit, value in zip(ranking.units.tolist(), ranking.scores.tolist(), strict=True)
             if unit in matching
-        ]
-        newest_first = sorted(ranked, key=lambda each: each.note.updated_at, reverse=True)
-        return sorted(newest_first, key=lambda each: -each.score)
+        }
+        newest_first = sorted(scores, key=lambda u: by_unit[u].note.updated_at, reverse=True)
+        best_first = sorted(newest_first, key=lambda u: -scores[u])
+        return [by_unit[unit].note for unit in best_first]
 
 
 def _units(notes: Sequence[KnownNote]) -> dict[int, KnownNote]:

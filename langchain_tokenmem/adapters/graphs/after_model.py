@@ -30,6 +30,7 @@ class AfterModelNode(TurnNode):
     """
 
     _is_last = False
+    _folds = False
 
     def invoke(
         self,
@@ -54,6 +55,3 @@ class AfterModelNode(TurnNode):
         thread.note_reply()
         await aafter_reply(thread, request)
         return {}
-
-    def _instruction(self, state: Any) -> None:
-        """Leave the agent's request to a node that folds."""

@@ -43,6 +43,8 @@ class CompactNode(TurnNode):
         False
     """
 
+    _folds = False
+
     def __init__(
         self,
         memory: TokenMemory,
@@ -65,9 +67,6 @@ class CompactNode(TurnNode):
         self._is_last = not folding_follows
         self._archive = archive
         self._prune = prune
-
-    def _instruction(self, state: Any) -> None:
-        """Leave the agent's request to a node that folds."""
 
     def _removals(
         self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None

@@ -44,6 +44,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     _steps: Steps | None = "all"
     _is_last = True  # whether the model's node comes next, so that the view is its request
     _recalls = False
+    _folds = True  # whether it carries out the compaction that the agent asked for
 
     def __init__(
         self,
@@ -126,13 +127,10 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
                 self.memory, config, self._store, shared_threads=self._shared_threads
             ),
         )
-        mode, instruction = value_of(state, self.keys.mode), self._instruction(state)
+        mode, asked = value_of(state, self.keys.mode), value_of(state, COMPACT_REQUESTS) or {}
+        instruction = asked.get(self.keys.state) or None if self._folds else None
         options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
-
-    def _instruction(self, state: Any) -> str | None:
-        """Return the instruction of a compaction that the agent asked for; None for none."""
-        return (value_of(state, COMPACT_REQUESTS) or {}).get(self.keys.state) or None
 
     def _removals(
         self,
@@ -233,6 +231,4 @@ class RecallNode(TurnNode):
     _steps = None
     _is_last = False
     _recalls = True
-
-    def _instruction(self, state: Any) -> None:
-        """Leave the agent's request to a node that folds."""
+    _folds = False

@@ -85,15 +85,17 @@ class StateKeys:
 
     def input_schema(self) -> type[Any]:
         """Return the schema by which LangGraph gives a node of the memory its channels."""
-        return schema_of(
-            {
-                self.messages: list[AnyMessage],
-                self.state: MemoryState,
-                self.mode: str,
-                COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
-            }
-        )
+        return schema_of(self._kept_channels())
+
+    def _kept_channels(self) -> dict[str, Any]:
+        """Return the channels that stand in the checkpoints."""
+        return {
+            self.messages: list[AnyMessage],
+            self.state: MemoryState,
+            self.mode: str,
+            COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
+            PINS_KEY: Annotated[dict[str, Pin], merge_pins],
+        }
 
     def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method `__call__` of a node, whose hints name the channels of its memory.
@@ -116,10 +118,8 @@ class StateKeys:
         """
         channels: dict[str, Any] = {self.messages: list[AnyMessage], self.state: MemoryState}
         if is_typeddict(builder.state_schema):
-            channels |= {
-                COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-                self.mode: str,
-                PINS_KEY: Annotated[dict[str, Pin], merge_pins],
+            channels = {
+                **self._kept_channels(),
                 self.view: Annotated[list[AnyMessage], UntrackedValue],
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],

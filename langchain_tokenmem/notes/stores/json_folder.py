@@ -188,12 +188,7 @@ class JsonFolder:
             by_file.setdefault(self.file_of(item_id[0]), {})[item_id] = change
         with self.locked():
             for file, own in by_file.items():
-                items = dict(self.read_locked(file))
-                for item_id, change in own.items():
-                    after = changed(item_id, items.pop(item_id, None), change)
-                    if after is not None:
-                        items[item_id] = after
-                self.write_locked(file, items)
+                self.write_locked(file, with_changes(self.read_locked(file), own))
 
     def write_locked(self, file: Path, items: Items) -> None:
         """Write a file whole, or delete it where there is no item; the caller holds the lock."""
@@ -232,6 +227,16 @@ class JsonFolder:
         if len(prefix) > FILE_LABELS:
             return [], sorted(own)
         return sorted(own), [] if len(prefix) == FILE_LABELS else sorted(found - own)
+
+
+def with_changes(items: Items, changes: Mapping[ItemId, ItemChange]) -> dict[ItemId, StoredItem]:
+    """Return items after changes; what is put stands last."""
+    after = dict(items)
+    for item_id, change in changes.items():
+        item = changed(item_id, after.pop(item_id, None), change)
+        if item is not None:
+            after[item_id] = item
+    return after
 
 
 def _owner_pattern(prefix: Namespace) -> str:

@@ -29,7 +29,7 @@ from langchain_tokenmem.core.stored_items import (
 )
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
-from langchain_tokenmem.notes.stores.json_folder import JsonFolder
+from langchain_tokenmem.notes.stores.json_folder import JsonFolder, with_changes
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 
 logger = logging.getLogger(__name__)
@@ -59,12 +59,8 @@ class PendingItems:
         self, prefix: Namespace, live_at: datetime | None, most: int | None
     ) -> Sequence[StoredItem]:
         """Return the items under a prefix, newest first."""
-        items = self._folder.items_under(prefix)
-        for item_id, change in self._pending.items():
-            if starts_with(item_id[0], prefix):
-                after = changed(item_id, items.pop(item_id, None), change)
-                if after is not None:
-                    items[item_id] = after
+        pending = {k: change for k, change in self._pending.items() if starts_with(k[0], prefix)}
+        items = with_changes(self._folder.items_under(prefix), pending)
         return newest_first(item for item in items.values() if item.is_live(live_at))[:most]
 
     def namespaces(self, prefix: Namespace, live_at: datetime | None) -> Iterable[Namespace]:
