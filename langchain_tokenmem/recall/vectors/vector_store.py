@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.argument_checks import checked, checked_seconds
-from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ask_backend
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
 from langchain_tokenmem.recall.vectors.entry_list import EntryList
 from langchain_tokenmem.recall.vectors.vector_store_collection import (
@@ -169,21 +168,8 @@ class VectorStoreIndex:
 
     def _ask(self, call: Callable[[], T], *, is_search: bool = False) -> T:
         """Return an answer of the vector store, and raise its errors in our own words."""
-        try:
-            if is_search and self._timeout_s is not None:
-                return in_time(call, self._timeout_s, "tokenmem-vectors")
-            return call()
-        except TokenMemoryError:
-            raise
-        except BaseException as error:
-            # Chroma's Rust part raises what is no `Exception`.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            fault = f"{type(error).__name__}: {error}"[:300]
-            raise RecallError(
-                f"{self.where}: it cannot be used now ({fault}). Recall is lexical until it can; "
-                f"messages wait in the outbox."
-            ) from error
+        timeout_s = self._timeout_s if is_search else None
+        return ask_backend(self.where, call, timeout_s, broken=())
 
 
 def _filter_of(vector_store: VectorStore) -> ScopeFilter:
