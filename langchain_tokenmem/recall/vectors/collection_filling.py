@@ -217,6 +217,6 @@ def _texts_to_embed(source: IndexSource) -> list[tuple[int, str]]:
     text = indexable_text(source)
     # Half a surrogate pair makes every tokenizer and every HTTP client raise.
     return [
-        (part.number, part.text.encode("utf-8", "replace").decode("utf-8"))
-        for part in (parts_of(text) if text else ())
+        (number, part.encode("utf-8", "replace").decode("utf-8"))
+        for number, part in enumerate(parts_of(text) if text else ())
     ]
