@@ -106,12 +106,12 @@ class CollectionFiller:
         if self.is_compared or not self._backend.is_copy:
             self.is_compared = True
             return False
-        counts = self._collections.counts(version, collection)
-        # What another process has stored meanwhile stands in the outbox.
-        if counts is None or not self._is_done():
+        stored, found = self._collections.count_stored(version), collection.count()
+        # While another process stores vectors the two cannot be compared, and what it has stored
+        # stands in the outbox.
+        if stored != self._collections.count_stored(version) or not self._is_done():
             return False
         self.is_compared = True
-        stored, found = counts
         if found != stored:
             logger.warning(
                 "%s has %s vectors, the store has %s; it is made anew.",

@@ -117,6 +117,13 @@ class VectorStoreIndex:
         assert self._store is not None  # noqa: S101  # attached before anything else
         return EntryList(self._store, name)
 
+    def _collection(self, name: str) -> VectorStoreCollection:
+        entries = self._entries(name)
+        return VectorStoreCollection(name, self._vector_store, entries, self._filter, self._ask)
+
+    def _is_own(self, name: str) -> bool:
+        return name.startswith(f"{self.collection}-{self.kind}")
+
     def open(self, name: str) -> VectorStoreCollection:
         """Return a collection that works.
 
@@ -125,13 +132,9 @@ class VectorStoreIndex:
         """
         if name in self._opened:
             return self._opened[name]
-        entries = self._entries(name)
-        is_own = name.startswith(f"{self.collection}-{self.kind}")
-        if not is_own or not entries.is_there():
+        if not self._is_own(name) or not self._entries(name).is_there():
             raise BrokenCollectionError(f"{self.where} has no {name}. It is made from the store.")
-        collection = VectorStoreCollection(
-            name, self._vector_store, entries, self._filter, self._ask
-        )
+        collection = self._collection(name)
         if collection.has_lost_entries():
             raise BrokenCollectionError(
                 f"{self.where} has lost entries. It is filled again from the store."
@@ -150,13 +153,10 @@ class VectorStoreIndex:
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
         self._opened.pop(name, None)
-        entries = self._entries(name)
-        if name.startswith(f"{self.collection}-{self.kind}"):
-            collection = VectorStoreCollection(
-                name, self._vector_store, entries, self._filter, self._ask
-            )
-            collection.remove(entries.units())
-            entries.end()
+        if self._is_own(name):
+            collection = self._collection(name)
+            collection.remove(collection.units())
+            self._entries(name).end()
 
     @contextmanager
     def writing(self, collection: str) -> Iterator[None]:  # noqa: ARG002
