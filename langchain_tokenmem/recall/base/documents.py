@@ -146,8 +146,7 @@ def passage(found: Sequence[IndexSource], part: int | None, neighbours: int) -> 
     if part is None:
         return Document(whole.text, id=whole.source_id, metadata=dict(whole.metadata))
     pieces = [Document(each.text, metadata=dict(each.metadata)) for each in stored] or [
-        Document(each.text, metadata=dict(whole.metadata))
-        for each in parts_of(indexable_text(whole))
+        Document(each, metadata=dict(whole.metadata)) for each in parts_of(indexable_text(whole))
     ]
     if not 0 <= part < len(pieces):
         return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import regex
 
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, RECALL_FENCE, SUMMARY_FENCE
@@ -29,19 +27,6 @@ _PIECES = regex.compile(
 _BREAKS = regex.compile(r"\n\s*\n|\n|(?<=[.!?。\uff01\uff1f])\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    """A part of a text.
-
-    Attributes:
-        number: From 0.
-        text: The words, verbatim.
-    """
-
-    number: int
-    text: str
-
-
 def indexable_text(source: IndexSource) -> str:
     """Return what of a message is indexed: empty for system text and what the memory inserted."""
     if source.is_added or source.role not in _INDEXED_ROLES:
@@ -60,27 +45,27 @@ def rough_tokens(text: str) -> int:
     return sum(1 for _ in _PIECES.finditer(text))
 
 
-def parts_of(text: str) -> list[TextPart]:
+def parts_of(text: str) -> list[str]:
     """Return a text whole when it is short, else in overlapping parts.
 
     A part has about `PART_TOKENS` tokens and ends where a paragraph, a line or a sentence does, if
     one does in its second half. Texts of over 800,000 tokens have longer parts.
     """
     if len(text) <= PART_TOKENS:  # characters: no text has more tokens than that
-        return [TextPart(0, text)]
+        return [text]
     ends = [match.end() for match in _PIECES.finditer(text)]
     if len(ends) <= PART_TOKENS + OVERLAP_TOKENS:
-        return [TextPart(0, text)]
+        return [text]
     size = max(PART_TOKENS, 2 * len(ends) // MOST_PARTS)
     overlap = size * OVERLAP_TOKENS // PART_TOKENS
-    parts: list[TextPart] = []
+    parts: list[str] = []
     start = 0
     while True:
         if len(ends) - start <= size + overlap:
-            parts.append(TextPart(len(parts), text[_at(ends, start) :]))
+            parts.append(text[_at(ends, start) :])
             return parts
         end = _end(text, ends, start, size)
-        parts.append(TextPart(len(parts), text[_at(ends, start) : _at(ends, end)]))
+        parts.append(text[_at(ends, start) : _at(ends, end)])
         start = end - overlap
 
 

@@ -109,12 +109,8 @@ class TextAnalyser:
         if not text:
             return ()
         about = self.about(source)
-        return [self._entry(part.number, part.text, about) for part in parts_of(text)]
-
-    def _entry(self, number: int, text: str, about: Sequence[str]) -> Entry:
-        counted = Counter(self.terms(text))
-        counted.update(about)
-        return Entry(number, sum(counted.values()), counted)
+        counted = [Counter([*self.terms(part), *about]) for part in parts_of(text)]
+        return [Entry(number, one.total(), one) for number, one in enumerate(counted)]
 
     def about(self, source: IndexSource) -> list[str]:
         """Return the terms of a message's date and speaker."""

@@ -171,7 +171,7 @@ class ResultSelection:
         else:
             parts = parts_of(indexable_text(source))
             number, count = min(unpack_unit(ranked.unit)[2], len(parts) - 1), len(parts)
-            text = source.text if count == 1 else parts[number].text
+            text = source.text if count == 1 else parts[number]
         return Hit.of(
             source,
             score=ranked.score,

@@ -22,7 +22,7 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import (
     BrokenCollectionError,
     ChromaCollection,
-    ask_chroma,
+    ask_backend,
 )
 from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
@@ -234,7 +234,7 @@ class ChromaIndex:
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
-            return ask_chroma(self.where, call, self._timeout_s)
+            return ask_backend(self.where, call, self._timeout_s)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
                 # The next one looks first whether the server is there.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,8 @@ T = TypeVar("T")
 Ask = Callable[[Callable[[], Any]], Any]
 """Calls Chroma and raises its errors in our own words."""
 
+_BROKEN = frozenset({"NotFoundError", "InternalError", "PanicException"})
+"""Errors of a Chroma whose collection does not work."""
 
 _BATCH_SIZE = 1_000
 """Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
@@ -120,37 +122,40 @@ class ChromaCollection:
         return self._ask(lambda: getattr(self._collection, method)(**options))
 
 
-def ask_chroma(about: str, call: Callable[[], T], timeout_s: float | None = None) -> T:
-    """Return Chroma's answer, and raise its errors in our own words.
+def ask_backend(
+    about: str,
+    call: Callable[[], T],
+    timeout_s: float | None = None,
+    *,
+    broken: Collection[str] = _BROKEN,
+) -> T:
+    """Return the answer of Chroma or a vector store, and raise its errors in our own words.
 
-    It raises errors of its own, of its HTTP client, ValueErrors and, where its Rust part gives up,
-    something that is no `Exception`: this is the one place where all of them are caught.
+    Chroma raises errors of its own, of its HTTP client, ValueErrors and, where its Rust part gives
+    up, something that is no `Exception`; a vector store may raise anything. This is the one place
+    where all of them are caught.
 
     Args:
         about: The subject of an error's message.
-        call: Asks Chroma.
+        call: Asks it.
         timeout_s: Seconds that it may take; None for no limit.
+        broken: Names of the errors after which a collection is made anew.
     """
     try:
         # Chroma's HTTP client waits without end and has no setting.
-        return call() if timeout_s is None else in_time(call, timeout_s, "tokenmem-chroma")
+        return call() if timeout_s is None else in_time(call, timeout_s, "tokenmem-vectors")
     except TokenMemoryError:
         raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise _translated(error, about) from error
-
-
-def _translated(error: BaseException, about: str) -> RecallError:
-    fault = f"{type(error).__name__}: {error}"[:300]
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    if kinds & {"NotFoundError", "InternalError", "PanicException"}:
-        return BrokenCollectionError(
-            f"{about}: a collection is broken ({fault}). It is made anew from the store; until "
-            f"then recall is lexical."
-        )
-    return RecallError(
-        f"{about}: it cannot be used now ({fault}). Recall is lexical until it can; messages wait "
-        f"in the outbox."
-    )
+        fault = f"{type(error).__name__}: {error}"[:300]
+        if any(kind.__name__ in broken for kind in type(error).__mro__):
+            raise BrokenCollectionError(
+                f"{about}: a collection is broken ({fault}). It is made anew from the store; until "
+                f"then recall is lexical."
+            ) from error
+        raise RecallError(
+            f"{about}: it cannot be used now ({fault}). Recall is lexical until it can; messages "
+            f"wait in the outbox."
+        ) from error

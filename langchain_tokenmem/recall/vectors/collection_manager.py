@@ -169,16 +169,6 @@ class CollectionManager:
         current = self.version()
         return current is not None and current.name == version.name
 
-    def counts(
-        self, version: CollectionVersion, collection: VectorCollection
-    ) -> tuple[int, int] | None:
-        """Return how many vectors the store has, and the collection.
-
-        None where another process stores vectors just then: the two cannot be compared.
-        """
-        before, found = self.count_stored(version), collection.count()
-        return (before, found) if before == self.count_stored(version) else None
-
     def count_stored(self, version: CollectionVersion) -> int:
         """Return how many vectors the store has of a model."""
         with self._store.reading_vectors() as reader:

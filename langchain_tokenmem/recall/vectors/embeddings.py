@@ -27,7 +27,7 @@ PROBE = (
 """Text that tells a model from another one by its vector."""
 
 TEXT_VERSION = "1"
-"""Grows with every change of the texts that are embedded (`indexer.texts_to_embed`)."""
+"""Grows with every change of the texts that are embedded (`collection_filling`)."""
 
 _PROBE_NUMBERS = 64
 """Numbers of the probe's vector that are kept."""

@@ -24,8 +24,8 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionVersion,
 )
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
-from langchain_tokenmem.recall.vectors.indexer import VECTORS
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.storage.search_index.outbox import VECTORS
 from langchain_tokenmem.storage.search_index.reader import IndexReader
 from langchain_tokenmem.storage.search_index.store import IndexStore
 

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.argument_checks import checked, checked_seconds
-from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ask_backend
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
 from langchain_tokenmem.recall.vectors.entry_list import EntryList
 from langchain_tokenmem.recall.vectors.vector_store_collection import (
@@ -118,6 +117,13 @@ class VectorStoreIndex:
         assert self._store is not None  # noqa: S101  # attached before anything else
         return EntryList(self._store, name)
 
+    def _collection(self, name: str) -> VectorStoreCollection:
+        entries = self._entries(name)
+        return VectorStoreCollection(name, self._vector_store, entries, self._filter, self._ask)
+
+    def _is_own(self, name: str) -> bool:
+        return name.startswith(f"{self.collection}-{self.kind}")
+
     def open(self, name: str) -> VectorStoreCollection:
         """Return a collection that works.
 
@@ -126,13 +132,9 @@ class VectorStoreIndex:
         """
         if name in self._opened:
             return self._opened[name]
-        entries = self._entries(name)
-        is_own = name.startswith(f"{self.collection}-{self.kind}")
-        if not is_own or not entries.is_there():
+        if not self._is_own(name) or not self._entries(name).is_there():
             raise BrokenCollectionError(f"{self.where} has no {name}. It is made from the store.")
-        collection = VectorStoreCollection(
-            name, self._vector_store, entries, self._filter, self._ask
-        )
+        collection = self._collection(name)
         if collection.has_lost_entries():
             raise BrokenCollectionError(
                 f"{self.where} has lost entries. It is filled again from the store."
@@ -151,13 +153,10 @@ class VectorStoreIndex:
     def drop(self, name: str) -> None:
         """Delete a collection, if it is there."""
         self._opened.pop(name, None)
-        entries = self._entries(name)
-        if name.startswith(f"{self.collection}-{self.kind}"):
-            collection = VectorStoreCollection(
-                name, self._vector_store, entries, self._filter, self._ask
-            )
-            collection.remove(entries.units())
-            entries.end()
+        if self._is_own(name):
+            collection = self._collection(name)
+            collection.remove(collection.units())
+            self._entries(name).end()
 
     @contextmanager
     def writing(self, collection: str) -> Iterator[None]:  # noqa: ARG002
@@ -169,21 +168,8 @@ class VectorStoreIndex:
 
     def _ask(self, call: Callable[[], T], *, is_search: bool = False) -> T:
         """Return an answer of the vector store, and raise its errors in our own words."""
-        try:
-            if is_search and self._timeout_s is not None:
-                return in_time(call, self._timeout_s, "tokenmem-vectors")
-            return call()
-        except TokenMemoryError:
-            raise
-        except BaseException as error:
-            # Chroma's Rust part raises what is no `Exception`.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            fault = f"{type(error).__name__}: {error}"[:300]
-            raise RecallError(
-                f"{self.where}: it cannot be used now ({fault}). Recall is lexical until it can; "
-                f"messages wait in the outbox."
-            ) from error
+        timeout_s = self._timeout_s if is_search else None
+        return ask_backend(self.where, call, timeout_s, broken=())
 
 
 def _filter_of(vector_store: VectorStore) -> ScopeFilter:

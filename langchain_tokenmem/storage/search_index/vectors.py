@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select
@@ -63,8 +63,13 @@ def _digest(unit: int, vector: bytes) -> str:
     return hashlib.blake2b(b"%d:" % unit + vector, digest_size=8).hexdigest()
 
 
-def _is_whole(unit: int, checksum: str, vector: bytes) -> bool:
-    return checksum == _digest(unit, bytes(vector))
+def _whole(rows: Iterable[Any]) -> dict[int, bytes]:
+    """Return the vectors of rows by unit; a damaged row is as good as none."""
+    return {
+        unit: bytes(vector)
+        for unit, checksum, vector in rows
+        if checksum == _digest(unit, bytes(vector))
+    }
 
 
 class VectorsReader:
@@ -81,20 +86,17 @@ class VectorsReader:
 
     def vectors(self, fingerprint: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
         """Return vectors by unit, all or those of some units; a damaged row is as good as none."""
-        conditions = (
-            [self._of_model(fingerprint)]
-            if units is None
-            else [_at(fingerprint, some) for some in chunks(units)]
-        )
-        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
-        return {
-            unit: bytes(vector)
-            for condition in conditions
-            for unit, checksum, vector in self._connection.execute(
-                query.where(*condition).order_by(vectors.c.unit)
-            )
-            if _is_whole(unit, checksum, vector)
-        }
+        if units is None:
+            return self._read(*self._of_model(fingerprint))
+        found: dict[int, bytes] = {}
+        for some in chunks(units):
+            found |= self._read(*_at(fingerprint, some))
+        return found
+
+    def _read(self, *conditions: Any) -> dict[int, bytes]:
+        """Return vectors by unit, in the order of these."""
+        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector).where(*conditions)
+        return _whole(self._connection.execute(query.order_by(vectors.c.unit)))
 
     def vectors_around(
         self, fingerprint: str, units: Sequence[int], distance: int
@@ -107,7 +109,6 @@ class VectorsReader:
             distance: How far the others stand at most, in messages.
         """
         places = sorted({unpack_unit(unit)[:2] for unit in units})
-        query = select(vectors.c.unit, vectors.c.checksum, vectors.c.vector)
         found: dict[int, bytes] = {}
         for start in range(0, len(places), _RANGES):
             near = or_(
@@ -118,8 +119,7 @@ class VectorsReader:
                     for partition, seq in places[start : start + _RANGES]
                 )
             )
-            rows = self._connection.execute(query.where(*self._of_model(fingerprint), near))
-            found |= {unit: bytes(one) for unit, sum_, one in rows if _is_whole(unit, sum_, one)}
+            found |= self._read(*self._of_model(fingerprint), near)
         return found
 
     def vector_units(
@@ -151,9 +151,7 @@ class VectorsReader:
             rows = self._connection.execute(query.where(*own)).all()
             if not rows:
                 return
-            yield {
-                unit: bytes(found) for unit, digest, found in rows if _is_whole(unit, digest, found)
-            }
+            yield _whole(rows)
             last = rows[-1].unit
 
     def get_property(self, name: str) -> Any:

@@ -20,7 +20,7 @@ from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.collection import (
     BrokenCollectionError,
     ChromaCollection,
-    ask_chroma,
+    ask_backend,
 )
 from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
 
@@ -367,9 +367,9 @@ def test_what_chroma_says_is_said_in_our_words(fault, kind, said):
         raise fault
 
     with pytest.raises(kind, match=said):
-        ask_chroma("Collection x", fails)
+        ask_backend("Collection x", fails)
     with pytest.raises(kind, match=said):
-        ask_chroma("Collection x", fails, timeout_s=5)
+        ask_backend("Collection x", fails, timeout_s=5)
 
 
 def test_an_interrupt_is_no_error_of_chroma():
@@ -377,11 +377,11 @@ def test_an_interrupt_is_no_error_of_chroma():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ask_chroma("Collection x", interrupted)
+        ask_backend("Collection x", interrupted)
 
 
 def test_a_call_that_takes_too_long_is_given_up():
     begun = time.monotonic()
     with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
-        ask_chroma("Collection x", lambda: time.sleep(3), timeout_s=0.1)
+        ask_backend("Collection x", lambda: time.sleep(3), timeout_s=0.1)
     assert time.monotonic() - begun < 2
