@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.edited_words import noted_words, with_digests
-from langchain_tokenmem.core.messages import marked, marks_of
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, with_ids
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
@@ -197,12 +197,20 @@ class StoredSession:
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
         """Store a state; return whether nobody else stored one since the snapshot.
 
-        A state whose pointer names a message that is not stored yet serves this one call only.
+        A state whose pointer names a message that is not stored yet serves this one call only, and
+        so do notes of words that `before_store` takes out.
         """
         unstored = {message.id for message in snapshot.request.incoming}
         summary = state["summary"]
         if state is snapshot.stored or (summary and summary["covers_to"] in unstored):
             return True
+        named = with_ids(snapshot.messages)
+        incoming = named[len(named) - len(snapshot.request.incoming) :]
+        stored = self.memory.stored_form(incoming)
+        pairs = zip(incoming, stored, strict=True)
+        changed = {one.id or "" for one, kept in pairs if digest_of(one) != digest_of(kept)}
+        if changed:
+            state = without_noted_words(named, state, changed)
         return self._save(state, snapshot)
 
     def summarize(self, snapshot: Snapshot, wait_s: float) -> None:
@@ -247,7 +255,8 @@ class StoredSession:
             if self._save(state, now):
                 return replace(begun, state=state, stored=state, version=now.version + 1)
             now = self.load(begun.request)
-            carried = rebase_summary(now.messages, begun.state, after, now.state)
+            made_of = begun.messages
+            carried = rebase_summary(now.messages, begun.state, after, now.state, made_of)
             if carried is None:
                 return None
             state = _under_way(now, carried)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
+    with_token_memory,
 )
 from langchain_tokenmem.memory.hidden_words import without_removed_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 from tests.memory.test_hidden_words import DOORS, Door, secret, talk
+from tests.summarize.models import Scripted
 
 OLD = "quokka"
 MODES = ["code", "conversation", "reasoning"]
@@ -261,3 +264,52 @@ def test_what_a_model_asked_for_from_words_of_before_is_not_applied_again(is_hid
     after = memory.compact([*now, *talk(14, 13)], state)
     assert "operations" not in entries_of(after)[0]
     assert OLD not in str({key: after[key] for key in ("summary", "modes", "blocks")})
+
+
+@pytest.mark.parametrize("key", ["h1", "h11"])
+def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(messages: list[BaseMessage], prior: str | None = None) -> str:
+        begun.set()
+        may_end.wait(20)
+        return "\n".join(f"- {str(m.content)[:30]}" for m in messages)[:400]
+
+    with TranscriptStore("sqlite://") as store:
+        memory = small_memory(summarizer=slow, mode="reasoning", max_wait_s=0.1)
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        history.add_messages(talk(12))
+        assert history.messages
+        assert begun.wait(10)
+        assert secret(key) in kept(store.state("s").state)
+        history.add_messages([HumanMessage("Nothing to see.", id=key)])
+        may_end.set()
+        assert memory.background_summaries.wait(10)
+        for _ in range(2):
+            again = TokenMemoryChatHistory("s", memory=memory, store=store)
+            assert secret(key) not in text_of(again.messages)
+            assert memory.background_summaries.wait(10)
+        assert secret(key) not in kept(store.state("s").state)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode):
+    def redacted(messages: list[BaseMessage]) -> list[BaseMessage]:
+        words = {OLD: "[R]", OLD.title(): "[R]"}
+        found = []
+        for message in messages:
+            text = str(message.content)
+            for old, new in words.items():
+                text = text.replace(old, new)
+            found.append(message.model_copy(update={"content": text}))
+        return found
+
+    with TranscriptStore("sqlite://") as store:
+        memory = memory_of(mode, before_store=redacted)
+        model = Scripted(answer=lambda _messages: "Noted.")
+        chain = with_token_memory(model, memory, store)
+        config: Any = {"configurable": {"session_id": "s"}}
+        for message in (said()[2], HumanMessage("Please go on.", id="next")):
+            chain.invoke([message], config)
+            assert OLD not in kept(store.state("s").state or {}).casefold()
+        assert "[R]" in str(store.state("s").state)
