@@ -141,6 +141,8 @@ class ModesState(TypedDict):
         names: Names and phrases that were said, each with the number of messages that say it: those
             said often enough are topics and entities.
         noted_to: Id of the summary's entry whose operations were applied last; missing for none.
+        words: Digests of the words that items and names were read from, by the id of a message that
+            was not covered then: by them an edit is noticed. Missing for none.
     """
 
     mode: str
@@ -152,3 +154,4 @@ class ModesState(TypedDict):
     next_number: _Number
     names: dict[str, _Number]
     noted_to: NotRequired[str]
+    words: NotRequired[dict[str, str]]

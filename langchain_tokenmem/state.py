@@ -147,6 +147,8 @@ class Block(TypedDict):
         kept: The kept notes that `text` begins with, with their fences; missing for none.
         kept_ids: Levels of these notes by their ids.
         void: Ids of notes that it says are void.
+        words: Digests of the words of the messages that it shows, by id, as far as a graph's thread
+            holds them: by them an edit is noticed.
     """
 
     text: str
@@ -158,6 +160,7 @@ class Block(TypedDict):
     kept: NotRequired[str]
     kept_ids: NotRequired[dict[str, str]]
     void: NotRequired[list[str]]
+    words: NotRequired[dict[str, str]]
 
 
 class Anchor(TypedDict):

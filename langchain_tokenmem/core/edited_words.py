@@ -1,9 +1,9 @@
-"""Edits of messages that the running summary covers: entries that tell words of before."""
+"""Edits of messages: entries, notes and blocks that have words of before."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -18,24 +18,55 @@ from langchain_tokenmem.core.messages import (
     spoken_messages,
     with_ids,
 )
-from langchain_tokenmem.core.numbers import digest_of_numbers, messages_of_entries
-from langchain_tokenmem.state import RunningSummary
+from langchain_tokenmem.core.numbers import (
+    digest_of_numbers,
+    messages_of_entries,
+    numbered_entries,
+)
+from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
 
 
 class CheckedMessages:
-    """Covered messages of one conversation that were compared with its summary before.
+    """Messages of one conversation that were compared with its memory before.
 
     The same objects are not compared again, so an edit inside of such an object is seen by the next
     process, or when a checkpoint is read again.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_noted")
 
     def __init__(self) -> None:
         self._known: tuple[Sequence[BaseMessage], Sequence[str]] = ((), ())
+        self._noted: dict[tuple[str, str], BaseMessage] = {}
+
+    def edited_ids(self, state: MemoryState, messages: Sequence[BaseMessage]) -> set[str]:
+        """Return the ids of messages whose notes and blocks have other words than these.
+
+        Args:
+            state: The memory's state.
+            messages: The conversation, oldest first.
+        """
+        noted, edited = noted_words(state), set[str]()
+        keys = {key for key, _ in noted}
+        there = {m.id: m for m in with_ids(messages) if m.id in keys} if keys else {}
+        same: dict[tuple[str, str], BaseMessage] = {}
+        for key, words in noted:
+            message = there.get(key)
+            if message is None:
+                continue
+            is_known = self._noted.get((key, words)) is message
+            if is_known or words_of_message(message) in {words, None}:
+                same[key, words] = message
+            else:
+                edited.add(key)
+        self._noted = same
+        return edited
 
     def edited_entries(
-        self, summary: RunningSummary, messages: Sequence[BaseMessage]
+        self,
+        summary: RunningSummary,
+        messages: Sequence[BaseMessage],
+        superseded: Collection[str] = (),
     ) -> dict[int, Mapping[int, BaseMessage]]:
         """Return the messages of the entries that tell other words than these, by entry's place.
 
@@ -44,6 +75,8 @@ class CheckedMessages:
         Args:
             summary: The running summary.
             messages: The conversation, oldest first.
+            superseded: Ids of messages that were edited at any time: an entry that does not say
+                which words it tells is taken to tell those of before.
 
         Returns:
             For each of these entries its messages by number.
@@ -58,16 +91,86 @@ class CheckedMessages:
         edited: dict[int, Mapping[int, BaseMessage]] = {
             place: numbered
             for place, (entry, numbered) in enumerate(zip(summary["entries"], own, strict=True))
-            if numbered and "words" in entry and _are_edited(entry["words"], numbered)
+            if numbered and _are_edited(entry, numbered, superseded)
         }
         if not edited:
             self._known = covered, entries
         return edited
 
 
-def _are_edited(words: str, numbered: Mapping[int, BaseMessage]) -> bool:
-    now = digest_of_words(numbered.items())
-    return now is not None and now != words
+def _are_edited(
+    entry: SummaryEntry, numbered: Mapping[int, BaseMessage], superseded: Collection[str]
+) -> bool:
+    if "words" not in entry:
+        return any(message.id in superseded for message in numbered.values())
+    return digest_of_words(numbered.items()) not in {entry["words"], None}
+
+
+def noted_words(state: MemoryState) -> set[tuple[str, str]]:
+    """Return the ids of messages that notes or blocks have words of, each with their digest."""
+    modes = state.get("modes")
+    known = [modes.get("words", {})] if modes else []
+    known += [block["words"] for block in state["blocks"].values() if "words" in block]
+    return {pair for words in known for pair in words.items()}
+
+
+def words_of_message(message: BaseMessage) -> str | None:
+    """Return a digest of a message's words; None where they cannot be compared."""
+    return digest_of_words([(0, message)])
+
+
+def with_digests(summary: RunningSummary, messages: Sequence[BaseMessage]) -> RunningSummary:
+    """Return the summary with digests for entries of before, which had none.
+
+    They are given where every message that the summary covers is at hand, so that it is certain
+    which ones an entry is about.
+
+    Args:
+        summary: The running summary.
+        messages: The conversation, oldest first.
+
+    Returns:
+        The summary; the same object where nothing is added.
+    """
+    if all("digest" in entry for entry in summary["entries"]):
+        return summary
+    named = with_ids(messages)
+    ids = [message.id or "" for message in spoken_messages(named[: covered_end(named, summary)])]
+    entries: list[SummaryEntry] = []
+    start = 0
+    for entry, numbers in numbered_entries(summary):
+        own = ids[start : start + len(numbers)]
+        start += len(numbers)
+        if not numbers or [*reversed(own)][: len(entry["last_ids"])] != entry["last_ids"]:
+            return summary
+        digest = digest_of_numbers(zip(own, numbers, strict=False))
+        entries.append({**entry, "digest": entry.get("digest", digest)})
+    return {**summary, "entries": entries} if start == len(ids) else summary
+
+
+def with_words(summary: RunningSummary, messages: Sequence[BaseMessage]) -> RunningSummary:
+    """Return the summary whose entries know the words of their messages, as they are now.
+
+    An entry lacks them that was written before there were any, or while a result was cleared: from
+    now on an edit is noticed.
+
+    Args:
+        summary: The running summary.
+        messages: The conversation, oldest first.
+
+    Returns:
+        The summary; the same object where nothing is added.
+    """
+    if all("words" in entry for entry in summary["entries"]):
+        return summary
+    named = with_ids(messages)
+    own = messages_of_entries(summary, spoken_messages(named[: covered_end(named, summary)]))
+    entries = [*summary["entries"]]
+    for place, (entry, numbered) in enumerate(zip(entries, own, strict=True)):
+        words = digest_of_words(numbered.items()) if numbered else None
+        if "words" not in entry and words is not None:
+            entries[place] = {**entry, "words": words}
+    return summary if entries == summary["entries"] else {**summary, "entries": entries}
 
 
 def digest_of_words(numbered: Iterable[tuple[int, BaseMessage]]) -> str | None:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.edited_words import CheckedMessages, as_said, digest_of_words
-from langchain_tokenmem.core.working_notes.edited_items import without_edited_items
+from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.core.edited_words import (
+    CheckedMessages,
+    as_said,
+    digest_of_words,
+    with_digests,
+    with_words,
+)
+from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.working_notes.edited_items import (
+    without_edited_items,
+    without_uncovered_items,
+)
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import SummaryRequest
@@ -30,26 +41,73 @@ def with_current_words(
     state: MemoryState,
     count_text: Callable[[str], int],
     checked: CheckedMessages | None = None,
+    superseded: Collection[str] = (),
 ) -> MemoryState:
-    """Return the state with a summary that tells the words of the messages as they are now.
+    """Return the state that has the words of the messages as they are now, and no earlier ones.
 
-    Memory blocks that show one of these messages, and notes that were read from one, go as well.
+    Memory blocks that show an edited message, and notes that were read from one, go as well; notes
+    of what is not covered are read again.
 
     Args:
         messages: The conversation, oldest first; entries whose messages are not all there stay.
         state: The memory's state.
         count_text: Counts the tokens of a text.
         checked: Messages of this conversation that were compared before; None for none.
+        superseded: Ids of messages that were edited at any time, where that is known.
 
     Returns:
-        The state; the same object where nothing that it covers was edited.
+        The state; the same object where nothing was edited.
     """
-    summary = state["summary"]
-    if summary is None:
+    checked = checked or CheckedMessages()
+    state = _with_current_entries(messages, state, count_text, checked, superseded)
+    edited = checked.edited_ids(state, messages)
+    return without_noted_words(messages, state, edited) if edited else state
+
+
+def without_noted_words(
+    messages: Sequence[BaseMessage], state: MemoryState, gone: Collection[str]
+) -> MemoryState:
+    """Return the state without notes and blocks that have words of some messages.
+
+    Notes of what is not covered are read again at the next call.
+
+    Args:
+        messages: The conversation, oldest first.
+        state: The memory's state.
+        gone: Ids of messages that were edited or hidden.
+    """
+    modes, summary = state.get("modes"), state["summary"]
+    if modes and not modes.get("words", {}).keys().isdisjoint(gone):
+        named = with_ids(messages)
+        tail = named[covered_end(named, summary) if summary else 0 :]
+        read = {*modes["read_to"]}
+        end = max((place for place, m in enumerate(tail, 1) if m.id in read), default=len(tail))
+        turns = sum(role_of(message) == "human" for message in tail[:end])
+        modes = without_uncovered_items(modes, summary, turns)
+    return with_entries(
+        state,
+        summary,
+        renamed={},
+        modes=modes,
+        is_void=lambda block: not {*block["ids"]}.isdisjoint(gone),
+    )
+
+
+def _with_current_entries(
+    messages: Sequence[BaseMessage],
+    state: MemoryState,
+    count_text: Callable[[str], int],
+    checked: CheckedMessages,
+    superseded: Collection[str],
+) -> MemoryState:
+    """Return the state with entries that tell the words of their messages as they are now."""
+    if state["summary"] is None:
         return state
-    edited = (checked or CheckedMessages()).edited_entries(summary, messages)
+    summary = with_digests(state["summary"], messages)
+    edited = checked.edited_entries(summary, messages, superseded)
     if not edited:
-        return state
+        summary = with_words(summary, messages)
+        return state if summary is state["summary"] else {**state, "summary": summary}
     logger.info("Messages that the running summary covers were edited: it tells their new words.")
     entries = [*summary["entries"]]
     for place, numbered in edited.items():
@@ -98,6 +156,7 @@ def with_entries(
         if not (is_void(block) or (is_less and "notes" in block))
     }
     new: MemoryState = {**state, "summary": summary, "blocks": blocks}
+    new.pop("turns", None)  # read again
     if modes is None:
         return new
     noted = modes.get("noted_to", "")

@@ -87,6 +87,8 @@ class _FinishedSummary:
         }
         if "times" in now:
             merged["times"] = now["times"]
+        if "edits" not in self.state:  # it knows of none: it is compared at the next load
+            merged.pop("edits", None)
         if "pins" in merged:  # what was pinned, or unpinned, beside the summary
             merged["pins"] = now.get("pins", [])
         modes = _later_modes(now, self.state, messages)
@@ -106,7 +108,11 @@ class _FinishedSummary:
 
 
 def rebase_summary(
-    messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState, now: MemoryState
+    messages: Sequence[BaseMessage],
+    before: MemoryState,
+    after: MemoryState,
+    now: MemoryState,
+    made_of: Sequence[BaseMessage] | None = None,
 ) -> MemoryState | None:
     """Apply a compaction's summary to a state that has changed since; None where it does not fit.
 
@@ -115,8 +121,9 @@ def rebase_summary(
         before: The state that the compaction began with.
         after: The state that it gave.
         now: The state as it stands now.
+        made_of: The conversation that was compacted; None where it is the one of now.
     """
-    finished = _FinishedSummary.of(messages, before, after)
+    finished = _FinishedSummary.of(messages if made_of is None else made_of, before, after)
     return finished.applied_to(messages, now) if finished else None
 
 

@@ -47,7 +47,7 @@ class _KnownNotes:
     """Sections of modes, with places in the conversation instead of ids.
 
     Attributes:
-        modes: The sections.
+        modes: The sections; their words by the places of messages.
         read_to: Places of the last messages that they were read from, the newest first.
         digest: Digest of all messages up to there, which may reach beyond the summary.
     """
@@ -70,6 +70,8 @@ class _KnownNotes:
             return None
         kept = modes.copy()
         kept.pop("chosen", None)
+        words = modes.get("words", {})
+        kept["words"] = {f"{places[key]}": words[key] for key in words if key in places}
         return cls(kept, read_to, _digest_of_all(named[: max(read_to) + 1]))
 
     def modes_for(self, named: Sequence[BaseMessage]) -> ModesState | None:
@@ -77,7 +79,12 @@ class _KnownNotes:
         size = max(self.read_to) + 1
         if len(named) < size or _digest_of_all(named[:size]) != self.digest:
             return None
-        return {**self.modes, "read_to": [named[place].id or "" for place in self.read_to]}
+        known = self.modes.get("words", {}).items()
+        return {
+            **self.modes,
+            "read_to": [named[place].id or "" for place in self.read_to],
+            "words": {named[int(place)].id or "": digest for place, digest in known},
+        }
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ others lose theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.edited_words import words_of_message
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
@@ -139,6 +140,8 @@ class WorkingNotes:
                 limits=limits,
             )
             read = with_agent_notes(read, groups, limits)
+            if read is not modes:
+                read = _with_words(read, groups, context)
             read = with_entry_operations(read, context.summary, limits)
         if read["mode"] != self.name:
             read = {**read, "mode": self.name}
@@ -192,6 +195,27 @@ def _unread_groups(context: ContextParts, modes: ModesState) -> Iterator[Numbere
             (message, (numbers.of(message.id or "") if numbers else None) or 0)
             for message in group.source.messages
         ]
+
+
+def _with_words(
+    modes: ModesState, groups: Sequence[NumberedGroup], context: ContextParts
+) -> ModesState:
+    """Return the sections with digests of the uncovered messages that they were read from."""
+    sources = {item["source"] for items in modes["sections"].values() for item in items}
+    known = modes.get("words", {})
+    new = {
+        message.id: digest
+        for group in groups
+        for message, number in group
+        if message.id and message.id not in known
+        if number in sources or role_of(message) == "human"
+        if (digest := words_of_message(message))
+    }
+    if not new:
+        return modes
+    there = {m.id for group in context.tail for m in group.source.messages}
+    kept = {key: digest for key, digest in known.items() if key in there}
+    return {**modes, "words": {**kept, **new}}
 
 
 def _without_source(modes: ModesState, number: int) -> ModesState:

@@ -16,7 +16,8 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.messages import marked, marks_of
+from langchain_tokenmem.core.edited_words import noted_words, with_digests
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, with_ids
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
@@ -24,7 +25,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.anchoring import with_late_anchor
-from langchain_tokenmem.memory.corrected_summary import with_current_words
+from langchain_tokenmem.memory.corrected_summary import with_current_words, without_noted_words
 from langchain_tokenmem.memory.covered_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.hidden_words import without_removed_words
@@ -148,21 +149,25 @@ class StoredSession:
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
 
     def _with_current_words(self, state: MemoryState, edits: str) -> MemoryState:
-        """Return a state whose summary tells the transcript's words of now.
+        """Return a state that has the transcript's words of now.
 
         The transcript is read where it was edited since, once.
         """
-        if state["summary"] is None or state.get("edits", "") == edits:
+        is_empty = state["summary"] is None and not noted_words(state) and not state["blocks"]
+        if is_empty or state.get("edits", "") == edits:
             return state
         count = self.memory.counter_of(self.memory.budget).text
         rows = self.store.rows(self.session_id, user_id=self.user_id, include_superseded=True)
         said = {row.seq: row.message for row in rows}  # the newest words of each stand last
         shown = {row.seq: row.message for row in rows if "superseded" not in marks_of(row.message)}
+        earlier = {row.message.id or "" for row in rows if "superseded" in marks_of(row.message)}
         transcript = [*shown.values()]
-        current = with_current_words(transcript, state, count)
+        if state["summary"]:
+            state = {**state, "summary": with_digests(state["summary"], [*said.values()])}
+        current = with_current_words(transcript, state, count, superseded=earlier)
         if len(shown) < len(said):  # some were hidden
             current = without_removed_words(transcript, current, count, [*said.values()])
-        return {**current, "edits": edits}
+        return {**without_noted_words(transcript, current, earlier), "edits": edits}
 
     def _with_turns(self, state: MemoryState) -> MemoryState:
         """Return a state that knows what the covered part of its turn has done.
@@ -192,12 +197,20 @@ class StoredSession:
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
         """Store a state; return whether nobody else stored one since the snapshot.
 
-        A state whose pointer names a message that is not stored yet serves this one call only.
+        A state whose pointer names a message that is not stored yet serves this one call only, and
+        so do notes of words that `before_store` takes out.
         """
         unstored = {message.id for message in snapshot.request.incoming}
         summary = state["summary"]
         if state is snapshot.stored or (summary and summary["covers_to"] in unstored):
             return True
+        named = with_ids(snapshot.messages)
+        incoming = named[len(named) - len(snapshot.request.incoming) :]
+        stored = self.memory.stored_form(incoming)
+        pairs = zip(incoming, stored, strict=True)
+        changed = {one.id or "" for one, kept in pairs if digest_of(one) != digest_of(kept)}
+        if changed:
+            state = without_noted_words(named, state, changed)
         return self._save(state, snapshot)
 
     def summarize(self, snapshot: Snapshot, wait_s: float) -> None:
@@ -242,7 +255,8 @@ class StoredSession:
             if self._save(state, now):
                 return replace(begun, state=state, stored=state, version=now.version + 1)
             now = self.load(begun.request)
-            carried = rebase_summary(now.messages, begun.state, after, now.state)
+            made_of = begun.messages
+            carried = rebase_summary(now.messages, begun.state, after, now.state, made_of)
             if carried is None:
                 return None
             state = _under_way(now, carried)

@@ -1,0 +1,315 @@
+"""Words that are taken back from messages that are not summarized: no note or block has them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import (
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
+from langchain_tokenmem.memory.hidden_words import without_removed_words
+from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
+from tests.memory.test_hidden_words import DOORS, Door, secret, talk
+from tests.summarize.models import Scripted
+
+OLD = "quokka"
+MODES = ["code", "conversation", "reasoning"]
+
+
+def memory_of(mode: str | None, **keywords: Any) -> TokenMemory:
+    budget = TokenBudget(context_window=20_000)
+    return TokenMemory(budget, counter=CharCounter(), mode=mode, **keywords)
+
+
+def said(word: str = OLD) -> list[BaseMessage]:
+    """Return a conversation whose messages say a word where notes are read from."""
+    call = {"name": "run", "args": {"command": f"cat /srv/{word}.py"}, "id": "c"}
+    return [
+        HumanMessage("Please fix the parser of the invoices.", id="h0"),
+        AIMessage("I look at the parser of the invoices.", id="a0"),
+        HumanMessage(
+            f"You must never write to /srv/{word}.py. My name is {word.title()} Smith. "
+            f"Please migrate the {word} database. We decided to use {word} instead of Redis "
+            f"because {word} is faster. {word.title()} Smith lives in {word.title()}.",
+            id="h1",
+        ),
+        AIMessage("", tool_calls=[call], id="a1"),
+        ToolMessage(f"FileNotFoundError: {word}", tool_call_id="c", id="t1", status="error"),
+        AIMessage(f"We decided to use {word} for {word.title()} Smith.", id="a2"),
+        HumanMessage("We must always test the parser. Please go on.", id="h2"),
+    ]
+
+
+KEYS = ["h1", "a1", "t1", "a2"]
+
+
+def kept(state: Any) -> str:
+    return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", DOORS)
+def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of(mode))
+        door.say(*said())
+        assert OLD in kept(door.state()).casefold()
+        edits = [m for m in said("harbour") if m.id in KEYS]
+        door.graph.update_state({"configurable": {"thread_id": "t"}}, {"messages": edits})
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert OLD not in (request + kept(door.state())).casefold()
+        assert "harbour" in kept(door.state())
+        assert door.state()["summary"] is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", DOORS)
+def test_notes_of_a_hidden_message_that_is_not_summarized_go(name, mode):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of(mode))
+        door.say(*said())
+        assert OLD in kept(door.state()).casefold()
+        door.remove(*KEYS)
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert OLD not in (request + kept(door.state())).casefold()
+        assert "parser" in str(door.state()["modes"]["sections"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_notes_of_a_removed_message_stay_where_removals_keep(mode):
+    with TranscriptStore("sqlite://") as store:
+        door = Door("nodes", store, memory_of(mode), on_remove="keep")
+        door.say(*said())
+        before = door.state()["modes"]["sections"]
+        door.remove(*KEYS)
+        door.say(HumanMessage("And now?", id="now"))
+        assert OLD in str(before).casefold()
+        assert door.state()["modes"]["sections"] == before
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode):
+    with TranscriptStore("sqlite://") as store:
+        history = TokenMemoryChatHistory("s", memory=memory_of(mode), store=store)
+        history.add_messages(said())
+        assert OLD in text_of(history.messages)
+        assert OLD in kept(store.state("s").state).casefold()
+        history.add_messages([m for m in said("harbour") if m.id in KEYS])
+        assert OLD not in text_of(history.messages)
+        assert OLD not in kept(store.state("s").state).casefold()
+        assert "harbour" in kept(store.state("s").state)
+        state = store.state("s").state
+        assert history.messages
+        assert store.state("s").state == state
+
+
+def text_of(messages: list[BaseMessage]) -> str:
+    return "\n".join(str(message.content) for message in messages).casefold()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mode):
+    memory = memory_of(mode)
+    state = memory.compact(said())
+    assert OLD in kept(state).casefold()
+    now = said("harbour")
+    assert OLD not in text_of(memory.view(now, state).messages)
+    after = memory.compact(now, state)
+    assert OLD not in kept(after).casefold()
+    assert after["modes"]["turn"] == state["modes"]["turn"]
+    numbers = [
+        [item.get("number") for item in one["modes"]["sections"].get("decisions", ())]
+        for one in (state, after)
+    ]
+    assert numbers[0] == numbers[1]
+    assert memory.compact(now, after) is after
+
+
+def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary():
+    with TranscriptStore("sqlite://") as store, Recall(store) as recall:
+        memory = TokenMemory(
+            TokenBudget(context_window=1_600, recall_share=0.4),
+            counter=CharCounter(),
+            recall=recall,
+            recall_k=1,
+            trigger=None,
+        )
+        door = Door("nodes", store, memory)
+        door.say(HumanMessage("Good morning to you.", id="first"))
+        door.say(HumanMessage(f"The colour of the gate is {OLD}.", id="fact"))
+        for turn in range(12):
+            door.say(HumanMessage("Waves, wind and sand. " * 30, id=f"h{turn}"))
+        request = door.say(HumanMessage("Which colour has the gate?", id="ask"))
+        assert OLD in request
+        assert "fact" in door.state()["blocks"]["ask"]["ids"]
+        edit = HumanMessage("The colour of the gate is harbour.", id="fact")
+        door.graph.update_state({"configurable": {"thread_id": "t"}}, {"messages": [edit]})
+        request = door.say(HumanMessage("Go on.", id="next"))
+        assert OLD not in request + kept(door.state())
+
+
+def without_digests(state: Any, *names: str) -> Any:
+    """Return a state whose entries lack what earlier versions did not write."""
+    entries = [
+        {key: value for key, value in entry.items() if key not in names}
+        for entry in state["summary"]["entries"]
+    ]
+    return {**state, "summary": {**state["summary"], "entries": entries}}
+
+
+def small_memory(**keywords: Any) -> TokenMemory:
+    return TokenMemory(TokenBudget(context_window=1_200), counter=CharCounter(), **keywords)
+
+
+def folded(memory: TokenMemory, messages: list[BaseMessage]) -> Any:
+    state = None
+    for end in (24, 32, len(messages)):
+        state = memory.compact(messages[:end], state)
+    assert len(entries_of(state)) > 1
+    return state
+
+
+@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
+def test_an_entry_of_before_gets_digests_and_loses_what_is_edited_or_hidden_later(lacking):
+    memory, messages = small_memory(summarizer=ListSummarizer()), talk(20)
+    state = without_digests(folded(memory, messages), *lacking)
+    seen = memory.compact(messages, state)
+    assert [e["text"] for e in entries_of(seen)] == [e["text"] for e in entries_of(state)]
+    digests = [(e["digest"], e["words"]) for e in entries_of(folded(memory, messages))]
+    assert [(e["digest"], e["words"]) for e in entries_of(seen)] == digests
+    edit = HumanMessage("Nothing to see.", id="h1")
+    now = [edit if m.id == "h1" else m for m in messages]
+    assert secret("h1") in log_text(seen)
+    assert secret("h1") not in log_text(memory.compact(now, seen))
+    there = [m for m in messages if m.id != "h1"]
+    assert secret("h1") not in log_text(without_removed_words(there, seen, CharCounter().text))
+
+
+def test_an_entry_of_before_gets_no_digest_where_a_message_is_missing():
+    memory, messages = small_memory(summarizer=ListSummarizer()), talk(20)
+    state = without_digests(folded(memory, messages), "digest", "words")
+    assert memory.compact(messages[1:], state)["summary"]["entries"] == entries_of(state)
+
+
+@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
+def test_an_entry_of_before_in_a_session_is_written_again_after_an_edit(lacking):
+    with TranscriptStore("sqlite://") as store:
+        memory = small_memory()
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        history.add_messages(talk(12))
+        assert history.messages
+        held = store.state("s")
+        old = without_digests(held.state, *lacking)
+        assert store.save_state("s", old, expected=held.version)
+        history.add_messages([HumanMessage("Nothing to see.", id="h1")])
+        assert secret("h1") not in text_of(history.messages)
+        assert secret("h1") not in log_text(store.state("s").state)
+        assert [e["reason"] for e in entries_of(store.state("s").state)] == ["edited"]
+
+
+@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
+def test_an_entry_of_before_in_a_thread_that_hides_is_written_again(lacking):
+    with TranscriptStore("sqlite://") as store:
+        door = Door("nodes", store, small_memory())
+        door.say(*talk(12))
+        one: Any = {"configurable": {"thread_id": "t"}}
+        door.graph.update_state(one, {"memory": without_digests(door.state(), *lacking)})
+        door.say(HumanMessage("And now?", id="now"))
+        door.remove("h1")
+        request = door.say(HumanMessage("And then?", id="then"))
+        assert secret("h1") not in request + str(door.state())
+
+
+def test_words_of_an_entry_that_was_written_beside_a_cleared_result_are_known_later():
+    memory, messages = small_memory(), talk(12)
+    call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
+    result = ToolMessage("def parse_config(path): ...", tool_call_id="c", id="t")
+    messages[2:2] = [AIMessage("", tool_calls=[call], id="ac"), result]
+    mark = {"context_editing": {"cleared": True}}
+    cleared = result.model_copy(update={"content": "[cleared]", "response_metadata": mark})
+    state = memory.compact([cleared if m is result else m for m in messages])
+    assert "words" not in entries_of(state)[0]
+    seen = memory.compact(messages, state)
+    assert entries_of(seen)[0]["words"]
+    edit = HumanMessage("Nothing to see.", id="h1")
+    now = [edit if m.id == "h1" else m for m in messages]
+    assert secret("h1") in log_text(seen)
+    assert secret("h1") not in log_text(memory.compact(now, seen))
+
+
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_what_a_model_asked_for_from_words_of_before_is_not_applied_again(is_hidden):
+    memory, messages = small_memory(mode="reasoning", model_notes=True), talk(12)
+    state = memory.compact(messages)
+    add = {"op": "add", "section": "constraints", "source": 3, "text": f"Never use {OLD}."}
+    (entry, *rest) = entries_of(state)
+    noted = {**entry, "operations": [add]}
+    state = {**state, "summary": {**state["summary"], "entries": [noted, *rest]}}
+    state = memory.compact([*messages, *talk(13, 12)], state)
+    assert OLD in str(state["modes"]["sections"])
+    edit = HumanMessage("Nothing to see.", id="h1")
+    now = [edit if m.id == "h1" else m for m in [*messages, *talk(13, 12)]]
+    if is_hidden:
+        now = [m for m in now if m is not edit]
+        state = without_removed_words(now, state, CharCounter().text, messages)
+    after = memory.compact([*now, *talk(14, 13)], state)
+    assert "operations" not in entries_of(after)[0]
+    assert OLD not in str({key: after[key] for key in ("summary", "modes", "blocks")})
+
+
+@pytest.mark.parametrize("key", ["h1", "h11"])
+def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(messages: list[BaseMessage], prior: str | None = None) -> str:
+        begun.set()
+        may_end.wait(20)
+        return "\n".join(f"- {str(m.content)[:30]}" for m in messages)[:400]
+
+    with TranscriptStore("sqlite://") as store:
+        memory = small_memory(summarizer=slow, mode="reasoning", max_wait_s=0.1)
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        history.add_messages(talk(12))
+        assert history.messages
+        assert begun.wait(10)
+        assert secret(key) in kept(store.state("s").state)
+        history.add_messages([HumanMessage("Nothing to see.", id=key)])
+        may_end.set()
+        assert memory.background_summaries.wait(10)
+        for _ in range(2):
+            again = TokenMemoryChatHistory("s", memory=memory, store=store)
+            assert secret(key) not in text_of(again.messages)
+            assert memory.background_summaries.wait(10)
+        assert secret(key) not in kept(store.state("s").state)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode):
+    def redacted(messages: list[BaseMessage]) -> list[BaseMessage]:
+        words = {OLD: "[R]", OLD.title(): "[R]"}
+        found = []
+        for message in messages:
+            text = str(message.content)
+            for old, new in words.items():
+                text = text.replace(old, new)
+            found.append(message.model_copy(update={"content": text}))
+        return found
+
+    with TranscriptStore("sqlite://") as store:
+        memory = memory_of(mode, before_store=redacted)
+        model = Scripted(answer=lambda _messages: "Noted.")
+        chain = with_token_memory(model, memory, store)
+        config: Any = {"configurable": {"session_id": "s"}}
+        for message in (said()[2], HumanMessage("Please go on.", id="next")):
+            chain.invoke([message], config)
+            assert OLD not in kept(store.state("s").state or {}).casefold()
+        assert "[R]" in str(store.state("s").state)
