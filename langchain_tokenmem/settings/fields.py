@@ -52,7 +52,7 @@ class SettingFields(BaseSettings):
     dangling: Literal["answer", "drop"] = "answer"
     """For a tool call without a result."""
     recall_scope: Literal["session", "user"] = "session"
-    """Where recall looks."""
+    """Scope in which recall looks."""
     recall_k: int | None = Field(default=None, examples=[5])
     """Most messages recalled; 0: none, `none`: the mode's."""
     background: bool = True
