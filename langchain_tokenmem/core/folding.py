@@ -18,10 +18,10 @@ MIN_ENTRY = 32
 """Tokens that a new entry may always have where there is room, however little is folded."""
 
 ENTRY_SHARE = 0.33
-"""Share of all entries that one of them has at most."""
+"""Share of `summary_share` that one entry has at most."""
 
 MIN_ENTRY_SHARE = 0.06
-"""Share of all entries that one may have where the target cannot be reached beside it."""
+"""Share of all entries that one may have where the newest messages leave it no room."""
 
 MIN_FOLDED_SHARE = 0.1
 """Share of the folded tokens that it has then at most: tokens above the target bring the next
@@ -75,6 +75,7 @@ class LogForecast:
         frame: Tokens of an entry's frame.
         introduction: Tokens of the line before the first entry.
         most: Most tokens of all entries with their frames.
+        entry: Most tokens of a new entry's text.
         may_condense: Whether older entries may be condensed.
     """
 
@@ -82,11 +83,21 @@ class LogForecast:
     frame: int
     introduction: int
     most: int
+    entry: int
     may_condense: bool = True
 
     @classmethod
-    def of(cls, context: ContextParts, most: int, *, may_condense: bool = True) -> LogForecast:
-        """Return the forecast for a context, in which all entries have `most` tokens at most."""
+    def of(
+        cls, context: ContextParts, most: int, *, share: int, may_condense: bool = True
+    ) -> LogForecast:
+        """Return the forecast for a context, in which all entries have `most` tokens at most.
+
+        Args:
+            context: The conversation under its state.
+            most: Most tokens of all entries, with the line before the first one.
+            share: Tokens that they may have where the fixed parts leave enough room.
+            may_condense: Whether older entries may be condensed.
+        """
         bare = replace(context, system=None, kept=(), tail=(), blocks={})
         ends = (*context.tail[:1], *context.tail[-1:])
         messages = [message for group in ends for message in group.source.messages]
@@ -104,13 +115,14 @@ class LogForecast:
         entries = context.summary["entries"] if context.summary else ()
         introduction = max(0, context.added_tokens(log_texts([empty])) + _SEAM - frame)
         most = max(0, most - introduction)
-        return cls([*map(size_of, entries)], frame, introduction, most, may_condense)
+        entry = min(most, int(ENTRY_SHARE * max(0, share - introduction)))
+        return cls([*map(size_of, entries)], frame, introduction, most, entry, may_condense)
 
     def change(self, folded: int, *, room: int | None = None) -> LogChange:
         """Return what happens when messages of so many tokens are folded.
 
-        The new entry has half of them at most, and a part of all (`ENTRY_SHARE`). Only where the
-        entries pass `most` with it, the oldest are condensed into one, which has half of it.
+        The new entry has half of them at most, and `entry`. Only where all pass `most` with it, the
+        oldest are condensed into one, which has half of it.
 
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
@@ -119,7 +131,7 @@ class LogForecast:
         used = sum(self.sizes)
         if not folded:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
-        share = min(folded // 2, int(ENTRY_SHARE * self.most))
+        share = min(folded // 2, self.entry)
         if room is not None:
             least = int(min(MIN_FOLDED_SHARE * folded, MIN_ENTRY_SHARE * self.most))
             share = min(share, max(room - self.frame, least))

@@ -250,7 +250,7 @@ def _plan_fold(
     rest, log = context.with_folded(fold), forecast.log
     summary, aside, growth = None, 0, 0
     if fold and log:
-        room = budget.target_tokens - request_tokens(rest)
+        room = _entry_goal(context, budget) - request_tokens(rest)
         summary = log.change(forecast.folded_tokens[fold], room=room)
         rest, aside = replace(rest, summary=None), summary.tokens
         growth = max(0, log.most + log.introduction - aside)
@@ -275,4 +275,16 @@ def _forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool)
     """Return the forecast in which the running summary grows by an entry."""
     room = available_tokens(context, budget)
     most = max(0, min(budget.summary_tokens, room - int(budget.message_share * room)))
-    return FoldForecast.of(context, LogForecast.of(context, most, may_condense=may_condense))
+    share = budget.summary_tokens
+    log = LogForecast.of(context, most, share=share, may_condense=may_condense)
+    return FoldForecast.of(context, log)
+
+
+def _entry_goal(context: ContextParts, budget: TokenBudget) -> int:
+    """Return the tokens up to which a new entry of the summary may fill the request.
+
+    That is the target. Where the fixed parts alone are near it, it is `target` as a share of what
+    they leave: the entry is all that stays of what is folded.
+    """
+    room = available_tokens(context, budget)
+    return max(budget.target_tokens, budget.limit - room + int(budget.target * room))

@@ -77,6 +77,22 @@ def test_a_short_first_request_stays_whole():
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
 
+@pytest.mark.parametrize("share", [0.3, 0.45, 0.6])
+@pytest.mark.parametrize("window", [4_000, 16_000])
+def test_a_long_system_text_leaves_room_for_an_entry(window, share):
+    budget = TokenBudget(context_window=window)
+    system = "Be kind. " * int(share * window / CharCounter().text("Be kind. "))
+    said = run_of(first_tokens=20, rounds=60, result_tokens=window // 50)
+    memory, state, rooms = memory_of(budget), None, []
+    for end in range(3, len(said) + 1, 2):
+        planned = memory.plan(said[:end], state, system=system)
+        rooms += [planned.summary_tokens] if planned.fold else []
+        state, view = memory.compact_and_view(said[:end], state, system=system)
+        assert view.usage.input_tokens <= view.usage.max_tokens
+    assert len(rooms) >= 2
+    assert min(rooms) >= 0.05 * (view.usage.max_tokens - view.usage.parts["system"])
+
+
 def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     said = run_of(first_tokens=900, rounds=60)
     said[0] = marked(said[0], pinned=True)
