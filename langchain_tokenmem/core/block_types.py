@@ -29,6 +29,14 @@ MEDIA = frozenset(
 )
 """Blocks whose content is no text."""
 
+UNSEEN_KEYS = frozenset(
+    {
+        *("type", "index", "status", "signature", "extras", "cache_control", "annotations"),
+        *("citations", "encrypted_content", "encrypted_index", "encrypted_stdout"),
+    }
+)
+"""Keys of a block that are never shown as text: bookkeeping, signatures and ciphertext."""
+
 OPENAI_SERVER_CALLS = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "computer_call"),

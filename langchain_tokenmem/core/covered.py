@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.messages import is_spoken
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 POINTER_IS_LOST = (
@@ -42,6 +42,6 @@ def with_true_count(
     """
     if end and end - len(looked_at) <= 1:
         return summary
-    there = end - sum(role_of(message) in {"system", "remove"} for message in looked_at)
+    there = end - sum(not is_spoken(message) for message in looked_at)
     there += sum(last - first + 1 for first, last in state["pruned"])
     return summary if summary["covered"] <= there else {**summary, "covered": there}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import is_
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -15,6 +14,7 @@ from langchain_tokenmem.core.messages import (
     marked,
     marks_of,
     role_of,
+    same_objects,
     spoken_messages,
     with_ids,
 )
@@ -85,7 +85,7 @@ class CheckedMessages:
         covered = named[: covered_end(named, summary)]
         entries = [entry["id"] for entry in summary["entries"]]
         before, known = self._known
-        if known == entries and len(before) == len(covered) and all(map(is_, covered, before)):
+        if known == entries and same_objects(before, covered):
             return {}
         own = messages_of_entries(summary, spoken_messages(covered))
         edited: dict[int, Mapping[int, BaseMessage]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.messages import marked, marks_of, text_of
+from langchain_tokenmem.core.messages import blocks_of, marked, marks_of, text_block, text_of
 from langchain_tokenmem.state import SummaryEntry
 
 SYSTEM_ID = "tm-system"
@@ -90,7 +90,7 @@ def with_text(system: BaseMessage | None, added: str | list[Any]) -> BaseMessage
     if isinstance(system.content, str) and isinstance(added, str):
         content: Any = f"{system.content}\n\n{added}" if system.content else added
     else:
-        content = [*_blocks(system.content), *_blocks(added)]
+        content = [*blocks_of(system.content), *blocks_of(added)]
     return system.model_copy(update={"content": content})
 
 
@@ -100,8 +100,7 @@ def with_block(message: BaseMessage, text: str, *, behind: bool = False) -> Base
     if isinstance(content, str):
         content = f"{content}\n\n{text}" if behind else f"{text}\n\n{content}"
     else:
-        block = [{"type": "text", "text": text}]
-        content = [*content, *block] if behind else [*block, *content]
+        content = [*content, text_block(text)] if behind else [text_block(text), *content]
     return message.model_copy(update={"content": content})
 
 
@@ -121,8 +120,7 @@ def with_log(
     if one_text and isinstance(own, str):
         parts = [own, *texts] if behind else [*texts, own]
         return message.model_copy(update={"content": "\n\n".join(filter(None, parts))})
-    blocks = [{"type": "text", "text": text} for text in texts]
-    words = _blocks(own) if own else []
+    words, blocks = blocks_of(own), [*map(text_block, texts)]
     content = [*words, *blocks] if behind else [*blocks, *words]
     return message.model_copy(update={"content": content})
 
@@ -133,7 +131,3 @@ def is_view_of_another(message: BaseMessage) -> bool:
         return True
     text = text_of(message)
     return LEFT_OUT in text or bool(_FENCES.search(text))
-
-
-def _blocks(content: str | list[Any]) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -16,11 +16,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import (
     block_text,
+    blocks_of,
     is_reasoning_block,
     marked,
     marks_of,
     result_ids,
     role_of,
+    text_block,
 )
 from langchain_tokenmem.core.repair import RepairedGroup
 
@@ -65,8 +67,7 @@ class TimePrefixes:
                     answered = time_of(message, self.seen)
                 elif role == "human":
                     answered = None
-            is_same = all(one is other for one, other in zip(messages, group.messages, strict=True))
-            found.append(group if is_same else replace(group, messages=tuple(messages)))
+            found.append(group.showing(messages))
         return found, answered
 
     def _shown_on(
@@ -80,7 +81,7 @@ class TimePrefixes:
         if role == "ai":
             # One that a model has copied does not stand twice.
             bare = without_stamp(message)
-            says_text = any(map(block_text, _blocks(bare)))
+            says_text = any(map(block_text, blocks_of(bare.content)))
             can_be_shown = says_text and not _is_signed(bare)
             return _with_prefix(bare, f"[{_written(moment)}]") if can_be_shown else message
         told = ""
@@ -203,18 +204,14 @@ def _with_prefix(message: BaseMessage, prefix: str) -> BaseMessage:
     if isinstance(content, str):
         content = f"{prefix} {content}" if content else prefix
     else:
-        content = [{"type": "text", "text": prefix}, *content]
+        content = [text_block(prefix), *content]
     return marked(message.model_copy(update={"content": content}), cut=True)  # none of its words
-
-
-def _blocks(message: BaseMessage) -> Sequence[Any]:
-    content: Any = message.content
-    return [content] if isinstance(content, str) else content
 
 
 def _is_signed(message: BaseMessage) -> bool:
     """Return whether a message holds reasoning, or anything that its provider has signed."""
-    if any(is_reasoning_block(block) or _has_signature(block) for block in _blocks(message)):
+    held = blocks_of(message.content)
+    if any(is_reasoning_block(block) or _has_signature(block) for block in held):
         return True
     extras = message.additional_kwargs.items()
     return any(value and ("reasoning" in key or "signature" in key) for key, value in extras)

@@ -11,9 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import is_
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+
+from langchain_tokenmem.core.block_types import REASONING, TEXT
 
 Role = Literal["system", "human", "ai", "tool", "remove"]
 
@@ -40,17 +43,7 @@ _SPEAKERS = {"human": "user", "ai": "assistant"}
 CHAT_TYPES = frozenset({"human", "ai", "tool"})
 """Types of messages that are spoken whatever else they hold."""
 
-_TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "text-plain"})
-_REASONING_BLOCKS = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
-_HIDDEN_BLOCKS = frozenset(
-    {
-        *_REASONING_BLOCKS,
-        "tool_use",
-        "tool_call",
-        "tool_call_chunk",
-        "function_call",
-    }
-)
+_HIDDEN_BLOCKS = REASONING | {"tool_use", "tool_call", "tool_call_chunk", "function_call"}
 
 
 def role_of(message: BaseMessage) -> Role:
@@ -82,7 +75,7 @@ def block_text(block: Any) -> str:
     if not isinstance(block, dict):
         return ""
     kind = block.get("type")
-    if kind in _TEXT_BLOCKS or (kind is None and "text" in block):
+    if kind in TEXT or (kind is None and "text" in block):
         text = block.get("text")
         return text if isinstance(text, str) else ""
     if kind in _HIDDEN_BLOCKS:
@@ -90,9 +83,21 @@ def block_text(block: Any) -> str:
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
 
 
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text as a content block."""
+    return {"type": "text", "text": text}
+
+
+def blocks_of(content: str | list[Any]) -> list[Any]:
+    """Return content as blocks; none for an empty text."""
+    if isinstance(content, str):
+        return [text_block(content)] if content else []
+    return [*content]
+
+
 def is_reasoning_block(block: Any) -> bool:
     """Return whether a content block holds a model's reasoning."""
-    return isinstance(block, dict) and block.get("type") in _REASONING_BLOCKS
+    return isinstance(block, dict) and block.get("type") in REASONING
 
 
 def is_blank_block(block: Any) -> bool:
@@ -145,9 +150,19 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return unique
 
 
+def same_objects(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two sequences hold the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
+def is_spoken(message: BaseMessage) -> bool:
+    """Return whether a message is part of the conversation: all but system and remove ones."""
+    return role_of(message) not in {"system", "remove"}
+
+
 def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that have numbers, each with an id: all but system and remove ones."""
-    return [m for m in with_ids(messages) if role_of(m) not in {"system", "remove"}]
+    """Return the messages that have numbers, each with an id."""
+    return [*filter(is_spoken, with_ids(messages))]
 
 
 def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from operator import is_
@@ -21,7 +21,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.edited_words import CheckedMessages
 from langchain_tokenmem.core.message_times import TimePrefixes
-from langchain_tokenmem.core.messages import groups, role_of
+from langchain_tokenmem.core.messages import groups, is_spoken, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
@@ -90,7 +90,7 @@ class ParsedMessages:
         """Return this run with `messages` behind it, which begin a group."""
         if not messages:
             return self
-        conversation = [m for m in messages if role_of(m) not in {"system", "remove"}]
+        conversation = [*filter(is_spoken, messages)]
         humans = [*self.humans, *(m.id for m in conversation if role_of(m) == "human")]
         used = set(self.call_ids)
         found = groups(conversation)
@@ -125,11 +125,7 @@ def _fit_group(
         for message in group.messages
         if not says_nothing(fitted := fit_message(message, profile, warnings))
     )
-    return group if _same(messages, group.messages) else replace(group, messages=messages)
-
-
-def _same(one: Sequence[BaseMessage], other: Sequence[BaseMessage]) -> bool:
-    return len(one) == len(other) and all(map(is_, one, other))
+    return group.showing(messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,12 @@ from langchain_tokenmem.core.block_types import (
     MEDIA,
     SERVER_BLOCKS,
     TEXT,
+    UNSEEN_KEYS,
     BlockTypes,
 )
-from langchain_tokenmem.core.messages import block_text, is_blank_block, role_of
+from langchain_tokenmem.core.messages import block_text, is_blank_block, role_of, text_block
 
-_HIDDEN_KEYS = frozenset(
-    {
-        *("type", "id", "index", "status", "signature", "extras", "cache_control", "call_id"),
-        *("tool_use_id", "tool_call_id", "container_id", "encrypted_content", "encrypted_index"),
-        *("encrypted_stdout", "annotations", "citations"),
-    }
-)
+_HIDDEN_KEYS = UNSEEN_KEYS | {"id", "call_id", "tool_use_id", "tool_call_id", "container_id"}
 _DATA = re.compile(r"(?:data:[^,]{0,99},)?[A-Za-z0-9+/_=\r\n-]{256,}")
 _DATA_TEXT = "[data]"
 
@@ -85,7 +80,7 @@ def fit_blocks(
         if kind in CALL_BLOCKS and kind not in taken:
             continue
         if isinstance(block, str):
-            fitted.append({"type": "text", "text": block})
+            fitted.append(text_block(block))
         elif _form_of(block) in taken and not is_open and not is_others:
             fitted.append(block)
         elif is_own and role == "ai" and kind not in _KNOWN_BLOCKS:
@@ -93,7 +88,7 @@ def fit_blocks(
         else:
             form = _adapted(block, taken) if kind in MEDIA and not is_others else None
             told += [] if form or kind in TEXT or kind is None else [str(kind)]
-            fitted.append(form or {"type": "text", "text": block_as_text(block)})
+            fitted.append(form or text_block(block_as_text(block)))
     if content and fitted == content:
         return message, []
     shown = [block for block in fitted if not is_blank_block(block)]
@@ -132,7 +127,7 @@ def _adapted(block: Mapping[str, Any], taken: frozenset[str]) -> dict[str, Any] 
     """Return a picture, sound or file in another form that the provider takes; None for none."""
     source = block.get("source")
     if isinstance(source, Mapping) and source.get("type") == "text":
-        return {"type": "text", "text": str(source.get("data") or "")}
+        return text_block(str(source.get("data") or ""))
     url = _inline_url(block)
     if url is None:
         return None

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.messages import (
     Role,
+    blocks_of,
     is_blank_block,
     is_reasoning_block,
     marked,
@@ -184,16 +185,10 @@ def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
     if isinstance(first.content, str) and isinstance(second.content, str):
         content = "\n\n".join(part for part in (first.content, second.content) if part)
     else:
-        content = [*_as_blocks(first.content), *_as_blocks(second.content)]
+        content = [*blocks_of(first.content), *blocks_of(second.content)]
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
     return marked(second.model_copy(update=update), cut=True)  # no words of the newer one
-
-
-def _as_blocks(content: Any) -> list[Any]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return list(content)
 
 
 def limit_cache_marks(messages: Sequence[BaseMessage], most: int | None) -> list[BaseMessage]:

@@ -5,7 +5,7 @@ The transcript stays as it is; only the view is repaired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,7 @@ from langchain_tokenmem.core.messages import (
     result_id,
     result_ids,
     role_of,
+    same_objects,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.tool_calls import (
@@ -59,6 +60,11 @@ class RepairedGroup:
     source: Group
     messages: tuple[BaseMessage, ...]
 
+    def showing(self, messages: Sequence[BaseMessage]) -> RepairedGroup:
+        """Return the group with other messages shown; itself where they are the very same."""
+        same = same_objects(messages, self.messages)
+        return self if same else RepairedGroup(self.source, tuple(messages))
+
 
 def repair_groups(
     found: Iterable[Group],
@@ -83,7 +89,8 @@ def repair_groups(
     used = set() if used is None else used
     repairs: list[str] = []
     repair = _Repair(used, repairs, dangling, profile)
-    return [RepairedGroup(group, repair.group(group)) for group in found], repairs
+    whole = (RepairedGroup(group, group.messages) for group in found)
+    return [group.showing(repair.group(group.source)) for group in whole], repairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class _Repair:
             f"Tool result {message.id} has no call; left out of the view."
             for message in results.values()
         )
-        return _unchanged_or(group, (*shown, *others))
+        return (*shown, *others)
 
     def _first_results(self, messages: Iterable[BaseMessage]) -> dict[str, BaseMessage]:
         results: dict[str, BaseMessage] = {}
@@ -191,13 +198,6 @@ class _Repair:
             for key, answer in answers.items()
         ]
         return [with_call_ids(message, renamed), *results]
-
-
-def _unchanged_or(group: Group, shown: tuple[BaseMessage, ...]) -> tuple[BaseMessage, ...]:
-    same = len(shown) == len(group.messages) and all(
-        one is other for one, other in zip(shown, group.messages, strict=True)
-    )
-    return group.messages if same else shown
 
 
 def _has_calls(message: AIMessage) -> bool:

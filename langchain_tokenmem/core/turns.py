@@ -14,7 +14,7 @@ from itertools import islice
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import Group, groups, role_of
+from langchain_tokenmem.core.messages import Group, groups, is_spoken, role_of
 from langchain_tokenmem.core.turn_cache import ReadTurns, TurnCache, TurnOutcome, TurnSpan
 from langchain_tokenmem.core.turn_memory import (
     GroupOutcome,
@@ -217,7 +217,7 @@ def with_turn_memories(messages: Sequence[BaseMessage], reading: TurnReading) ->
         messages: The conversation, oldest first, each message with an id of its own.
         reading: Reads them.
     """
-    found = groups([m for m in messages if role_of(m) not in {"system", "remove"}])
+    found = groups([*filter(is_spoken, messages)])
     reader = TurnReader(reading.outcomes(found), include_partial=reading.include_partial)
     roles = {message.id: role_of(message) for message in messages}
     memories = {t.key: t.memory for t in reader.read((), found) if roles.get(t.key) == "ai"}

@@ -9,25 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Never shown to the model as text: bookkeeping, signatures and ciphertext.
-UNSEEN = frozenset(
-    [
-        "type",
-        "index",
-        "status",
-        "signature",
-        "thoughtSignature",
-        "thought_signature",
-        "encrypted_content",
-        "encrypted_index",
-        "encrypted_stdout",
-        "extras",
-        "annotations",
-        "citations",
-        "cache_control",
-        "cachePoint",
-    ]
-)
+from langchain_tokenmem.core.block_types import UNSEEN_KEYS
+
+UNSEEN = UNSEEN_KEYS | {"thoughtSignature", "thought_signature", "cachePoint"}
+"""Keys that are never shown to the model as text."""
 
 
 def kind_of(block: Mapping[str, Any]) -> str | None:

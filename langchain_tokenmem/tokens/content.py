@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.block_types import CALL_BLOCKS, REASONING, TEXT
 from langchain_tokenmem.tokens import blocks, media
 from langchain_tokenmem.tokens.blocks import (
     as_list,
@@ -237,13 +238,9 @@ class _MessageCounter:
 
     _MEDIA: ClassVar = frozenset([*blocks.PICTURES, *blocks.OTHER_MEDIA])
     _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
-        **dict.fromkeys(["text", "input_text", "output_text", "text-plain"], _plain),
-        **dict.fromkeys(["summary_text", "reasoning_text"], _plain),
-        **dict.fromkeys(["reasoning", "thinking", "redacted_thinking"], _reasoning),
-        **dict.fromkeys(["reasoning_content", "thought"], _reasoning),
-        **dict.fromkeys(["tool_use", "tool_call", "tool_call_chunk"], _call_block),
-        **dict.fromkeys(["invalid_tool_call", "input_json_delta"], _call_block),
-        **dict.fromkeys(["function_call", "custom_tool_call"], _call_block),
+        **dict.fromkeys(TEXT | {"summary_text", "reasoning_text"}, _plain),
+        **dict.fromkeys(REASONING | {"thought"}, _reasoning),
+        **dict.fromkeys(CALL_BLOCKS | {"custom_tool_call"}, _call_block),
         **dict.fromkeys(["tool_result", "server_tool_result"], _result),
         **dict.fromkeys(["function_call_output", "custom_tool_call_output"], _result),
         **dict.fromkeys(["computer_call_output"], _result),
