@@ -1,4 +1,4 @@
-"""Types of content blocks that a provider takes, by the role of the message.
+"""Content blocks: their types that a provider takes, by the role of the message.
 
 Sources: the providers' API references, and what LangChain's integrations make of a block before
 they send it: langchain-openai, -anthropic, -google-genai, -aws, -mistralai and -ollama, as of
@@ -8,6 +8,7 @@ November 2026.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 TEXT = frozenset({"text", "text-plain", "input_text", "output_text"})
 PICTURES = frozenset({"image", "image_url"})
@@ -103,3 +104,15 @@ MISTRAL = BlockTypes(
     human=_PLAIN | {"image_url"}, ai=_PLAIN | REASONING, tool=_PLAIN | {"image_url"}
 )
 STRICT = BlockTypes(human=_PLAIN | PICTURES, ai=_PLAIN | REASONING, tool=_PLAIN | PICTURES)
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text as a content block."""
+    return {"type": "text", "text": text}
+
+
+def blocks_of(content: str | list[Any]) -> list[Any]:
+    """Return content as blocks; none for an empty text."""
+    if isinstance(content, str):
+        return [text_block(content)] if content else []
+    return [*content]

@@ -9,7 +9,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.messages import blocks_of, marked, marks_of, text_block, text_of
+from langchain_tokenmem.core.block_types import blocks_of, text_block
+from langchain_tokenmem.core.messages import marked, marks_of, text_of
 from langchain_tokenmem.state import SummaryEntry
 
 SYSTEM_ID = "tm-system"

@@ -14,15 +14,14 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.block_types import blocks_of, text_block
 from langchain_tokenmem.core.messages import (
     block_text,
-    blocks_of,
     is_reasoning_block,
     marked,
     marks_of,
     result_ids,
     role_of,
-    text_block,
 )
 from langchain_tokenmem.core.repair import RepairedGroup
 

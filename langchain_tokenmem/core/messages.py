@@ -83,18 +83,6 @@ def block_text(block: Any) -> str:
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
 
 
-def text_block(text: str) -> dict[str, Any]:
-    """Return a text as a content block."""
-    return {"type": "text", "text": text}
-
-
-def blocks_of(content: str | list[Any]) -> list[Any]:
-    """Return content as blocks; none for an empty text."""
-    if isinstance(content, str):
-        return [text_block(content)] if content else []
-    return [*content]
-
-
 def is_reasoning_block(block: Any) -> bool:
     """Return whether a content block holds a model's reasoning."""
     return isinstance(block, dict) and block.get("type") in REASONING

@@ -18,8 +18,9 @@ from langchain_tokenmem.core.block_types import (
     TEXT,
     UNSEEN_KEYS,
     BlockTypes,
+    text_block,
 )
-from langchain_tokenmem.core.messages import block_text, is_blank_block, role_of, text_block
+from langchain_tokenmem.core.messages import block_text, is_blank_block, role_of
 
 _HIDDEN_KEYS = UNSEEN_KEYS | {"id", "call_id", "tool_use_id", "tool_call_id", "container_id"}
 _DATA = re.compile(r"(?:data:[^,]{0,99},)?[A-Za-z0-9+/_=\r\n-]{256,}")

@@ -12,9 +12,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from langchain_tokenmem.core.block_types import blocks_of
 from langchain_tokenmem.core.messages import (
     Role,
-    blocks_of,
     is_blank_block,
     is_reasoning_block,
     marked,

@@ -108,9 +108,6 @@ class RequestCounter:
     estimated: RequestCounter | None = None
     known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        checked_tokens("overhead_tokens", self.overhead)
-
     def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
         """Return the sizes of groups under `cuts`."""
         known = self.known_sizes.get((id(groups), id(cuts)))
