@@ -197,18 +197,20 @@ class ContextParts:
             pinned = self.pinned_system()
             own = self.counter.message(pinned) if pinned is not None else 0
             return self.counter.message(with_text(pinned, "\n\n".join(texts))) - own
-        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
-        first = next(shown, None)
+        first = self._first_shown()
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
         pins = self.pins_in_human()
         whole = self.counter.message(self._with_inserted(first, (*texts, *pins)))
         return whole - self.counter.message(self._with_inserted(first, pins))
 
+    def _first_shown(self) -> BaseMessage | None:
+        shown = map(self.shown_messages, chain(self.kept, self.tail))
+        return next(chain.from_iterable(shown), None)
+
     def opening(self) -> tuple[BaseMessage, ...]:
         """Return what stands in front of the conversation, so that a human message comes first."""
-        shown = chain.from_iterable(map(self.shown_messages, chain(self.kept, self.tail)))
-        first = next(shown, None)
+        first = self._first_shown()
         if first is not None:
             return () if role_of(first) == "human" else (FIRST_HUMAN_MESSAGE,)
         if self.summary_role == "human" and self.memory_texts():

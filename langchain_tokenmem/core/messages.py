@@ -185,11 +185,14 @@ def call_ids(message: BaseMessage) -> list[str]:
     """
     if not isinstance(message, AIMessage):
         return []
-    calls: Sequence[Any] = (*message.tool_calls, *message.invalid_tool_calls)
-    keys = [call.get("id") or blank_call_id(message, n) for n, call in enumerate(calls)]
-    if isinstance(message.content, list):
-        keys += [block["id"] for block in calls_in_content(message, keys)]
-    return keys
+    calls = enumerate(calls_of(message))
+    keys = [call.get("id") or blank_call_id(message, n) for n, call in calls]
+    return [*keys, *(block["id"] for block in calls_in_content(message, keys))]
+
+
+def calls_of(message: AIMessage) -> list[Any]:
+    """Return the tool calls that an AI message makes, invalid ones behind valid ones."""
+    return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def blank_call_id(message: BaseMessage, place: int) -> str:
@@ -200,9 +203,7 @@ def blank_call_id(message: BaseMessage, place: int) -> str:
 
 def blank_call_ids(message: BaseMessage) -> list[str]:
     """Return the derived ids of the calls that came without one."""
-    if not isinstance(message, AIMessage):
-        return []
-    calls: Sequence[Any] = (*message.tool_calls, *message.invalid_tool_calls)
+    calls = calls_of(message) if isinstance(message, AIMessage) else []
     return [blank_call_id(message, n) for n, call in enumerate(calls) if not call.get("id")]
 
 

@@ -11,7 +11,8 @@ from langchain_tokenmem.core.context_parts import ContextParts
 def part_tokens(context: ContextParts) -> dict[str, int]:
     """Return the tokens of each part of the request that a context shows."""
     count, groups = context.counter.message, (*context.kept, *context.tail)
-    summary, pins = _summary_tokens(context), _pin_tokens(context)
+    texts, pins = context.memory_texts(), _pin_tokens(context)
+    summary = context.added_tokens(texts) if texts else 0
     pinned = sum(context.counter.group_sizes(context.kept, context.cuts).tokens)
     tail = sum(context.counter.group_sizes(context.tail, context.cuts).tokens)
     if context.turns.texts:
@@ -44,9 +45,3 @@ def _pin_tokens(context: ContextParts) -> int:
     count, own = context.counter.message, context.system
     pinned = context.pinned_system()
     return (count(pinned) if pinned is not None else 0) - (count(own) if own is not None else 0)
-
-
-def _summary_tokens(context: ContextParts) -> int:
-    """Return the tokens that the running summary adds to the message in which it stands."""
-    texts = context.memory_texts()
-    return context.added_tokens(texts) if texts else 0

@@ -177,9 +177,8 @@ def pins_text(pins: Sequence[Pin], most: int, count_text: Callable[[str], int]) 
             chosen.append(pin)
             continue
         cut = _cut_to_fit(chosen, pin, most, count_text)
-        chosen += [cut] if cut else []
-        return (_fenced(chosen) if chosen else ""), len(pins) - place
-    return (_fenced(chosen) if chosen else ""), 0
+        return _fenced([*chosen, *([cut] if cut else [])]), len(pins) - place
+    return _fenced(chosen), 0
 
 
 def _cut_to_fit(
@@ -196,6 +195,8 @@ def _cut_to_fit(
 
 
 def _fenced(pins: Sequence[Pin]) -> str:
+    if not pins:
+        return ""
     lines: list[str] = []
     for by, title in _TITLES.items():
         own = [pin for pin in pins if pin["by"] == by]

@@ -20,6 +20,7 @@ from langchain_core.messages import (
 from langchain_tokenmem.core.messages import (
     Group,
     call_ids,
+    calls_of,
     is_blank_block,
     is_reasoning_block,
     result_id,
@@ -152,7 +153,7 @@ class _Repair:
 
     def _call(self, message: BaseMessage, results: dict[str, BaseMessage]) -> list[BaseMessage]:
         """Return an AI message followed by the results of its calls, taken from `results`."""
-        if not isinstance(message, AIMessage) or not _has_calls(message):
+        if not isinstance(message, AIMessage) or not calls_of(message):
             if has_no_content(message):
                 self.repairs.append(
                     f"Assistant message {message.id} says nothing; left out of the view."
@@ -200,10 +201,6 @@ class _Repair:
         return [with_call_ids(message, renamed), *results]
 
 
-def _has_calls(message: AIMessage) -> bool:
-    return bool(message.tool_calls or message.invalid_tool_calls)
-
-
 def _calls_function(message: BaseMessage) -> bool:
     return bool(message.additional_kwargs.get("function_call"))
 
@@ -222,7 +219,7 @@ def has_no_content(message: BaseMessage) -> bool:
 
 def says_nothing(message: BaseMessage) -> bool:
     """Return whether an assistant message has neither content nor calls."""
-    return isinstance(message, AIMessage) and not _has_calls(message) and has_no_content(message)
+    return isinstance(message, AIMessage) and not calls_of(message) and has_no_content(message)
 
 
 def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -63,7 +63,7 @@ class SessionSettings:
         Raises:
             ConfigurationError: When there is no such setting, or a value cannot work.
         """
-        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        held = vars(self)
         if unknown := [name for name in given if name not in held]:
             raise ConfigurationError(
                 f"A session and a user have no setting {', '.join(unknown)}; they have "
@@ -74,16 +74,14 @@ class SessionSettings:
 
     def over(self, other: SessionSettings) -> SessionSettings:
         """Return these settings, those of the other one where they have none."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        return other.changed({name: value for name, value in own.items() if value is not None})
+        return other.changed(self._given())
+
+    def _given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def stored(self) -> dict[str, Any] | None:
         """Return what is stored, plain JSON; None for no settings. A budget alone stands bare."""
-        given = {
-            one.name: value
-            for one in fields(self)
-            if (value := getattr(self, one.name)) is not None
-        }
+        given = self._given()
         if self.budget is not None:
             given["budget"] = asdict(self.budget)
             return given if len(given) > 1 else given["budget"]

@@ -25,9 +25,11 @@ from langchain_tokenmem.core.messages import (
     blank_call_ids,
     call_ids,
     calls_in_content,
+    calls_of,
     is_result_block,
     result_ids,
     role_of,
+    text_block,
     text_of,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
@@ -104,14 +106,13 @@ def with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
         field = "call_id" if block.get("call_id") else "id"
         return {**block, field: renamed[key]}
 
-    copy = with_calls(message, message.tool_calls, message.invalid_tool_calls)
-    content = copy.content
-    return copy.model_copy(
-        update={
-            "content": [fresh_block(b) for b in content] if isinstance(content, list) else content,
-            "tool_calls": [fresh(call) for call in message.tool_calls],
-            "invalid_tool_calls": [fresh(call) for call in message.invalid_tool_calls],
-        }
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [*map(fresh_block, content)]
+    return with_calls(
+        message.model_copy(update={"content": content}),
+        [*map(fresh, message.tool_calls)],
+        [*map(fresh, message.invalid_tool_calls)],
     )
 
 
@@ -168,15 +169,10 @@ def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
     keys = call_ids(message)
     if not keys:
         return message
-    valid = [
-        _named(call, key, profile) for call, key in zip(message.tool_calls, keys, strict=False)
-    ]
-    rest = keys[len(valid) :]
-    invalid: list[Any] = [
-        _named(call, key, profile)
-        for call, key in zip(message.invalid_tool_calls, rest, strict=False)
-    ]
-    for block in calls_in_content(message, keys[: len(valid) + len(invalid)]):
+    calls = calls_of(message)
+    named = [_named(call, key, profile) for call, key in zip(calls, keys, strict=False)]
+    valid, invalid = named[: len(message.tool_calls)], named[len(message.tool_calls) :]
+    for block in calls_in_content(message, keys[: len(calls)]):
         args = block.get("input")
         args = args if isinstance(args, dict) else {}
         call = {"name": block.get("name"), "args": args, "id": block["id"], "type": "tool_call"}
@@ -247,7 +243,7 @@ def _separate_results(
         if key in known and key not in results:
             results[key] = block
         else:
-            rest.append({"type": "text", "text": text_of(_as_tool_message(block, key, None))})
+            rest.append(text_block(text_of(_as_tool_message(block, key, None))))
     for number, (key, block) in enumerate(results.items()):
         is_last = not rest and number == len(results) - 1
         yield _as_tool_message(block, key, message.id if is_last else f"{message.id}~{key}")
@@ -259,6 +255,6 @@ def _as_tool_message(block: Any, key: str, new_id: str | None) -> ToolMessage:
     content = block.get("content") or ""
     marks = {"cache_control": block["cache_control"]} if "cache_control" in block else {}
     if marks and isinstance(content, str):
-        content = [{"type": "text", "text": content, **marks}]
+        content = [{**text_block(content), **marks}]
     status = "error" if block.get("is_error") else "success"
     return ToolMessage(content, tool_call_id=key, id=new_id, status=status)

@@ -39,13 +39,12 @@ def usage_of(
     """Return the usage of a request from the tokens of its parts.
 
     Args:
-        parts: Tokens of each part.
+        parts: Tokens of each part, from `part_tokens`.
         budget: The budget of the request.
         exact: Whether the counts are exact.
         notes: Tokens of the memory block that are those of working notes and kept notes.
     """
     total = sum(parts.values())
-    names = ("system", "tools", "pinned", "summary", "memory_block", "tail", "notes", "recalled")
     return TokenUsage(
         input_tokens=total,
         max_tokens=budget.limit,
@@ -54,9 +53,8 @@ def usage_of(
         exceeds_limit=total > budget.limit,
         is_estimate=not exact,
         parts={
-            **dict.fromkeys(names, 0),
             **parts,
-            "recalled": parts.get("memory_block", 0) - notes,
+            "recalled": parts["memory_block"] - notes,
             "notes": notes,
             "reserved_output": budget.reserve_output,
         },

@@ -110,13 +110,10 @@ class KindCounter:
         return TokensByKind._make([*(part * scale for part in parts), other])
 
 
+@functools.lru_cache(maxsize=64)
 def kind_counter(counter: TokenCounter) -> KindCounter:
     """Return the one `KindCounter` of a counter, so that its cache is shared."""
-    found: KindCounter = _kind_counter(counter)
-    return found
-
-
-_kind_counter: Any = functools.lru_cache(maxsize=64)(KindCounter)
+    return KindCounter(counter)
 
 
 class AnchoredCounter:
@@ -154,14 +151,8 @@ class AnchoredCounter:
         started = time.perf_counter()
         total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
         latency = time.perf_counter() - started
-        return TokenCount(
-            total,
-            "anchored",
-            ANCHORED_ACCURACY,
-            cached=False,
-            latency=latency,
-            estimated_output_tokens=expected_output(messages, self.message),
-        )
+        output = expected_output(messages, self.message)
+        return TokenCount(total, self.method, ANCHORED_ACCURACY, False, latency, output)
 
 
 @functools.lru_cache(maxsize=256)

@@ -52,22 +52,15 @@ class GuardedCounter:
 
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""
-        return self._try(
-            lambda: _checked(self.counter.text(text)), lambda: self._fallback.text(text)
-        )
+        return self._count(lambda counter: counter.text(text))
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of one message with its frame."""
-        return self._try(
-            lambda: _checked(self.counter.message(message)),
-            lambda: self._fallback.message(message),
-        )
+        return self._count(lambda counter: counter.message(message))
 
     def tools(self, tools: Sequence[Any] | None) -> int:
         """Return the tokens of tool schemas; 0 for none."""
-        return self._try(
-            lambda: _checked(self.counter.tools(tools)), lambda: self._fallback.tools(tools)
-        )
+        return self._count(lambda counter: counter.tools(tools))
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -77,6 +70,9 @@ class GuardedCounter:
             lambda: self.counter.count(messages, tools=tools),
             lambda: self._fallback.count(messages, tools=tools),
         )
+
+    def _count(self, count: Callable[[TokenCounter], int]) -> int:
+        return self._try(lambda: _checked(count(self.counter)), lambda: count(self._fallback))
 
     def _try(self, compute: Callable[[], _T], guess: Callable[[], _T]) -> _T:
         try:
