@@ -72,8 +72,13 @@ class LegalityProfile:
     @property
     def fits(self) -> bool:
         """True where the profile changes single messages."""
-        reasoning = self.pairs_reasoning or self.drops_foreign_reasoning or self.strips_server_ids
-        return reasoning or self.refuses_blank or self.blocks is not None
+        return (
+            self.refuses_blank
+            or self.pairs_reasoning
+            or self.drops_foreign_reasoning
+            or self.strips_server_ids
+            or self.blocks is not None
+        )
 
     @property
     def shapes(self) -> bool:

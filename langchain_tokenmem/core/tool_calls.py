@@ -20,6 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from langchain_tokenmem.core.block_types import text_block
 from langchain_tokenmem.core.messages import (
     blank_call_id,
     blank_call_ids,
@@ -29,7 +30,6 @@ from langchain_tokenmem.core.messages import (
     is_result_block,
     result_ids,
     role_of,
-    text_block,
     text_of,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile

@@ -110,10 +110,13 @@ class KindCounter:
         return TokensByKind._make([*(part * scale for part in parts), other])
 
 
-@functools.lru_cache(maxsize=64)
 def kind_counter(counter: TokenCounter) -> KindCounter:
     """Return the one `KindCounter` of a counter, so that its cache is shared."""
-    return KindCounter(counter)
+    found: KindCounter = _kind_counter(counter)
+    return found
+
+
+_kind_counter: Any = functools.lru_cache(maxsize=64)(KindCounter)
 
 
 class AnchoredCounter:
@@ -151,8 +154,14 @@ class AnchoredCounter:
         started = time.perf_counter()
         total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
         latency = time.perf_counter() - started
-        output = expected_output(messages, self.message)
-        return TokenCount(total, self.method, ANCHORED_ACCURACY, False, latency, output)
+        return TokenCount(
+            total,
+            "anchored",
+            ANCHORED_ACCURACY,
+            cached=False,
+            latency=latency,
+            estimated_output_tokens=expected_output(messages, self.message),
+        )
 
 
 @functools.lru_cache(maxsize=256)
