@@ -181,6 +181,7 @@ def test_a_job_that_waits_in_the_parent_keeps_no_place_in_the_child():
     assert wait_for(waiting, 10)
 
 
+@pytest.mark.slow
 @forks
 def test_a_summary_that_the_parent_is_making_is_made_anew_in_the_child():
     gate = Gate()

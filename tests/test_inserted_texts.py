@@ -267,6 +267,7 @@ def test_the_prompt_that_may_correct_working_notes(snapshot_of):
     snapshot_of("prompt_with_working_notes", answered(model))
 
 
+@pytest.mark.slow
 def test_the_prompts_of_parts_and_their_merge(snapshot_of):
     model = Scripted(profile={"max_input_tokens": 2_000})
     ModelSummarizer(model).summarize(request_of(talk(60), prior="## Done\n- order 4710"))

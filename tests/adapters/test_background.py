@@ -253,6 +253,7 @@ class Raising(CompactCallbacks):
     on_compact_end = on_compact_error = on_compact_start
 
 
+@pytest.mark.slow
 def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
     told = Told()
     memory = memory_of(Scripted(), callbacks=[Raising(), told], background=False)
@@ -285,6 +286,7 @@ def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog
     assert "provider down" in told.events[3][1].error
 
 
+@pytest.mark.slow
 def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
     fill(store, 9_000)
     assert store.lease("s", "other-process", 60)
@@ -449,6 +451,7 @@ def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(
     assert all(store.state(f"s{n}").state["summary"] for n in range(12))
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_thread_counts_as_waiting(store):
     gate = Gate()
     memory = memory_of(gate.model, max_wait_s=60)

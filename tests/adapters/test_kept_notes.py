@@ -143,6 +143,7 @@ def test_the_prefix_keeps_its_bytes_until_it_changes_anyway():
         assert after[: len(before)] == before
 
 
+@pytest.mark.slow
 def test_notes_stand_in_front_of_recalled_messages():
     store = TranscriptStore("sqlite://")
     history = history_on(filled(), store, recall=Recall(store), window=2_000)

@@ -127,6 +127,7 @@ def chain_tools(notebook, **options):
     return {tool.name: tool for tool in tools}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["store", "notes of the same database"])
 def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given):
     with TranscriptStore("sqlite://") as store:
@@ -345,6 +346,7 @@ def test_the_history_of_others_is_not_searched():
     assert "names no user or session" in other.invoke({"pattern": "Bob"})
 
 
+@pytest.mark.slow
 def test_a_pattern_that_is_none_or_runs_away_is_a_sentence(monkeypatch):
     monkeypatch.setattr(history_tool_module, "_SECONDS", 0.2)
     tool, _ = history_tool()

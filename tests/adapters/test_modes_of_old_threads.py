@@ -107,6 +107,7 @@ def long_talk(count):
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [True, False])
 def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(split):
     memory = memory_of(2_000, mode="reasoning", max_wait_s=0)
@@ -122,6 +123,7 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(split):
     assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
 
 
+@pytest.mark.slow
 def test_a_backlog_of_a_stored_session_is_read_as_well():
     store = TranscriptStore("sqlite://")
     memory = memory_of(2_000, mode="reasoning", max_wait_s=0)

@@ -138,6 +138,7 @@ NOT_SEEN = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # create_react_agent's own
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("use", [*SEEN, *NOT_SEEN])

@@ -416,6 +416,7 @@ def test_documents_that_came_before_the_user_stay_found(recall):
         assert [hit.document_id for hit in hits] == ["manual"]
 
 
+@pytest.mark.slow
 def test_what_was_edited_is_neither_recalled_in_its_old_words_nor_answered_for_the_old(recall):
     memory = memory_of(recall)
     model, graph = agent_of(memory)

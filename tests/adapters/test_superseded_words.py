@@ -292,6 +292,7 @@ def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
     assert RAW.encode() not in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["history", "runnable", "nodes", "middleware", "saver"])
 def test_what_before_store_takes_out_is_never_stored(door, tmp_path):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store, Recall(store) as recall:

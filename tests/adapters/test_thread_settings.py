@@ -87,6 +87,7 @@ def of_thread(name, **more):
     return {"configurable": {"thread_id": name, "user_id": "ann", **more}}
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_budget_of_the_session_beats_that_of_the_user_and_this_the_memorys(made, store):
     built = made(memory_of(trigger=None), TokenMemorySaver(store))  # as much as fits is shown
@@ -99,6 +100,7 @@ def test_a_budget_of_the_session_beats_that_of_the_user_and_this_the_memorys(mad
     assert tokens(request_after(built, LONG, of_bob)) > 4_000
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(made, store):
     built = made(memory_of(), TokenMemorySaver(store))
@@ -112,6 +114,7 @@ def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(made, st
     assert is_noted(request_after(built, "Which database now?", called))
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_thread_that_is_off_summarizes_recalls_and_notes_nothing(made, store):
     memory = memory_of(3_000, recall=Recall(store), mode="reasoning")
@@ -127,6 +130,7 @@ def test_a_thread_that_is_off_summarizes_recalls_and_notes_nothing(made, store):
     assert memory.summarizer.requests
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_summarizer_by_name_writes_the_entries_of_the_thread(made, store):
     memory = memory_of(3_000)
@@ -135,6 +139,7 @@ def test_a_summarizer_by_name_writes_the_entries_of_the_thread(made, store):
     assert memory.summarizer.requests == []
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("knows", ["store", "recall"])
 def test_a_store_may_be_given_or_be_that_of_the_recall(made, knows, store):

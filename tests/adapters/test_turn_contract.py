@@ -212,6 +212,7 @@ def test_every_integration_serves_the_same_fitting_view_with_the_same_warnings(
     assert played.warnings == expected.warnings
 
 
+@pytest.mark.slow
 @summarizers
 def test_the_script_meets_what_it_is_made_for(name, background):
     """The first turn is over the threshold and fits; the third fits only by a summary."""

@@ -44,6 +44,7 @@ def full(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     file = tmp_path / "out.json"

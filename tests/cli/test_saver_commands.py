@@ -255,6 +255,7 @@ def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
     assert RUN.invoke(app, [*command, str(text), *target]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_migration_from_a_store_to_another_one(file, tmp_path):
     target = tmp_path / "new.db"
     done = RUN.invoke(app, ["migrate-checkpoints", str(file), f"sqlite:///{target}"])
@@ -293,6 +294,7 @@ class Plan(Decimal):
     """A type of the application's own, which is not allowed because its module is imported."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["auto", "tokenmem"])
 def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
     with TranscriptStore(f"sqlite:///{file}") as store:

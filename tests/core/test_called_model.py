@@ -147,6 +147,7 @@ def test_no_request_is_under_the_truth_by_more_than_the_margin():
         messages.append(AIMessage(CODE * 9, id=f"a{turn}", usage_metadata=reported))
 
 
+@pytest.mark.slow
 def test_corrections_survive_a_restart_and_a_fork():
     messages, state, errors = talk(memory_of().for_model(Named()), 30)
     stored = json.loads(json.dumps(state))
@@ -159,6 +160,7 @@ def test_corrections_survive_a_restart_and_a_fork():
     assert abs(errors[-1]) < 0.03
 
 
+@pytest.mark.slow
 def test_corrections_are_forgotten_when_the_model_changes():
     dear = memory_of().for_model(Named(model_name="somebodys-a"))
     messages, state, _ = talk(dear, 30)

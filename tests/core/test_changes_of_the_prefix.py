@@ -51,6 +51,7 @@ def shown(view, key):
     return next(message for message in view.messages if message.id == key)
 
 
+@pytest.mark.slow
 def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
     calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60))
     changes = [planned for planned, _, _ in calls if planned.reason]
@@ -63,6 +64,7 @@ def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
     assert BUDGET.pinned_tokens * 0.5 < sizes[-1] < 1_000
 
 
+@pytest.mark.slow
 def test_a_first_request_that_is_cut_leaves_room_for_the_summary_to_grow():
     calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60))
     logs = {len(state["summary"]["entries"]) for _, state, _ in calls if state["summary"]}
@@ -77,6 +79,7 @@ def test_a_short_first_request_stays_whole():
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.45, 0.6])
 @pytest.mark.parametrize("window", [4_000, 16_000])
 def test_a_long_system_text_leaves_room_for_an_entry(window, share):
@@ -93,6 +96,7 @@ def test_a_long_system_text_leaves_room_for_an_entry(window, share):
     assert min(rooms) >= 0.05 * (view.usage.max_tokens - view.usage.parts["system"])
 
 
+@pytest.mark.slow
 def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     said = run_of(first_tokens=900, rounds=60)
     said[0] = marked(said[0], pinned=True)
@@ -157,6 +161,7 @@ def test_a_first_request_that_is_cut_without_an_entry_is_told_by_the_next_one(
     assert "first" not in batches[-1]
 
 
+@pytest.mark.slow
 def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change():
     said = [*run_of(100, 4), HumanMessage("Now this. " * 400, id="newest")]
     for number in range(4, 60):
@@ -178,6 +183,7 @@ def with_humans_behind(rounds, result_tokens, humans):
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("humans", [1, 3])
 def test_a_result_behind_which_human_messages_stand_is_shown_whole_once(humans):
     said = with_humans_behind(20, 1_000, humans)

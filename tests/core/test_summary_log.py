@@ -115,6 +115,7 @@ def ids_of(state):
     return [entry["id"] for entry in entries_of(state)]
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_between_two_changes_a_request_never_loses_a_byte_of_the_one_before(said, memory):
     for before, after in pairs_of(calls_of(memory, said)):
@@ -123,6 +124,7 @@ def test_between_two_changes_a_request_never_loses_a_byte_of_the_one_before(said
             assert after.text.startswith(before.text)
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entries(said, memory):
     for before, after in pairs_of(calls_of(memory, said)):
@@ -137,6 +139,7 @@ def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entr
         assert after.text.startswith(front)
 
 
+@pytest.mark.slow
 @given(runs(), memories())
 def test_an_entry_is_never_changed_but_by_a_condensation(said, memory):
     for before, after in pairs_of(calls_of(memory, said)):
@@ -205,6 +208,7 @@ def filled_log(memory, least=3, words=10):
     raise AssertionError("The log did not grow.")
 
 
+@pytest.mark.slow
 def test_only_what_passes_the_share_is_condensed_to_half_of_it_and_the_rest_keeps_its_place():
     memory, said, state = memory_of(8_000), [], None
     condensed = []
@@ -262,6 +266,7 @@ def test_where_no_id_of_the_entry_is_left_everything_is_shown_with_a_warning():
     assert entries_of(state)[0]["text"] in view.messages[0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["another id", "condensed", "one more"])
 def test_a_finished_summary_is_appended_only_to_the_entries_it_began_with(change):
     memory, finished = memory_of(4_000), FinishedSummaries()
@@ -449,6 +454,7 @@ class _Silent(ListSummarizer):
         return replace(summary, text="") if self.is_silent(request) else summary
 
 
+@pytest.mark.slow
 def test_entries_without_a_text_neither_pile_up_nor_save_others_from_being_condensed():
     memory, said, state = memory_of(4_000, _Silent(lambda r: len(r.messages) % 3)), [], None
     lengths, parts = [], []

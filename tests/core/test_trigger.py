@@ -66,6 +66,7 @@ def test_trigger_conditions_combine_by_any_or_all(trigger, due):
     assert (covered(memory, messages) > 0) == due
 
 
+@pytest.mark.slow
 def test_a_cap_on_the_tail_moves_in_batches_of_ten():
     memory = memory_of(max_tail_messages=30)
     messages, state, moved = [], None, []

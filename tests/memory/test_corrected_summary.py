@@ -65,6 +65,7 @@ def shown(memory: TokenMemory, messages: list[BaseMessage], state) -> str:
     return "\n".join(str(message.content) for message in memory.view(messages, state).messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summarizer", [None, ListSummarizer()])
 def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer):
     memory, messages = memory_of(summarizer=summarizer), talk(6, secret=1)
@@ -151,6 +152,7 @@ def test_messages_that_were_compared_are_not_compared_again(monkeypatch):
     assert checked.edited_entries(summary, [*messages, HumanMessage("And?", id="z")]) == {}
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(0, 14)), st.booleans())
 def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_condensed):
     memory = memory_of()

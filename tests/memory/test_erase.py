@@ -71,6 +71,7 @@ def erased(memory, how, *given, **options):
     return asyncio.run(memory.aerase(*given, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what_was_found(
     how, note_store, transcripts, tmp_path
@@ -91,6 +92,7 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
     assert not any(again.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_erasing_a_session_leaves_the_notes_that_live_longer(how, note_store, transcripts):
     memory = memory_on(note_store)
@@ -159,6 +161,7 @@ def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts)
         assert notes_of(memory, "ann") == []
 
 
+@pytest.mark.slow
 def test_the_store_of_the_recall_is_the_default_and_its_words_go(note_store, transcripts):
     with Recall(transcripts) as recall:
         memory = memory_on(note_store, recall=recall)

@@ -100,6 +100,7 @@ class Door:
 DOORS = ["middleware", "nodes", "split nodes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 @pytest.mark.parametrize("on_remove", ["keep", "hide"])
 def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
@@ -126,6 +127,7 @@ def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
             assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
     with TranscriptStore("sqlite://") as store:
@@ -140,6 +142,7 @@ def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
         assert secret("a11") in request
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 def test_trimming_by_another_middleware_or_node_is_a_removal(name):
     with TranscriptStore("sqlite://") as store:
@@ -220,6 +223,7 @@ def found(memory: TokenMemory, state: Any, number: int, messages: list[BaseMessa
     return (number, held[number]) if number in held else None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3),
     st.booleans(),

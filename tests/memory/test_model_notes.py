@@ -258,6 +258,7 @@ def test_a_model_that_fails_leaves_the_notes_that_were_read(answer):
     assert state["modes"] == plain["modes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "block",
     [

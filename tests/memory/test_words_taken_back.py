@@ -56,6 +56,7 @@ def kept(state: Any) -> str:
     return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", DOORS)
 def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
@@ -71,6 +72,7 @@ def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
         assert door.state()["summary"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", DOORS)
 def test_notes_of_a_hidden_message_that_is_not_summarized_go(name, mode):
@@ -84,6 +86,7 @@ def test_notes_of_a_hidden_message_that_is_not_summarized_go(name, mode):
         assert "parser" in str(door.state()["modes"]["sections"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_a_removed_message_stay_where_removals_keep(mode):
     with TranscriptStore("sqlite://") as store:
@@ -134,6 +137,7 @@ def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mo
     assert memory.compact(now, after) is after
 
 
+@pytest.mark.slow
 def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary():
     with TranscriptStore("sqlite://") as store, Recall(store) as recall:
         memory = TokenMemory(
@@ -216,6 +220,7 @@ def test_an_entry_of_before_in_a_session_is_written_again_after_an_edit(lacking)
         assert [e["reason"] for e in entries_of(store.state("s").state)] == ["edited"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
 def test_an_entry_of_before_in_a_thread_that_hides_is_written_again(lacking):
     with TranscriptStore("sqlite://") as store:
@@ -266,6 +271,7 @@ def test_what_a_model_asked_for_from_words_of_before_is_not_applied_again(is_hid
     assert OLD not in str({key: after[key] for key in ("summary", "modes", "blocks")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["h1", "h11"])
 def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
     begun, may_end = threading.Event(), threading.Event()

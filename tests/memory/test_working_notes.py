@@ -158,6 +158,7 @@ def conversation(rounds):
     return said
 
 
+@pytest.mark.slow
 @given(rounds=ROUNDS, mode=st.sampled_from(["conversation", "code", "reasoning"]))
 def test_between_two_folds_a_request_only_grows_at_its_end(rounds, mode):
     memory, before = memory_of(mode, TokenBudget(context_window=2_000)), None
@@ -170,6 +171,7 @@ def test_between_two_folds_a_request_only_grows_at_its_end(rounds, mode):
         before = decided, sent
 
 
+@pytest.mark.slow
 @given(rounds=ROUNDS)
 def test_parts_add_up_with_notes_in_them(rounds):
     for _, view in calls_of(memory_of(), conversation(rounds)):
@@ -334,6 +336,7 @@ def test_the_state_with_notes_is_plain_json_that_loads_again():
     assert state["modes"]["sections"]["objective"][0]["source"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "bedrock", "mistral", "strict"])
 def test_requests_with_notes_are_legal_for_every_provider(name):
     rounds = [("goal", 20), ("human", 30), ("decision", 90), ("human", 5), ("look", 90)] * 6

@@ -73,6 +73,7 @@ def test_erasing_is_checked_by_reading_back(store):
     assert len(notebook.list(user_id="a.nn", session_id="a.nn-1")) == 3
 
 
+@pytest.mark.slow
 def test_an_agent_keeps_and_is_shown_notes(store):
     memory = memory_of(8_000, notes=notebook_on(None))
     middleware = TokenMemoryMiddleware(memory, agent_tools={"memorize", "memory"})

@@ -119,6 +119,7 @@ def requests_of_router(settings, said):
     return sent[-1]
 
 
+@pytest.mark.slow
 def test_the_model_that_a_router_chooses_has_its_window_from_models():
     said = [HumanMessage("word " * 900) for _ in range(12)]
     assert 5_000 < requests_of_router(TokenMemorySettings(models=GLM, trigger=None), said) < 11_000

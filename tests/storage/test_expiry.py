@@ -125,6 +125,7 @@ def test_what_is_not_inactive_stays_as_it_is(store):
     assert [hit.text for hit in found if hit.role == "human"] == ["silver"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["message", "edit", "document", "note", "checkpoint"])
 def test_every_kind_of_use_counts_as_activity(store, what):
     long_ago = datetime(2020, 1, 31, tzinfo=UTC)

@@ -55,6 +55,7 @@ def test_a_batch_of_tool_calls_and_results_alone_is_summarized_whole():
     assert all(f"file {n} holds value {n * 7}" in read for n in range(5))
 
 
+@pytest.mark.slow
 def test_the_first_request_stays_verbatim_over_five_summaries():
     rules = "Never touch prod.cfg. Keep the budget under 4,711 EUR. Answer in French only."
     memory = memory_of(Scripted())
@@ -75,6 +76,7 @@ def test_the_prompt_keeps_done_pending_and_next_apart():
     ] * 3
 
 
+@pytest.mark.slow
 def test_literals_survive_ten_summaries_of_a_faithful_model():
     planted = [
         "ORD-4711",
@@ -124,6 +126,7 @@ def test_system_text_is_not_summarized_and_the_summary_is_marked_as_history():
     assert first.text.startswith("go")
 
 
+@pytest.mark.slow
 def test_the_prefix_of_requests_changes_once_in_many_turns():
     memory = memory_of(Scripted(), window=8_000)
     messages, state, changes = [HumanMessage("go", id="h"), *loop(200)], None, 0
@@ -179,6 +182,7 @@ def test_the_coverage_check_finds_what_was_not_read_and_what_was_read_twice():
     assert coverage(said, whole + whole)[2] > 0
 
 
+@pytest.mark.slow
 def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
     memory = memory_of(Scripted(), pin_first=False)
     marks = {"tokenmem": {"pinned": True}}

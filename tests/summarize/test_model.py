@@ -62,6 +62,7 @@ def memory_of(window=2_000, **kwargs) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=window), counter=CharCounter(), **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", HOSTILE, ids=lambda f: f.__name__)
 def test_failed_blank_cut_off_and_off_topic_summaries_are_refused_and_history_kept(answer):
     model = Scripted(answer=answer)
@@ -81,6 +82,7 @@ def test_failed_blank_cut_off_and_off_topic_summaries_are_refused_and_history_ke
     assert messages == [*talk(20), HumanMessage("and now?", id="now")]
 
 
+@pytest.mark.slow
 def test_three_failed_attempts_bring_a_cool_down_before_the_model_is_tried_again():
     clock = [0.0]
     model = Scripted(answer=models.raising)
@@ -105,6 +107,7 @@ def test_a_refused_summary_is_asked_for_again_with_a_shorter_target():
     assert second < first
 
 
+@pytest.mark.slow
 def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
     model = Scripted(profile={"max_input_tokens": 2_000})
     long = [*talk(60, 60), ToolMessage("reading\n" * 3_000, tool_call_id="c", name="cat", id="t")]
@@ -195,6 +198,7 @@ def test_a_summarizer_request_is_a_system_and_a_human_message():
     assert str(model.requests[0][-1].content).rstrip().endswith("words.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(CHECKS))
 @pytest.mark.parametrize("last", ["human", "ai", "tool"])
 def test_strict_providers_accept_every_request_of_a_summarizer(family, last):

@@ -131,6 +131,7 @@ def test_an_entry_from_the_cache_has_its_operations():
     assert ModelSummarizer(model, cache=cache).summarize(request_of(talk(5))).operations == ()
 
 
+@pytest.mark.slow
 def test_a_long_batch_brings_those_of_its_parts_and_asks_for_none_in_the_merge():
     def answer(messages):
         return f"{models.faithful(messages)}\n{BLOCK if '<transcript>' in str(messages) else ''}"

@@ -35,6 +35,7 @@ def tool_run(calls: int = 40) -> list[BaseMessage]:
     return messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_user", [1.0, 0.0], ids=["by the user", "by the model"])
 def test_facts_told_once_outrank_tool_traffic(by_user: float) -> None:
     survival = Survival()

@@ -113,6 +113,7 @@ def test_what_the_notes_copied_leaves_the_extracts_to_other_values():
     assert not any(f"ORD-{one}" in held for one in copied[:4])
 
 
+@pytest.mark.slow
 @given(conversations(), st.integers(20, 300))
 def test_notes_with_extracts_never_pass_the_entrys_tokens(messages, most):
     summary, _ = written(request_of(messages or [HumanMessage("Hello.")], most), min_messages=0)

@@ -77,6 +77,7 @@ def test_estimates_grow_with_the_text(text, times):
     assert estimate_tokens(text * times) >= estimate_tokens(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -85,6 +85,7 @@ def long_talk(turns: int = 120) -> list[BaseMessage]:
     return [*said, HumanMessage("And now?", id="last")]
 
 
+@pytest.mark.slow
 def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
     gate, said = Gate(lambda _messages: "## Goal\nThe user counts."), long_talk()
     memory = memory_of(gate.model, max_wait_s=0.05)

@@ -67,6 +67,7 @@ class Agent:
         return self.graph.get_state(ONE).values["token_memory"]["TokenMemoryMiddleware"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clear_tool_inputs", [False, True])
 @pytest.mark.parametrize("trigger", [2, 50], ids=["before the entry", "behind the entry"])
 def test_an_edit_is_noticed_beside_results_that_are_cleared(trigger, clear_tool_inputs):

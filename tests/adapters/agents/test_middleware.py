@@ -151,6 +151,7 @@ def test_the_view_only_grows_through_a_turns_tool_loop_but_for_declared_changes(
     assert {event["event"] for event in events} == {"compaction", "summary"}
 
 
+@pytest.mark.slow
 def test_thirty_rounds_on_a_large_window_compact_at_most_once():
     @tool
     def read(q: str) -> str:
@@ -262,6 +263,7 @@ async def test_agent_events_hold_no_summarizer_chunk_but_tracers_see_the_call():
     assert "SECRET" not in repr(events)
 
 
+@pytest.mark.slow
 def test_everything_around_the_conversation_is_counted():
     class Answer(BaseModel):
         """An answer, with reasons."""
@@ -297,6 +299,7 @@ def test_everything_around_the_conversation_is_counted():
         assert usage(tools=(), response_format=strategy)["system"] - bare["system"] > 20
 
 
+@pytest.mark.slow
 def test_without_arguments_the_agents_own_model_gives_the_budget():
     model = StrictModel(family="openai", script=rounds(20), profile={"max_input_tokens": 3_000})
     middleware = TokenMemoryMiddleware()
@@ -309,6 +312,7 @@ def test_without_arguments_the_agents_own_model_gives_the_budget():
     assert len(model.seen[-1]) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ContextOverflowError("too long"), ValueError(OVERFLOW)])
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_an_overflow_error_brings_one_compaction_and_one_retry(error, way):
@@ -528,6 +532,7 @@ def test_interrupt_and_resume_before_a_tool_call_keep_the_pair():
     assert "conversation_summary" in model.seen[-1][0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs(way):
     ran: list[str] = []
@@ -694,6 +699,7 @@ def test_a_middleware_behind_it_is_documented_to_be_uncounted():
     assert "MORE" in first.seen[0][0].content
 
 
+@pytest.mark.slow
 def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(caplog):
     class Stateful(StrictModel):
         use_previous_response_id: bool = True

@@ -57,6 +57,7 @@ def systems(request):
     return [m for m in request if m.type == "system"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(CHECKS))
 def test_a_runnable_with_message_history_sends_one_system_message(store, family):
     from langchain_core.runnables.history import RunnableWithMessageHistory

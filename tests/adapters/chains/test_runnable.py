@@ -229,6 +229,7 @@ def test_requests_fit_for_all_combinations_of_input_and_history_keys(store):
     fits()
 
 
+@pytest.mark.slow
 def test_examples_in_front_of_the_history_stay_there(store):
     prompt = ChatPromptTemplate(
         [
@@ -325,6 +326,7 @@ async def test_nothing_of_the_memory_reaches_astream_events(store):
     assert store.state("s1").state["summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["auto", "system"])
 def test_a_summary_system_message_is_merged_with_the_prompts_own(store, role):
     model = Recorder(requests=[])
@@ -409,6 +411,7 @@ def test_a_prompt_of_one_variable_takes_a_list(store):
     assert [m.type for m in model.requests[1]] == ["system", "human", "ai", "human"]
 
 
+@pytest.mark.slow
 def test_tools_behind_fallbacks_are_counted(store):
     tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
     model, memory = Recorder(requests=[]), memory_of(1_500)
@@ -421,6 +424,7 @@ def test_tools_behind_fallbacks_are_counted(store):
         assert memory.count(request, tools=tools).tokens <= memory.budget.limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [6, 7, 9])
 def test_max_messages_counts_the_examples_of_a_prompt(most):
     prompt = ChatPromptTemplate(

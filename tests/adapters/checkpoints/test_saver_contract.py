@@ -433,6 +433,7 @@ def test_a_list_names_the_thread_of_a_key_that_is_no_text(store, named):
         list(TokenMemorySaver(store).list(thread("a"), **named))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss",
     [
@@ -452,6 +453,7 @@ def test_what_is_missing_is_never_a_shorter_state(store, loss):
         TokenMemorySaver(store).get_tuple(thread())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["all", "newest", "before", "only"])
 def test_a_list_does_not_rely_on_a_key_that_was_changed(store, asked):
     graph = chat(TokenMemorySaver(store))

@@ -176,6 +176,7 @@ def test_pruning_keeps_the_checkpoints_that_delta_channels_need(saver, kept):
     assert len(after["messages"]) == len(before["messages"]) + 2
 
 
+@pytest.mark.slow
 def test_threads_with_odd_ids_and_their_subgraphs_stay_apart(saver, store):
     names = ["a", "../a", "a/b", "a|b", "a:b", "A", "a ", "%", "x' OR '1'='1", "日本"]
     for name in names:
@@ -223,6 +224,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", EVERY, ids=lambda one: type(one).__name__)
 def test_every_message_type_comes_back_from_a_checkpoint_as_it_was(saver, message):
     first = put(saver, at(), {"messages": [message], "other": {"deep": (message,)}})

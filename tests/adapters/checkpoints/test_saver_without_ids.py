@@ -91,6 +91,7 @@ def test_a_copied_thread_goes_on_without_saying_anything_twice():
         assert not any(rows.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "cut"), [(200, 199), (200, 150), (230, 210), (230, 5)])
 def test_what_was_cut_off_and_is_said_again_in_the_same_words_is_stored(size, cut):
     """Looked at in stretches of 200, of which the last one may be begun only."""

@@ -50,6 +50,7 @@ def summary_of(graph: Any, thread: dict = THREAD) -> Any:
     return state["summary"]
 
 
+@pytest.mark.slow
 def test_between_the_thresholds_nobody_waits_and_the_next_call_has_the_summary(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -86,6 +87,7 @@ def test_at_the_hard_limit_a_call_waits_but_not_for_ever(door):
     assert summary_of(graph) is not None
 
 
+@pytest.mark.slow
 def test_a_fork_from_before_takes_nothing_of_the_later_branch(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -101,6 +103,7 @@ def test_a_fork_from_before_takes_nothing_of_the_later_branch(door):
     assert "later" not in str(graph.get_state(THREAD).values)
 
 
+@pytest.mark.slow
 def test_an_edited_message_is_not_what_was_summarized(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -117,6 +120,7 @@ def test_an_edited_message_is_not_what_was_summarized(door):
     assert summary_of(graph) is not None
 
 
+@pytest.mark.slow
 def test_concurrent_runs_of_one_thread_make_one_summary(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -130,6 +134,7 @@ def test_concurrent_runs_of_one_thread_make_one_summary(door):
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_threads_do_not_take_from_one_another(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -145,6 +150,7 @@ def test_threads_do_not_take_from_one_another(door):
     assert summary_of(graph) is not None
 
 
+@pytest.mark.slow
 def test_without_a_thread_the_summary_is_made_at_once(door):
     memory = memory_of(Scripted())
     model, graph = door(memory)
@@ -153,6 +159,7 @@ def test_without_a_thread_the_summary_is_made_at_once(door):
     assert len(model.requests[0]) < len(talk(3_300))
 
 
+@pytest.mark.slow
 def test_words_of_a_background_summary_reach_no_message_stream(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -178,6 +185,7 @@ def test_an_event_loop_that_ends_loses_no_summary():
     assert len(model.requests[1]) < len(model.requests[0])
 
 
+@pytest.mark.slow
 def test_without_a_memory_the_agents_own_model_writes_the_summaries():
     def answer(messages):
         notes = "## Goal\nThe user counts questions, and wants a reply to each of them."
@@ -211,6 +219,7 @@ def test_a_summary_starts_right_after_the_models_answer(door):
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 async def test_a_summary_starts_after_an_async_answer_too(door):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -223,6 +232,7 @@ async def test_a_summary_starts_after_an_async_answer_too(door):
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_summary_that_waits_for_the_next_call_is_not_made_again_after_the_answer(door):
     memory = memory_of(Scripted(answer=lambda _messages: "## Goal\nThe user counts."))
     model, graph = door(memory)

@@ -146,6 +146,7 @@ def test_the_pre_model_hook_of_an_agent_without_state_schema_keeps_its_state(key
     assert len(memory.summarizer.requests) <= 10
 
 
+@pytest.mark.slow
 def test_keys_of_a_node_are_channels_by_their_own_names():
     class Chat(TypedDict):
         chat: Annotated[list[AnyMessage], add_messages]
@@ -164,6 +165,7 @@ def test_keys_of_a_node_are_channels_by_their_own_names():
     assert graph.get_state(config()).values["mem"]["summary"]
 
 
+@pytest.mark.slow
 def test_a_state_that_has_the_channels_keeps_its_own():
     class Own(MessagesState):
         memory: dict

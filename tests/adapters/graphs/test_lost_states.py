@@ -84,6 +84,7 @@ def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(c
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thread", [None, "each time another"])
 def test_a_client_that_sends_the_whole_list_again_finds_its_summary(thread, caplog):
     """A stateless server: no checkpointer, new ids with every call."""

@@ -61,6 +61,7 @@ def saver(request):
         yield InMemorySaver() if request.param == "InMemorySaver" else TokenMemorySaver(store)
 
 
+@pytest.mark.slow
 def test_another_user_on_a_thread_that_has_one_is_refused(make, saver):
     graph = make(memory_of(), saver)
     graph.invoke({"messages": "My code is 4711."}, config(user_id="u"))
@@ -87,6 +88,7 @@ def test_a_thread_that_nobody_has_named_goes_to_the_first_user(make, saver):
         graph.invoke({"messages": "Hello, I am v."}, config(user_id="v"))
 
 
+@pytest.mark.slow
 def test_shared_threads_take_every_user(make, saver):
     graph = make(memory_of(), saver, shared_threads=True)
     for user in ("u", "v", None, "u"):

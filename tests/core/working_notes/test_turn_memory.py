@@ -486,6 +486,7 @@ def test_never_over_the_limit_and_never_illegal(messages, window, setting, parti
     assert memory.compact(messages, state) == state
 
 
+@pytest.mark.slow
 @given(turns(), st.sampled_from([1_500, 4_000]), SHOWN)
 def test_requests_grow_only_at_their_end_between_changes(messages, window, setting):
     memory = memory_of(window, turn_memory=setting)

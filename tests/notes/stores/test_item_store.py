@@ -160,6 +160,7 @@ def test_items_expire_when_they_are_omitted_and_go_with_a_sweep(store):
     assert [item.key for item in store.search(())] == ["kept"]
 
 
+@pytest.mark.slow
 def test_a_read_begins_the_time_to_live_anew_unless_it_says_not_to(store):
     store.ttl_config = {"omit_expired": True, "default_ttl": 0.4 / 60}
     for key in ("got", "searched", "left"):

@@ -70,6 +70,7 @@ def test_notes_of_a_session_are_erased_with_it_and_no_others(store, transcripts)
     assert left(store) == others
 
 
+@pytest.mark.slow
 def test_notes_of_many_sessions_are_erased_with_their_user(store, transcripts):
     for number in range(60):
         transcripts.add(f"s{number}", [HumanMessage("hi")], user_id="ann")

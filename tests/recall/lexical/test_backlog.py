@@ -53,6 +53,7 @@ def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_threa
     recall.close()
 
 
+@pytest.mark.slow
 def test_index_takes_in_everything_before_it_returns(store, small):
     old(store, "s", 900)
     with Recall(store) as recall:
@@ -85,6 +86,7 @@ def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, smal
     recall.close()
 
 
+@pytest.mark.slow
 def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
     store, small, monkeypatch, tmp_path, caplog
 ):
@@ -127,6 +129,7 @@ def dense(store, tmp_path):
     return recall, model
 
 
+@pytest.mark.slow
 def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
     recall, model = dense(store, tmp_path)
     filled(store, "s", "The key is under the blue mat.")

@@ -93,6 +93,7 @@ def test_a_missing_vector_never_puts_better_words_behind_worse_ones_without_vect
         assert found[unit] == pytest.approx(rows[unit][0] / best)
 
 
+@pytest.mark.slow
 def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkeypatch):
     chroma = ChromaIndex(tmp_path / "chroma", embeddings=HashingEmbeddings(64))
     with (

@@ -41,6 +41,7 @@ def bomb() -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["short", "long", "none"])
 def test_a_decompression_bomb_is_refused_before_it_takes_the_memory(
     codec: Codec, bomb: bytes, form: str, monkeypatch: pytest.MonkeyPatch

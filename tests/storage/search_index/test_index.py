@@ -90,6 +90,7 @@ def test_the_backlog_of_a_scope_is_taken_in_when_it_is_read(store):
     assert store.index.backlog()["lexical"] == 2
 
 
+@pytest.mark.slow
 def test_more_than_one_batch_is_taken_in(store):
     store.add("s", [HumanMessage(f"word {n}", id=str(n)) for n in range(450)])
     store.index.attach(Words())

@@ -66,6 +66,7 @@ def test_sessions_share_no_edits(store):
     assert texts(store.messages("t", include_superseded=True)) == ["first"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
