@@ -176,6 +176,7 @@ def test_a_state_of_version_1_loads_as_a_log_of_one_entry():
     assert load_state(without) == {**without, "version": 2}
 
 
+@pytest.mark.slow
 @given(conversations(), st.sampled_from([600, 1_000, 4_000]), st.integers(0, 8_000))
 def test_a_view_under_a_state_of_version_1_is_legal_and_never_over_the_limit(later, window, size):
     said = [HumanMessage("one " * 20, id="m0")]

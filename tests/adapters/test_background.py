@@ -135,6 +135,7 @@ def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
         assert mine == [f"w{writer}-{n}" for n in range(50)]
 
 
+@pytest.mark.slow
 def test_a_clear_during_a_summary_is_honoured(store):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -188,6 +189,7 @@ def test_a_failing_model_gives_an_extractive_summary_and_a_warning(store):
     assert newest_entry(store.state("s").state)["model"] == "extractive"
 
 
+@pytest.mark.slow
 async def test_async_turns_do_not_wait_and_close_does(store):
     gate = Gate()
     async with memory_of(gate.model) as memory:
@@ -322,6 +324,7 @@ def test_a_batch_that_the_gate_holds_back_costs_no_job(store):
     assert leases == []
 
 
+@pytest.mark.slow
 def test_compact_by_hand_waits_for_the_job_that_runs(store):
     gate = Gate()
     memory = memory_of(gate.model)

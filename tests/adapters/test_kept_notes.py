@@ -100,6 +100,7 @@ def test_the_last_two_turns_count_as_well():
     assert "Berta" not in ask(other, "Please tell me.")
 
 
+@pytest.mark.slow
 def test_a_removed_note_is_told_to_be_void_once_and_leaves_with_the_next_change():
     notebook = filled()
     history = history_on(notebook, window=3_000)

@@ -82,6 +82,7 @@ def test_a_narrower_input_of_the_application_stays_as_it_is():
     assert builder.input_schema is dict
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
     """No checkpointer, new ids with every call: what is covered is known by its words."""
     memory = memory_of(2_000, mode="reasoning")

@@ -69,6 +69,7 @@ PROMPT = ChatPromptTemplate.from_messages(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", CHECKS)
 def test_with_token_memory_pins_stand_in_the_prompts_own_system_message(store, family):
     model = StrictModel(family=family)
@@ -125,6 +126,7 @@ def test_what_before_store_takes_out_is_not_pinned(store):
     assert history.pin(1)["text"] == "user: My card is [?]."
 
 
+@pytest.mark.slow
 def test_pins_survive_summaries_and_a_restart(store):
     history = history_on(store, memory=memory_of(2_000))
     history.pin("Answer in French.")
@@ -197,6 +199,7 @@ def test_parallel_tool_calls_of_one_step_may_both_pin():
     assert sorted(pin["text"] for pin in pins.values()) == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_what_an_agent_pins_breaks_no_cache_and_moves_with_the_next_change():
     memory = memory_of(4_000)
     middleware = TokenMemoryMiddleware(memory, agent_tools={"pin_context"})

@@ -396,6 +396,7 @@ def test_a_recall_of_the_applications_own_may_raise_anything(recall):
     assert [m.id for m in view.messages] == ["ask"]
 
 
+@pytest.mark.slow
 def test_a_document_comes_back_in_graphs_and_is_shown_once(door, recall):
     memory = memory_of(recall)
     model, graph = door(memory)

@@ -207,6 +207,7 @@ def test_a_fork_from_before_the_edit_sees_the_original_and_the_branch_after_it_t
         assert graph.get_state(raw).values["messages"][0].content == "The code is QUOKKA."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_remove", ["keep", "hide"])
 def test_a_removed_message_stays_recallable_unless_removals_hide(on_remove):
     with TranscriptStore("sqlite://") as store, Recall(store) as recall:
@@ -226,6 +227,7 @@ def test_a_removed_message_stays_recallable_unless_removals_hide(on_remove):
         assert recall.search("QUOKKA", session_id="t"), "the head has it again"
 
 
+@pytest.mark.slow
 def test_a_copied_and_a_migrated_thread_show_the_edited_words():
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as other:
         from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints

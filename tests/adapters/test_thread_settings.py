@@ -188,6 +188,7 @@ def test_a_sub_graph_has_the_settings_of_its_thread_but_for_the_mode(store):
     assert not is_noted(request)
 
 
+@pytest.mark.slow
 @KINDS
 def test_the_settings_of_a_thread_are_not_read_for_another_user(made, store):
     built = made(memory_of(), TokenMemorySaver(store))
@@ -196,6 +197,7 @@ def test_the_settings_of_a_thread_are_not_read_for_another_user(made, store):
         request_after(built, "And?", {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
+@pytest.mark.slow
 @KINDS
 def test_settings_that_cannot_be_read_are_told_and_the_memorys_hold(made, store, caplog):
     store.set_settings(user_id="ann", budget=2_000)

@@ -40,6 +40,7 @@ def recording(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     out = tmp_path / "out"
     done = RUN.invoke(
@@ -114,6 +115,7 @@ def test_the_module_is_the_command():
     assert "--window" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["typer", "rich"])
 def test_a_missing_library_is_one_clear_line(library):
     code = (

@@ -96,6 +96,7 @@ def test_a_bad_line_leaves_with_2_and_says_file_line_and_how_far(tmp_path, targe
     assert run("import", tmp_path / "none.json", target)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

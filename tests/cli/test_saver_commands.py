@@ -128,6 +128,7 @@ def test_doctor_goes_on_behind_a_key_that_is_no_text(file):
     assert "bob" not in found.output
 
 
+@pytest.mark.slow
 def test_doctor_puts_rows_in_order_before_it_deletes_any(file):
     before = ids(file, "ann")
     place = file.read_bytes().rindex(f"={before[2]}".encode()) + 1
@@ -155,6 +156,7 @@ def test_doctor_deletes_no_rows_of_a_thread_whose_own_row_is_damaged(file):
     assert len(ids(file, "bob")) == 5
 
 
+@pytest.mark.slow
 def test_doctor_deletes_a_row_that_lost_a_value(file):
     before = ids(file, "ann")
     must, may = "write_count BIGINT NOT NULL", "write_count BIGINT"
@@ -215,6 +217,7 @@ def test_doctor_repairs_nothing_where_nothing_whole_is_left(file):
     raw.close()
 
 
+@pytest.mark.slow
 def test_doctor_with_the_wrong_key_deletes_nothing(tmp_path):
     path = tmp_path / "sealed.db"
     with TranscriptStore(f"sqlite:///{path}") as store:

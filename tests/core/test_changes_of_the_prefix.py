@@ -72,6 +72,7 @@ def test_a_first_request_that_is_cut_leaves_room_for_the_summary_to_grow():
     assert len({own_words(shown(view, "first")) for _, _, view in calls}) == 2
 
 
+@pytest.mark.slow
 def test_a_short_first_request_stays_whole():
     said = run_of(first_tokens=100, rounds=60)
     calls = calls_of(memory_of(), said)
@@ -105,6 +106,7 @@ def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
 
+@pytest.mark.slow
 def test_what_is_cut_from_the_first_request_is_given_to_the_summarizer():
     batches = []
 

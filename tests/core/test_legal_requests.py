@@ -235,6 +235,7 @@ def test_system_texts_are_merged_once_in_front_with_the_summary_behind_them(role
     assert first.text.startswith("a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["human", "system"])
 def test_each_entry_stands_fenced_as_history_and_nothing_in_it_closes_the_fence(role):
     memory = memory_of(1_500, summary_role=role)

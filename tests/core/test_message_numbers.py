@@ -171,6 +171,7 @@ def test_a_number_never_names_two_messages_and_opens_the_one_it_named(drawn, win
     play(memory_of(window), drawn, removes=removes)
 
 
+@pytest.mark.slow
 def test_numbers_are_opened_over_folds_and_condensations():
     memory, branch = memory_of(), Branch()
     for n in range(60):

@@ -83,6 +83,7 @@ def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
     assert caught.value.limit == 880
 
 
+@pytest.mark.slow
 def test_room_is_kept_for_the_opening_where_the_assistant_speaks_first():
     memory = memory_of(600)
     messages = [

@@ -103,6 +103,7 @@ def test_erasing_a_session_leaves_the_notes_that_live_longer(how, note_store, tr
     assert transcripts.state("s").state is None
 
 
+@pytest.mark.slow
 def test_notes_of_the_threads_sub_graphs_go_with_the_session(note_store, transcripts):
     memory, inner = memory_on(note_store), thread_session("s", "child:1")
     talk(memory, transcripts)
@@ -114,6 +115,7 @@ def test_notes_of_the_threads_sub_graphs_go_with_the_session(note_store, transcr
     assert memory.notes.list(level="session", user_id="ann", session_id="s2") != []
 
 
+@pytest.mark.slow
 def test_notes_of_the_users_sessions_that_name_no_user_go_with_the_user(note_store, transcripts):
     memory = memory_on(note_store)
     talk(memory, transcripts)
@@ -147,6 +149,7 @@ def test_a_store_of_somebody_else_that_keeps_notes_is_found_out(transcripts):
         memory.erase(transcripts, user_id="ann")
 
 
+@pytest.mark.slow
 def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts):
     class BrokenRecall(Recall):
         def erase(self, session_id=None, user_id=None):

@@ -158,6 +158,7 @@ def test_trimming_by_another_middleware_or_node_is_a_removal(name):
         assert door.state()["summary"]["covers_to"] in {m.id for m in left}
 
 
+@pytest.mark.slow
 def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
     with TranscriptStore("sqlite://") as store:
         door = Door("prune", store, memory_of(summarizer=ListSummarizer()))

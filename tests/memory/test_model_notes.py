@@ -156,6 +156,7 @@ _WORDS = st.lists(
 ).map(" ".join)
 
 
+@pytest.mark.slow
 @given(st.lists(_WORDS, min_size=1, max_size=4), st.data())
 def test_no_operation_holds_a_literal_that_its_source_lacks(texts, data):
     said = [HumanMessage(text, id=f"h{n}") for n, text in enumerate(texts)]
@@ -250,6 +251,7 @@ def test_by_default_and_without_a_mode_no_request_changes():
         memory_of(None, model_notes="yes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [models.raising, models.blank, models.tool_calling])
 def test_a_model_that_fails_leaves_the_notes_that_were_read(answer):
     state = memory_of(Scripted(answer=answer)).compact(talk(), force=True)

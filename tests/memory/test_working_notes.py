@@ -116,6 +116,7 @@ def test_what_a_live_block_shows_is_not_sent_again():
     assert with_notes(view) == ["h2"]
 
 
+@pytest.mark.slow
 def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
     said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
     for number in range(1, 60):
@@ -250,6 +251,7 @@ def test_a_mode_without_summarization_folds_nothing_by_itself():
     assert memory_of(own).compact(said, state, force=True)["summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window", "size"), [(0, 10), (30, 10), (30, 300)])
 def test_the_window_stays_verbatim_where_the_target_allows(window, size):
     own = ModeProfile("raw", window=window, sections=("objective",))

@@ -79,6 +79,7 @@ def test_erasing_a_session_leaves_its_words_in_no_file(tmp_path):
     assert [name for name, data in files.items() if b"plover77" in data] == []
 
 
+@pytest.mark.slow
 def test_a_fact_said_49_times_is_recalled_once(store, recall):
     for number in range(49):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])

@@ -99,6 +99,7 @@ def test_hits_fill_the_size_in_rank_order(store, recall):
     assert len(counted) == 1
 
 
+@pytest.mark.slow
 def test_a_full_size_ends_the_search_and_a_long_hit_does_not(store, recall, monkeypatch):
     store.add("s", [HumanMessage(f"budget item {n} " + "x " * 40, id=f"m{n}") for n in range(600)])
     store.add("s", [HumanMessage("budget item summary " + "budget item " * 90, id="long")])

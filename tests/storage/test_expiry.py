@@ -151,6 +151,7 @@ def test_the_time_of_a_checkpoint_is_read_from_its_id():
     assert _time_of(None) is None
 
 
+@pytest.mark.slow
 def test_a_pin_in_the_state_of_a_graph_keeps_its_thread_and_one_that_is_gone_does_not(store):
     graph = graph_of(store, MemoryMessagesState)
     graph.invoke({"messages": ["hi"], **pin_update("Answer in French.")}, thread("short"))
@@ -295,6 +296,7 @@ def old_and_new(path):
         said(store, "old", 400)
 
 
+@pytest.mark.slow
 def test_use_of_a_store_lets_sessions_expire_at_most_every_so_often(path):
     old_and_new(path)
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}

@@ -142,6 +142,7 @@ def test_a_text_cut_apart_is_the_same_text(text, most):
     assert all(count(piece) <= most for piece in pieces)
 
 
+@pytest.mark.slow
 def test_more_than_100_messages_go_through_intermediate_summaries():
     model = Scripted(profile={"max_input_tokens": 100_000})
     ModelSummarizer(model).summarize(request_of(talk(110, 6), 800, prior="## Done\n- order 4711"))
@@ -407,6 +408,7 @@ async def test_no_summarizer_token_reaches_stream_or_events_of_a_runnable():
     assert list(chain.stream(talk(21))) == [chain.invoke(talk(21))]
 
 
+@pytest.mark.slow
 def test_the_next_summary_reads_the_one_before_and_no_message_twice():
     model = Scripted()
     memory = memory_of(summarizer=model)

@@ -291,6 +291,7 @@ def test_a_request_without_an_answer_is_not_asked_for_again_at_once():
     assert len(model.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_slow_provider_is_not_waited_for():
     model = CountedModel(seconds=0.4)
     counter = ProviderCounter(model, timeout_s=0.2)
@@ -310,6 +311,7 @@ def test_an_answer_that_comes_late_is_known_next_time():
     assert counter.count(REQUEST).method == "provider"
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_always_late_is_left_alone():
     model = CountedModel(seconds=0.05)
     counter = ProviderCounter(model, timeout_s=0.02)

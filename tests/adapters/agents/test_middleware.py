@@ -175,6 +175,7 @@ def test_the_middleware_adds_no_superstep():
     assert steps(TokenMemoryMiddleware(memory_of())) == steps()
 
 
+@pytest.mark.slow
 def test_private_state_is_in_no_input_or_output_but_in_values_and_updates():
     _, agent = agent_of(rounds(10), TokenMemoryMiddleware(memory_of()))
     assert set(agent.get_output_jsonschema()["properties"]) == {"messages", "structured_response"}
@@ -417,6 +418,7 @@ def sub_agent_tool(script: list, middleware: TokenMemoryMiddleware, seen: list, 
     return model, ask
 
 
+@pytest.mark.slow
 def test_a_sub_agent_takes_the_parents_policy_with_a_memory_of_its_own():
     middleware = TokenMemoryMiddleware(memory_of())
     answers: list = []
@@ -585,6 +587,7 @@ def test_a_tool_call_without_a_result_does_not_block_the_thread(caplog):
     assert len([r for r in caplog.records if "have no result" in r.message]) == 1
 
 
+@pytest.mark.slow
 def test_explain_gives_the_list_that_the_model_received():
     memory = memory_of()
     model, agent = agent_of(rounds(20), TokenMemoryMiddleware(memory), system_prompt="Be brief.")
@@ -600,6 +603,7 @@ def test_explain_gives_the_list_that_the_model_received():
     assert told.profile == "mistral"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "provider"), [("anthropic", "anthropic"), ("gemini", "google")])
 def test_signed_blocks_and_extras_come_back_from_a_checkpoint_unchanged(family, provider):
     signed = call(1).model_copy(
@@ -672,6 +676,7 @@ def test_strict_msgpack_without_a_warning(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     memory = memory_of()
     model, agent = agent_of(rounds(20), TokenMemoryMiddleware(memory, automatic=False))

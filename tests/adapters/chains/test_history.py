@@ -307,6 +307,7 @@ def test_the_repair_of_a_dangling_call_is_logged_once(store, caplog):
     assert len([r for r in caplog.records if "interrupted" in r.getMessage()]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["anthropic", "gemini"])
 def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provider):
     blocks = [

@@ -303,6 +303,7 @@ def test_sessions_users_and_budgets_come_by_configurable(store):
     assert {spec.id for spec in chain.config_specs} >= {"session_id", "user_id"}
 
 
+@pytest.mark.slow
 def test_nothing_of_the_memory_reaches_the_stream(store):
     chain = prompted(store, memory=memory_of(700))
     for number in range(15):

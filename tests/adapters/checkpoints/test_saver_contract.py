@@ -566,6 +566,7 @@ def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store):
     assert len(rows(store, "SELECT 1 FROM tokenmem_checkpoint_messages")) <= 10
 
 
+@pytest.mark.slow
 async def test_keep_last_works_behind_an_async_run(store):
     saver = TokenMemorySaver(store, keep_last=3, prune_every=3)
     graph = chat(saver)

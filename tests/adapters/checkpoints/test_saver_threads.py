@@ -106,6 +106,7 @@ def test_the_session_of_a_sub_graph_is_not_erased_from_under_its_thread(store):
     assert len(say(graph, "again")["messages"]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["u/" + "x" * 420, "😀" * 60])
 def test_a_thread_with_a_long_id_is_erased_with_its_sub_graphs(store, name):
     graph = with_sub_graph(TokenMemorySaver(store))

@@ -62,6 +62,7 @@ def test_every_message_is_in_the_transcript_once_and_in_order(chosen, size, key)
             assert texts(store.messages("t1")) == said
 
 
+@pytest.mark.slow
 def test_a_list_that_is_built_anew_in_every_step_is_known_by_its_words():
     with TranscriptStore("sqlite://") as store:
         said = []

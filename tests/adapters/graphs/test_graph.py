@@ -195,6 +195,7 @@ def test_a_subgraph_leaves_no_repeated_ids_in_its_parent():
     assert len(ids) == len(set(ids)) == 10
 
 
+@pytest.mark.slow
 def test_the_pre_model_hook_of_langgraphs_own_agent():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # LangGraph points to langchain's create_agent

@@ -85,6 +85,7 @@ def test_a_graph_without_a_channel_for_the_memory_is_not_summarized_again_and_ag
     assert set(graph.invoke(question(99), config())) == {"messages"}
 
 
+@pytest.mark.slow
 def test_a_models_node_whose_hint_names_messages_only_sends_the_summary():
     memory = memory_of()
     views = []

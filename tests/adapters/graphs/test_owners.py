@@ -80,6 +80,7 @@ async def test_another_user_is_refused_by_async_calls_too(make, saver):
         await graph.ainvoke({"messages": "What is the code?"}, config(user_id="v"))
 
 
+@pytest.mark.slow
 def test_a_thread_that_nobody_has_named_goes_to_the_first_user(make, saver):
     graph = make(memory_of(), saver)
     graph.invoke({"messages": "Hello."}, config())

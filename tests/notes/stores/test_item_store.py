@@ -70,6 +70,7 @@ def plain(results):
     ]
 
 
+@pytest.mark.slow
 @given(BATCHES)
 def test_files_and_database_never_answer_other_than_langgraphs_own_store(batches):
     reference = Reference()
@@ -143,6 +144,7 @@ TTL = 0.05 / 60
 """Minutes: 50 ms."""
 
 
+@pytest.mark.slow
 def test_items_expire_when_they_are_omitted_and_go_with_a_sweep(store):
     store.put(("a",), "gone", {"x": 1}, ttl=TTL)
     store.put(("a",), "long", {"x": 1}, ttl=60)

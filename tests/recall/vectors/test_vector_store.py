@@ -50,6 +50,7 @@ def test_a_vector_store_with_another_model_than_ours_is_no_harm(store):
         assert recall.search("day number7 word10", session_id="s", k=1)[0].message_id == "day-7"
 
 
+@pytest.mark.slow
 def test_scope_is_in_the_question_and_checked_again(store, vectors):
     for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
         said = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]

@@ -100,6 +100,7 @@ def test_an_upgraded_database_has_the_tables_of_a_new_one(path, name):
     assert definitions(path) == definitions(new)
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_older_file_is_kept_and_the_log_names_it(path, caplog):
     before = dump(build(path, "v3"))
     with (

@@ -57,6 +57,7 @@ ODD_IDS = [
 ODD_IDS.remove("\n")
 
 
+@pytest.mark.slow
 def test_odd_session_ids_neither_collide_nor_leave_the_database_file(file_store, path):
     for name in ODD_IDS:
         file_store.add(name, [HumanMessage(name, id=name)], user_id=name)
