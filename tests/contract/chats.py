@@ -1,0 +1,473 @@
+"""One conversation through each integration, by public names only.
+
+A contract test says something to a `Chat` and looks at what the model received. It knows nothing of
+the integration behind it, so the inside of the package may change under it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_from_dict,
+    messages_to_dict,
+)
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.tools import BaseTool
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
+from pydantic import PrivateAttr
+
+from langchain_tokenmem import (
+    MemoryMessagesState,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+    memory_input,
+    memory_nodes,
+    with_token_memory,
+)
+
+MOST_MODEL_CALLS = 20
+"""Model calls of one turn before a test is taken to hang."""
+
+Answer = Callable[[list[BaseMessage]], AIMessage | str]
+MakeMemory = Callable[[TranscriptStore], TokenMemory]
+
+
+class Talker(BaseChatModel):
+    """A chat model that answers by a script and keeps every request that it received.
+
+    Attributes:
+        answer: An answer, a list of answers (the last one is repeated), or a function of the
+            request. An answer is a text, a message, or an exception that is raised.
+    """
+
+    answer: Any = "Noted."
+    name_: str = "gpt-4o"
+    _requests: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+    _keywords: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @property
+    def model_name(self) -> str:
+        return self.name_
+
+    @property
+    def requests(self) -> list[list[BaseMessage]]:
+        """Every request, oldest first."""
+        return self._requests
+
+    @property
+    def keywords(self) -> list[dict[str, Any]]:
+        """Keywords of every request: bound tools, output limits and the like."""
+        return self._keywords
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        return self.bind(tools=list(tools), **kwargs)
+
+    def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
+        self._requests.append(list(messages))
+        self._keywords.append(keywords)
+        said: Any = self.answer
+        if isinstance(said, list):
+            said = said.pop(0) if len(said) > 1 else said[0]
+        elif callable(said):
+            said = said(messages)
+        if isinstance(said, Exception):
+            raise said
+        return AIMessage(said) if isinstance(said, str) else said.model_copy()
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **keywords: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._answer(messages, keywords))])
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **keywords: Any) -> Any:
+        said = self._answer(messages, keywords)
+        for word in str(said.content).split(" "):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=f"{word} "))
+
+
+@dataclass
+class Setting:
+    """What a conversation is held with.
+
+    Attributes:
+        memory: A memory, or a function that makes one for a store.
+        store: Holds transcripts and checkpoints.
+        model: Answers.
+        thread: Names the conversation: `session_id` of chains, `thread_id` of graphs.
+        user: Its user; None for nobody.
+        system: System text of the application.
+        tools: Tools of the agent, which are run.
+        saver: Checkpointer of graphs and agents; default: a `TokenMemorySaver` on the store.
+        keywords: Further keywords of the integration itself.
+    """
+
+    memory: TokenMemory
+    store: TranscriptStore
+    model: Talker
+    thread: str = "t1"
+    user: str | None = None
+    system: str | None = None
+    tools: Sequence[BaseTool] = ()
+    saver: Any = None
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+
+class Chat(ABC):
+    """One conversation; `ask` says something and returns what the model received meanwhile."""
+
+    is_graph = False
+
+    def __init__(self, setting: Setting, make: MakeMemory, *, is_async: bool) -> None:
+        self.setting = setting
+        self.make = make
+        self.is_async = is_async
+        self.set_up()
+
+    # What every integration does in its own way.
+
+    @abstractmethod
+    def set_up(self) -> None:
+        """Build the integration."""
+
+    @abstractmethod
+    async def say(self, messages: list[BaseMessage]) -> None:
+        """Add messages, let the model answer, run its tools."""
+
+    @abstractmethod
+    def said(self) -> list[BaseMessage]:
+        """Return the whole conversation as it is kept."""
+
+    # What is the same for all.
+
+    @property
+    def memory(self) -> TokenMemory:
+        return self.setting.memory
+
+    @property
+    def store(self) -> TranscriptStore:
+        return self.setting.store
+
+    @property
+    def model(self) -> Talker:
+        return self.setting.model
+
+    @property
+    def requests(self) -> list[list[BaseMessage]]:
+        """Every request of this conversation's model, oldest first."""
+        return self.model.requests
+
+    async def ask(self, said: str | BaseMessage | Sequence[BaseMessage]) -> list[list[BaseMessage]]:
+        """Say something, and return the requests that the model received in this turn."""
+        if isinstance(said, str):
+            said = HumanMessage(said)
+        messages = [said] if isinstance(said, BaseMessage) else list(said)
+        before = len(self.requests)
+        await self.say([message.model_copy(deep=True) for message in messages])
+        return self.requests[before:]
+
+    async def last(self, said: str | BaseMessage | Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Say something, and return the newest request."""
+        return (await self.ask(said))[-1]
+
+    def also(self, **changes: Any) -> Chat:
+        """Return another conversation with the same memory and store: `thread=`, `user=` ..."""
+        changes.setdefault("model", Talker(answer=self.model.answer, name_=self.model.name_))
+        return type(self)(replace(self.setting, **changes), self.make, is_async=self.is_async)
+
+    def reopened(self) -> Chat:
+        """Return the same conversation as a new process finds it: new objects, same storage."""
+        self.memory.close()
+        setting = replace(self.setting, memory=self.make(self.store))
+        return type(self)(setting, self.make, is_async=self.is_async)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config of a call."""
+        key = "thread_id" if self.is_graph else "session_id"
+        names = {key: self.setting.thread, "user_id": self.setting.user}
+        return {"configurable": {key: name for key, name in names.items() if name is not None}}
+
+    async def call(self, runnable: Any, given: Any, config: Any = None) -> Any:
+        """Invoke a runnable, in the way of this conversation."""
+        config = config or self.config
+        return await (
+            runnable.ainvoke(given, config)
+            if self.is_async
+            else _done(runnable.invoke(given, config))
+        )
+
+    async def results_of(self, answer: BaseMessage) -> list[BaseMessage]:
+        """Run the tools that an answer calls."""
+        tools = {tool.name: tool for tool in self.setting.tools}
+        calls = getattr(answer, "tool_calls", [])
+        return [
+            await self.call(tools[call["name"]], {**call, "type": "tool_call"}) for call in calls
+        ]
+
+    def bound_model(self) -> Any:
+        """Return the model with the tools of this conversation."""
+        tools = list(self.setting.tools)
+        return self.model.bind_tools(tools) if tools else self.model
+
+    def system_messages(self) -> list[SystemMessage]:
+        return [SystemMessage(self.setting.system)] if self.setting.system else []
+
+
+async def _done(value: Any) -> Any:
+    return value
+
+
+class ByHand(Chat):
+    """`memory.compact` and `memory.view`; the state and the messages are kept as JSON."""
+
+    def set_up(self) -> None:
+        self._kept = "null", "[]"
+
+    def reopened(self) -> Chat:
+        chat = super().reopened()
+        assert isinstance(chat, ByHand)
+        chat._kept = self._kept
+        return chat
+
+    def said(self) -> list[BaseMessage]:
+        return messages_from_dict(json.loads(self._kept[1]))
+
+    async def say(self, messages: list[BaseMessage]) -> None:
+        said = self.said()
+        around: Any = {"system": self.setting.system, "tools": list(self.setting.tools) or None}
+        around |= self.setting.keywords
+        for _ in range(MOST_MODEL_CALLS):
+            for message in messages:
+                message.id = message.id or f"m{len(said)}"
+                said.append(message)
+            state = json.loads(self._kept[0])
+            if self.is_async:
+                state = await self.memory.acompact(said, state, **around)
+            else:
+                state = self.memory.compact(said, state, **around)
+            view = self.memory.view(said, state, **around)
+            self._kept = json.dumps(state), json.dumps(messages_to_dict(said))
+            answer = await self.call(self.bound_model(), view.messages)
+            results = await self.results_of(answer)
+            messages = [answer, *results]
+            if not results:
+                break
+        answer.id = answer.id or f"m{len(said)}"
+        self._kept = self._kept[0], json.dumps(messages_to_dict([*said, answer]))
+
+
+class History(Chat):
+    """`TokenMemoryChatHistory`, with the loop that an application writes around it."""
+
+    def set_up(self) -> None:
+        s = self.setting
+        system = self.system_messages()
+        self.history = TokenMemoryChatHistory(
+            s.thread,
+            memory=s.memory,
+            store=s.store,
+            user_id=s.user,
+            tools=list(s.tools) or None,
+            overhead_tokens=s.memory.count(system).tokens if system else 0,
+            **s.keywords,
+        )
+
+    def said(self) -> list[BaseMessage]:
+        return self.history.full_history()
+
+    async def say(self, messages: list[BaseMessage]) -> None:
+        for _ in range(MOST_MODEL_CALLS):
+            await self._add(messages)
+            history = self.history
+            request = await history.aget_messages() if self.is_async else history.messages
+            answer = await self.call(self.bound_model(), [*self.system_messages(), *request])
+            messages = [answer, *await self.results_of(answer)]
+            if len(messages) == 1:
+                break
+        await self._add(messages)
+
+    async def _add(self, messages: list[BaseMessage]) -> None:
+        if self.is_async:
+            await self.history.aadd_messages(messages)
+        else:
+            self.history.add_messages(messages)
+
+
+class Chain(Chat):
+    """`with_token_memory`, around a prompt where there is a system text."""
+
+    def set_up(self) -> None:
+        s = self.setting
+        keys = {}
+        chain = self.bound_model()
+        if s.system:
+            places = [MessagesPlaceholder("history"), MessagesPlaceholder("input")]
+            chain = ChatPromptTemplate.from_messages([SystemMessage(s.system), *places]) | chain
+            keys = {"input_messages_key": "input", "history_messages_key": "history"}
+        self.chain = with_token_memory(chain, s.memory, s.store, **keys, **s.keywords)
+
+    def said(self) -> list[BaseMessage]:
+        return self.store.messages(self.setting.thread, user_id=self.setting.user)
+
+    async def say(self, messages: list[BaseMessage]) -> None:
+        for _ in range(MOST_MODEL_CALLS):
+            given: Any = {"input": messages} if self.setting.system else messages
+            messages = await self.results_of(await self.call(self.chain, given))
+            if not messages:
+                break
+
+
+class _Graph(Chat):
+    """A compiled graph with a checkpointer."""
+
+    is_graph = True
+    graph: Any
+
+    @property
+    def saver(self) -> Any:
+        return self.setting.saver or TokenMemorySaver(self.store)
+
+    async def say(self, messages: list[BaseMessage]) -> None:
+        await self.call(self.graph, {"messages": messages})
+
+    def said(self) -> list[BaseMessage]:
+        said: list[AnyMessage] = self.graph.get_state(self.config).values.get("messages", [])
+        return list(said)
+
+
+class Agent(_Graph):
+    """`TokenMemoryMiddleware` in `create_agent`."""
+
+    def set_up(self) -> None:
+        s = self.setting
+        self.graph = create_agent(
+            s.model,
+            list(s.tools),
+            system_prompt=s.system,
+            middleware=[TokenMemoryMiddleware(s.memory, **s.keywords)],
+            checkpointer=self.saver,
+        )
+
+
+class Node(_Graph):
+    """`memory_nodes` with one node: `MemoryNode`."""
+
+    is_split = False
+
+    def set_up(self) -> None:
+        s = self.setting
+        around: dict[str, Any] = {"system": s.system, "tools": list(s.tools) or None, **s.keywords}
+        builder = StateGraph(MemoryMessagesState)
+
+        def call_model(state: MemoryMessagesState) -> dict[str, Any]:
+            request = memory_input(state, s.memory, **around)
+            return {"messages": [self.bound_model().invoke(request)]}
+
+        builder.add_node("model", call_model)
+        builder.add_node("tools", ToolNode(list(s.tools)))
+        first = memory_nodes(builder, s.memory, split=self.is_split, **around)
+        builder.add_edge(START, first)
+        builder.add_conditional_edges("model", _next_node, ["tools", "__end__"])
+        builder.add_edge("tools", first)
+        self.graph = builder.compile(checkpointer=self.saver)
+
+
+class Nodes(Node):
+    """`memory_nodes(split=True)`: recall, compaction and summary as nodes of their own."""
+
+    is_split = True
+
+
+def _next_node(state: dict[str, Any]) -> str:
+    newest = next(m for m in reversed(state["messages"]) if not isinstance(m, ToolMessage))
+    return "tools" if getattr(newest, "tool_calls", None) else "__end__"
+
+
+CHATS: dict[str, type[Chat]] = {
+    "by-hand": ByHand,
+    "history": History,
+    "chain": Chain,
+    "middleware": Agent,
+    "node": Node,
+    "nodes": Nodes,
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """An integration, sync or async, on one database.
+
+    Attributes:
+        name: Key in `CHATS`.
+        is_async: Whether the asynchronous methods are used.
+        url: Database of the stores that it makes.
+    """
+
+    name: str
+    is_async: bool
+    url: str
+    stores: list[TranscriptStore] = field(default_factory=list)
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the conversation is a thread of a graph."""
+        return CHATS[self.name].is_graph
+
+    def store(self) -> TranscriptStore:
+        """Return a new store, which the fixture closes."""
+        store = TranscriptStore(self.url)
+        self.stores.append(store)
+        return store
+
+    def chat(
+        self,
+        memory: TokenMemory | MakeMemory,
+        *,
+        model: Talker | None = None,
+        store: TranscriptStore | None = None,
+        **setting: Any,
+    ) -> Chat:
+        """Return a new conversation.
+
+        Args:
+            memory: A memory, or a function that makes one for a store (`reopened` calls it again).
+            model: Answers; default: one that says "Noted.".
+            store: Default: a new one.
+            setting: `thread`, `user`, `system`, `tools`, `saver`, `keywords`: see `Setting`.
+        """
+        store = store or self.store()
+        make = (lambda _: memory) if isinstance(memory, TokenMemory) else memory
+        made = Setting(make(store), store, model or Talker(), **setting)
+        return CHATS[self.name](made, make, is_async=self.is_async)
+
+
+def texts(messages: Sequence[BaseMessage]) -> str:
+    """Return all that a model reads in messages: their texts, and what their calls say."""
+    calls = [str(getattr(m, "tool_calls", "") or "") for m in messages]
+    return "\n".join(f"{m.text} {call}" for m, call in zip(messages, calls, strict=True))
+
+
+def long_turns(count: int, words: int = 60) -> list[str]:
+    """Return questions of a given length, each with a name that occurs in no other."""
+    return [f"Question {n} about parcel P-{7000 + n}. {'word ' * words}" for n in range(count)]

@@ -1,0 +1,32 @@
+"""The fixture that runs a contract test through every integration, sync and async."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.chats import CHATS, Way
+
+
+@pytest.fixture
+def url() -> str:
+    """Database of the stores of contract tests; `integration_tests/contract` has PostgreSQL."""
+    return "sqlite://"
+
+
+@pytest.fixture(
+    params=[(name, is_async) for name in CHATS for is_async in (False, True)],
+    ids=lambda param: f"{param[0]}-{'async' if param[1] else 'sync'}",
+)
+def way(request: pytest.FixtureRequest, url: str) -> Iterator[Way]:
+    """Return one way to hold a conversation.
+
+    `@pytest.mark.parametrize("way", ["chain", ...], indirect=True)` is for promises of some
+    integrations only; a name alone stands for its synchronous form.
+    """
+    name, is_async = request.param if isinstance(request.param, tuple) else (request.param, False)
+    way = Way(name, is_async, url)
+    yield way
+    for store in way.stores:
+        store.close()
