@@ -13,7 +13,7 @@ from pathlib import Path
 
 import langchain_tokenmem
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.storage import expiring
+from langchain_tokenmem.storage import lifecycle as expiring
 
 
 def start(url: str) -> subprocess.Popen[str]:

@@ -22,7 +22,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.schema_versions import SCHEMA
+
 from tests.storage.samples import texts
 
 OLD, NEW = "The code of the door is QUOKKA.", "The code of the door is WOMBAT."

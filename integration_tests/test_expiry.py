@@ -24,7 +24,7 @@ from langchain_tokenmem import (
     TokenMemorySaver,
     TranscriptStore,
 )
-from langchain_tokenmem.storage.schema_versions import SCHEMA
+
 
 MONTH = timedelta(days=30)
 LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)

@@ -19,7 +19,7 @@ from savers import at, put
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.errors import StoreError
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints import retention
+from langchain_tokenmem.storage import threads as retention
 from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
 
 SECONDS = 1.0

@@ -20,7 +20,7 @@ from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 
 COMPACT_REQUESTS = "token_memory_orders"
 """State key of the compactions that an agent asked for, by the memory's name."""

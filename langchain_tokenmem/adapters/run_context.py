@@ -18,7 +18,7 @@ from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, new_state
-from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.removed_messages import RemovedMessages

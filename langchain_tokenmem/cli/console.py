@@ -15,8 +15,6 @@ AllowedTypes = Annotated[
     typer.Option("--allow", help="Type that the state may hold, as module:Class."),
 ]
 
-KeyEnv = Annotated[str | None, typer.Option(help="Environment variable with the key of the rows.")]
-
 
 @contextmanager
 def exit_on_error(command: str, *errors: type[Exception]) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.cli.console import AllowedTypes, KeyEnv, exit_on_error, printable
+from langchain_tokenmem.cli.console import exit_on_error, printable
 from langchain_tokenmem.cli.savers import our_saver
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
@@ -35,8 +35,6 @@ def expire(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say which sessions would go.")
     ] = False,
-    allow: AllowedTypes = None,
-    key_env: KeyEnv = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
 ) -> None:
     """Delete whole sessions that are inactive, with everything that belongs to them.
@@ -46,7 +44,7 @@ def expire(
     url, inactive_for = _by_settings(url, inactive_days)
     console = Console()
     with (
-        our_saver(url, key_env=key_env, allow=allow or ()) as saver,
+        our_saver(url) as saver,
         console.status("expire") as status,
     ):
         report = saver.store.expire(
@@ -63,10 +61,6 @@ def expire(
     console.print(f"{len(report.expired):,} sessions {done}{rows and f': {rows}'}.", markup=False)
     if report.pinned or report.kept:
         console.print(f"Inactive and kept: {report.pinned:,} pinned, {report.kept:,} marked.")
-    if report.unreadable:
-        names = ", ".join(map(repr, report.unreadable[:_SHOWN]))
-        text = f"{len(report.unreadable):,} stay, because they cannot be read: {names}"
-        console.print(text, style="yellow", markup=False)
 
 
 def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:

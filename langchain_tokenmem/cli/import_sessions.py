@@ -18,9 +18,9 @@ from langchain_tokenmem.cli.console import exit_on_error, progress_bar
 from langchain_tokenmem.cli.migrate import migrate
 from langchain_tokenmem.cli.savers import as_url, check_file
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
-from langchain_tokenmem.storage.database.urls import parsed
 from langchain_tokenmem.storage.imports.history_tables import history_engine, tables_in
 from langchain_tokenmem.storage.imports.page_writer import ImportReport
+from langchain_tokenmem.storage.urls import parsed
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _CHECKPOINTS = "checkpoints"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from langchain_tokenmem.cli.console import AllowedTypes, exit_on_error, progress_bar
 from langchain_tokenmem.cli.savers import our_saver, source_saver
 from langchain_tokenmem.errors import TokenMemoryError
@@ -35,12 +35,6 @@ def migrate(
         list[str] | None, typer.Option(help="Only this thread; may be given again.")
     ] = None,
     allow: AllowedTypes = None,
-    key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of TO's rows.")
-    ] = None,
-    from_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of FROM's rows.")
-    ] = None,
 ) -> None:
     """Copy checkpointed threads into a store of this package, and prove it by reading back.
 
@@ -50,10 +44,8 @@ def migrate(
     is_ours = None if tables is SourceTables.auto else tables is SourceTables.tokenmem
     types = allow or ()
     with (
-        our_saver(target, key_env=key_env, allow=types, is_new=True) as ours,
-        source_saver(
-            source, is_ours=is_ours, target=ours, key_env=from_key_env, allow=types
-        ) as theirs,
+        our_saver(target, allow=types, is_new=True) as ours,
+        source_saver(source, is_ours=is_ours, target=ours, allow=types) as theirs,
         progress_bar() as show,
     ):
         report = migrate_checkpoints(theirs, ours, threads=thread, progress=show)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.other_savers import langgraph_saver
+from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.database.urls import of_file, parsed
+from langchain_tokenmem.storage.urls import of_file, parsed
 
 
 def as_url(given: str) -> Any:
@@ -28,26 +27,22 @@ def sqlite_file(url: str) -> Path | None:
 
 @contextmanager
 def our_saver(
-    url: str, *, key_env: str | None = None, allow: Sequence[str] = (), is_new: bool = False
+    url: str, *, allow: Sequence[str] = (), is_new: bool = False
 ) -> Iterator[TokenMemorySaver]:
     """Open a `TokenMemorySaver`.
 
     Args:
         url: URL of a store, or the path of a SQLite file.
         is_new: Whether a SQLite file is made where there is none.
-        key_env: Name of the environment variable that holds the key of its rows.
         allow: Further types that the state may hold, each as `module:Class`.
 
     Raises:
         ConfigurationError: When one of them cannot be.
     """
-    key = None if key_env is None else os.environ.get(key_env)
-    if key_env is not None and not key:
-        raise ConfigurationError(f"The environment variable {key_env} is not set.")
     if not is_new:
         check_file(url)
     with TranscriptStore(as_url(url)) as store:
-        saver: Any = TokenMemorySaver(store, key=key)
+        saver: Any = TokenMemorySaver(store)
         yield saver.with_allowlist([_type_name(one) for one in allow]) if allow else saver
 
 
@@ -73,7 +68,6 @@ def source_saver(
     *,
     is_ours: bool | None,
     target: TokenMemorySaver,
-    key_env: str | None = None,
     allow: Sequence[str] = (),
 ) -> Iterator[Any]:
     """Open the saver to copy from.
@@ -83,7 +77,6 @@ def source_saver(
         is_ours: Whether it is a store of this package; None to look into it. Where both are in one
             database, LangGraph's own is meant.
         target: Where the copy goes; values are read as strictly as it reads them.
-        key_env: Name of the environment variable that holds the key of a store of this package.
         allow: Further types that the state of such a store may hold, each as `module:Class`.
 
     Raises:
@@ -99,5 +92,5 @@ def source_saver(
             raise ConfigurationError(
                 "There are no tables of a LangGraph checkpointer in the source."
             )
-    with our_saver(url, key_env=key_env, allow=allow) as saver:
+    with our_saver(url, allow=allow) as saver:
         yield saver

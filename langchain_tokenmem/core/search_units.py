@@ -212,14 +212,14 @@ class Analyser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """A partition that an index (`lexical`, `vectors`) has not taken in whole.
+    """A session that an index (`lexical`, `vectors`) has not taken in whole.
 
     Attributes:
-        partition_key: Key of the partition.
-        from_seq: The first number that is missing in the index.
+        partition: Number of the session.
+        from_seq: The first message that is missing in the index.
     """
 
-    partition_key: str
+    partition: int
     from_seq: int
 
 

@@ -83,3 +83,13 @@ def check_characters(name: str, what: str) -> str:
             f"leave it out."
         )
     return name
+
+
+def thread_of(session_id: str) -> str:
+    r"""Return the thread of a session: itself, or the one whose sub-graph it is.
+
+    Example:
+        >>> thread_of("t1\x1fchild")
+        't1'
+    """
+    return session_id.partition(NAMESPACE_SEPARATOR)[0]

@@ -14,8 +14,8 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.recall.base.documents import Splitter, document_sources, passage
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
-from langchain_tokenmem.storage.expiry_policy import ExpiryReport
+from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 Erased = TypeVar("Erased")

@@ -27,7 +27,7 @@ from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
 from langchain_tokenmem.recall.vectors.selection import vector_index
 from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.async_wrappers import in_thread
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)

@@ -12,14 +12,14 @@ import regex
 from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 _PAGE = 200
 """Messages that are read at a time."""
 
 
 def search_by_regex(
-    store: IndexStore,
+    store: SearchIndex,
     scope: Scope,
     pattern: str,
     *,

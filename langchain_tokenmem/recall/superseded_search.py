@@ -8,14 +8,14 @@ from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.recall.base.text_parts import indexable_text
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.ranking.result_selection import LINE_TOKENS, SearchOptions
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 _LEAST_SHARE = 0.2
 """Share of the question's terms that such words must have."""
 
 
 def search_superseded(
-    store: IndexStore, analyser: TextAnalyser, query: str, scope: Scope
+    store: SearchIndex, analyser: TextAnalyser, query: str, scope: Scope
 ) -> list[Hit]:
     """Return superseded words that have terms of a question, best first.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from langchain_tokenmem.settings.groups import SettingsGroup
-from langchain_tokenmem.storage.expiry_policy import ExpiryPolicy
+from langchain_tokenmem.storage.lifecycle import ExpiryPolicy
 
 
 class StoreSettings(SettingsGroup):
@@ -127,14 +127,10 @@ class SaverSettings(SettingsGroup):
 
     on_conflict: Literal["branch", "raise"] = "branch"
     """For a run that another one has overtaken."""
-    key: str | None = Field(default=None, repr=False, examples=["a secret of 32"])
-    """Secret that seals every row."""
     metadata_keys: list[str] = Field(default=[], examples=[["tenant"]])
     """Further keys that go into the metadata."""
     transcript_channel: str | None = "messages"
     """Channel that is the transcript."""
-    cache_bytes: int = Field(default=256_000_000, ge=1)
-    """Most memory of decoded messages."""
     keep_last: int | None = Field(default=None, ge=1, examples=[100])
     """Newest checkpoints that are kept."""
     older_than: timedelta | None = Field(default=None, examples=["P30D"])

@@ -14,7 +14,7 @@ from langchain_tokenmem.settings.schema import Path, Setting, fields_of, group_i
 from langchain_tokenmem.settings.sources import CONFIG, FILES
 from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
 from langchain_tokenmem.settings.values import Values
-from langchain_tokenmem.storage.database.urls import shown_url
+from langchain_tokenmem.storage.urls import shown_url
 
 HIDDEN = "***"
 

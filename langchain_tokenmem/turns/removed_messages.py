@@ -14,7 +14,7 @@ from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.corrected_summary import without_noted_words
 from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnReques
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
-    from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
+    from langchain_tokenmem.storage.transcripts import TranscriptRow
 
 _POLL_S = 0.1
 """Seconds between two looks for the summary of another process, for a call at the hard limit."""

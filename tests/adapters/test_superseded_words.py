@@ -30,7 +30,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
+from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
 
@@ -230,7 +230,7 @@ def test_a_removed_message_stays_recallable_unless_removals_hide(on_remove):
 @pytest.mark.slow
 def test_a_copied_and_a_migrated_thread_show_the_edited_words():
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as other:
-        from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+        from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 
         recall, elsewhere = Recall(store), Recall(other)
         graph = chat(store)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.storage.checkpoints import doctor
+from langchain_tokenmem.storage import doctor
 
 RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 

@@ -16,7 +16,7 @@ from langchain_tokenmem.core.message_times import first_sights, stamped, without
 from langchain_tokenmem.core.messages import marks_of, text_of, with_ids
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.state import load_state, new_state
-from langchain_tokenmem.storage.transcripts.encoded_message import as_stored
+from langchain_tokenmem.storage.message_json import as_stored
 from tests.fakes import CharCounter, ListSummarizer, newest_entry
 from tests.legality import problems
 from tests.providers import CHECKS

@@ -22,9 +22,9 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.sessions import checked_id
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.storage.transcripts.sessions import checked_id
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.session_pins import SessionPins
 from langchain_tokenmem.turns.stored_session import StoredSession, with_time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
@@ -15,14 +14,11 @@ from langgraph.checkpoint.base import (
 )
 
 from langchain_tokenmem.core.thread_names import check_characters, check_thread_id
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoints.records import Address, LoadedCheckpoint
+from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.storage.checkpoints import Address, LoadedCheckpoint
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 """Keys under `configurable` that reach the metadata; any other one may hold a secret."""
-
-_SHORTEST_KEY = 16
-"""Bytes of a key."""
 
 
 class NamedId(str):
@@ -124,23 +120,6 @@ def kept_metadata(
 def _as_number(value: Any) -> Any:
     """Return the number that an enumeration stands for: no reader needs to know its type."""
     return value.value if isinstance(value, int | float) and isinstance(value, Enum) else value
-
-
-def secret_of(key: str | bytes | None) -> bytes | None:
-    """Return the key of the seals.
-
-    Raises:
-        ConfigurationError: When it is too short to be a secret.
-    """
-    if key is None:
-        return None
-    plain = key.encode() if isinstance(key, str) else key
-    if len(plain) < _SHORTEST_KEY:
-        raise ConfigurationError(
-            f"key has {len(plain)} bytes; take {_SHORTEST_KEY} or more, such as "
-            f"secrets.token_bytes(32)."
-        )
-    return hashlib.blake2b(plain, digest_size=32).digest()
 
 
 def tuple_of(found: LoadedCheckpoint, *, is_named: bool) -> CheckpointTuple:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.checkpoints.retention import RetentionRule
+from langchain_tokenmem.storage.threads import RetentionRule
 
 _STRATEGIES = {"keep_latest": 1, "delete": 0}
 

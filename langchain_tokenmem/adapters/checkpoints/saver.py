@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -15,6 +23,8 @@ from langgraph.checkpoint.base import (
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -24,23 +34,21 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     is_fork,
     kept_metadata,
     owner_of,
-    secret_of,
     text_of,
+    tuple_of,
 )
-from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy
-from langchain_tokenmem.adapters.checkpoints.thread_methods import ThreadSaver
+from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy, rule_of
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_choice, checked_several
 from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
-from langchain_tokenmem.storage.checkpoints.codec import Codec
-from langchain_tokenmem.storage.checkpoints.message_cache import MessageCache
-from langchain_tokenmem.storage.checkpoints.messages import ThreadMessages
-from langchain_tokenmem.storage.checkpoints.records import Address, NewCheckpoint
-from langchain_tokenmem.storage.checkpoints.retention import prune
-from langchain_tokenmem.storage.checkpoints.serializer import StateSerializer
-from langchain_tokenmem.storage.checkpoints.store import CheckpointStore
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.checkpoints import Address, CheckpointStore, NewCheckpoint
+from langchain_tokenmem.storage.codec import Codec
+from langchain_tokenmem.storage.doctor import Examination, examine
+from langchain_tokenmem.storage.serializer import StateSerializer
+from langchain_tokenmem.storage.thread_messages import ThreadMessages
+from langchain_tokenmem.storage.threads import copy_thread, delete_for_runs, delete_thread, prune
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -49,7 +57,7 @@ OnConflict = Literal["branch", "raise"]
 OnRemove = Literal["keep", "hide"]
 
 
-class TokenMemorySaver(ThreadSaver):
+class TokenMemorySaver(BaseCheckpointSaver[Any]):
     """A checkpointer on a transcript store: every message once, in SQLite or PostgreSQL.
 
     A checkpoint holds references to messages; the messages themselves stand once in the store,
@@ -62,8 +70,6 @@ class TokenMemorySaver(ThreadSaver):
         on_conflict: What happens when a run stores a checkpoint whose parent another run has gone
             on from: "branch" (as with other savers, the last one is the head; logged once) or
             "raise" (`ThreadConflictError`; nothing is stored and the turn can be made again).
-        key: Secret that seals every row, so that a forged one is refused before it is decoded.
-            Without it rows have checksums, which show damage only.
         serde: LangGraph's serializer, such as an `EncryptedSerializer`. Default: a strict one,
             which loads the safe types of LangGraph and langchain-core, `allowed_types`, and
             Pydantic models, dataclasses, enumerations and named tuples of modules that are
@@ -73,8 +79,6 @@ class TokenMemorySaver(ThreadSaver):
         metadata_keys: Further keys under `configurable` that go into the metadata; all others may
             be secrets and stay out of it.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
-        cache_bytes: Most memory, about, that decoded messages take which the saver remembers; those
-            of a thread that takes more by itself are decoded anew each time.
         keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
         older_than: Age from which checkpoints go; None for never. The head always stays.
         prune_every: After how many checkpoints of a thread the two are applied.
@@ -105,12 +109,10 @@ class TokenMemorySaver(ThreadSaver):
         store: TranscriptStore,
         *,
         on_conflict: OnConflict = "branch",
-        key: str | bytes | None = None,
         serde: SerializerProtocol | None = None,
         allowed_types: Collection[type] = (),
         metadata_keys: Collection[str] = (),
         transcript_channel: str | None = "messages",
-        cache_bytes: int = 256_000_000,
         keep_last: int | None = None,
         older_than: timedelta | None = None,
         prune_every: int = 30,
@@ -124,32 +126,28 @@ class TokenMemorySaver(ThreadSaver):
                 "allowed_types belongs to the default serializer; give the types to your own one, "
                 "JsonPlusSerializer(allowed_msgpack_modules=[...])."
             )
-        if type(cache_bytes) is not int or cache_bytes < 1:
-            raise ConfigurationError(
-                f"cache_bytes is {cache_bytes!r}; it is a number of bytes, such as 256_000_000."
-            )
         types = checked_several(allowed_types, type, "allowed_types", "allowed_types=[MyType]")
         super().__init__(serde=serde or StateSerializer(types))
         self.store = checked(store, TranscriptStore, "store", "TokenMemorySaver(TranscriptStore())")
-        self._key = secret_of(key)
         self._metadata_keys = frozenset(
             checked_several(metadata_keys, str, "metadata_keys", 'metadata_keys=["run_name"]')
         )
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
         self._prune_tasks: set[asyncio.Task[None]] = set()
-        codec = store.checkpoint_codec = Codec(self.serde, self._key)
-        redact = checked_before_store(before_store)
-        messages = ThreadMessages(MessageCache(cache_bytes), store.index, redact)
         self.transcript_channel = transcript_channel
-        self._checkpoints = CheckpointStore(
-            store.database,
-            codec,
-            messages,
-            transcript_channel,
-            self._conflict,
-            hides_removed=self.hides_removed,
+        self._before_store = checked_before_store(before_store)
+        self._checkpoints = self._checkpoint_store()
+
+    def _checkpoint_store(self) -> CheckpointStore:
+        codec = Codec(self.serde)
+        messages = ThreadMessages(codec, self.store.index, self._before_store, self.hides_removed)
+        return CheckpointStore(
+            self.store.database, codec, messages, self.transcript_channel, self._conflict
         )
+
+    def __repr__(self) -> str:
+        return f"TokenMemorySaver({self.store!r})"
 
     def with_allowlist(
         self, extra_allowlist: Collection[tuple[str, ...]]
@@ -157,8 +155,7 @@ class TokenMemorySaver(ThreadSaver):
         """Return a saver on the same store that may load more types."""
         clone = super().with_allowlist(extra_allowlist)
         if isinstance(clone, TokenMemorySaver) and clone is not self:
-            codec = self.store.checkpoint_codec = Codec(clone.serde, self._key)
-            clone._checkpoints = replace(self._checkpoints, codec=codec)  # noqa: SLF001
+            clone._checkpoints = clone._checkpoint_store()  # noqa: SLF001
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002
@@ -274,3 +271,168 @@ class TokenMemorySaver(ThreadSaver):
                 'To have such turns refused: TokenMemorySaver(store, on_conflict="raise").',
                 what,
             )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the messages of threads are transcripts, too: an encrypted thread has none."""
+        return self._checkpoints.codec.is_plain
+
+    def examine(self, progress: Callable[[int, int], None] = lambda _, __: None) -> Examination:
+        """Read every message and every checkpoint, and say what cannot be read.
+
+        Args:
+            progress: Called with how many checkpoints were looked at, and how many there are.
+        """
+        return examine(self._checkpoints, progress)
+
+    # --- reading, and whole threads
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint, the head of the thread when the config names none.
+
+        Raises:
+            CorruptStoreError: When something of it is damaged or missing.
+        """
+        address = address_of(config)
+        found = self._checkpoints.get(address)
+        if found is None:
+            return None
+        return tuple_of(found, is_named=address.checkpoint_id is not None)
+
+    aget_tuple = in_thread(get_tuple)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first.
+
+        Args:
+            config: Names the thread, and namespace and checkpoint if they matter. None stands for
+                every thread in the store, whoever's it is.
+            filter: What their metadata has to say; keys and values are compared, nothing of them
+                is part of a query.
+            before: Names the checkpoint that those meant are older than.
+            limit: Most that are yielded.
+
+        Raises:
+            CorruptStoreError: When something is damaged or missing.
+        """
+        address = None if config is None else address_of(config)
+        named = (config or {}).get("configurable", {}).get("checkpoint_ns")
+        found = self._checkpoints.listed(
+            address.thread_id if address else None,
+            named,
+            checkpoint_id=address.checkpoint_id if address else None,
+            before=(before or {}).get("configurable", {}).get("checkpoint_id"),
+            metadata=filter or {},
+        )
+        for one in islice(found, None if limit is None else max(0, limit)):
+            yield tuple_of(one, is_named=True)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Do the same as `list` without blocking the event loop."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await in_own_thread(next, found, None)) is not None:
+            yield one
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return the writes to delta channels since their last snapshots, along the branch.
+
+        Args:
+            config: Names the checkpoint from whose parent on is looked back.
+            channels: The channels.
+        """
+        return self._checkpoints.delta_history(address_of(config), channels)
+
+    aget_delta_channel_history = in_thread(get_delta_channel_history)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread: checkpoints, pending writes, and its transcript.
+
+        Raises:
+            CorruptStoreError: When the rows of the thread cannot be told from those of others;
+                nothing was deleted.
+        """
+        delete_thread(self._checkpoints, thread_id)
+
+    adelete_thread = in_thread(delete_thread)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs with their pending writes; transcripts stay.
+
+        What later checkpoints of a `DeltaChannel` build upon goes as well: this deletes what was
+        named. To thin out a thread that lives on use `prune`.
+
+        Raises:
+            ConfigurationError: When it is one id instead of several.
+            CorruptStoreError: When a thread of theirs lost a checkpoint; nothing was deleted.
+        """
+        names = [str(one) for one in _many(run_ids, "run_ids")]
+        delete_for_runs(self._checkpoints, names, now=datetime.now(UTC))
+
+    adelete_for_runs = in_thread(delete_for_runs)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with all checkpoints, pending writes and its transcript.
+
+        Raises:
+            ConfigurationError: When the target has checkpoints or messages of its own.
+            CorruptStoreError: When something of the source is found to be damaged or missing;
+                nothing was copied.
+        """
+        copy_thread(self._checkpoints, source_thread_id, target_thread_id)
+
+    acopy_thread = in_thread(copy_thread)
+
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Delete old checkpoints of threads, and everything that only they needed.
+
+        What a kept checkpoint builds upon stays, too: the ancestors of a `DeltaChannel` back to
+        its last snapshot. Checkpoints of a sub-graph go with the one they ran under. The
+        transcript of a thread is never touched.
+
+        Args:
+            thread_ids: The threads.
+            strategy: "keep_latest" keeps the newest checkpoint of each namespace, "delete" none.
+            keep_last: Keeps so many instead of one.
+            older_than: Only those of this age and older go; the head always stays.
+
+        Raises:
+            ConfigurationError: When the strategy is another one, a number cannot be, or one id is
+                given instead of several.
+            CorruptStoreError: When a thread is damaged; nothing of it was deleted.
+        """
+        now = datetime.now(UTC)
+        rule = rule_of(strategy, keep_last, older_than, now)
+        for thread_id in _many(thread_ids, "thread_ids"):
+            prune(self._checkpoints, thread_id, rule, now=now)
+
+    aprune = in_thread(prune)
+
+
+def _many(given: Iterable[Any], name: str) -> Iterable[Any]:
+    """Return ids; a single one would be taken letter by letter."""
+    if isinstance(given, str | bytes):
+        raise ConfigurationError(f"{name} is {given!r}; give a list of ids, such as [{given!r}].")
+    return given

@@ -29,7 +29,7 @@ from langchain_core.messages import (
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
-from langchain_tokenmem.storage.imports.exporting import FORMAT
+from langchain_tokenmem.storage.session_files import FORMAT
 from langchain_tokenmem.storage.imports.sources import SourceMessage
 
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -30,7 +30,7 @@ from langchain_tokenmem.core.stored_items import (
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
 from langchain_tokenmem.notes.stores.json_folder import JsonFolder, with_changes
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
+from langchain_tokenmem.storage.async_wrappers import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,8 @@ from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.stored_items import ItemChange, ItemId
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
-from langchain_tokenmem.storage.database.async_wrappers import in_thread
-from langchain_tokenmem.storage.items import rows
-from langchain_tokenmem.storage.items.reader import ItemRows
+from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.items import ItemRows
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 _ABOUT = "Items"
@@ -55,12 +54,12 @@ class SqlStore(ItemStore):
 
     def _change(self, changes: Mapping[ItemId, ItemChange]) -> None:
         with self.store.database.writing(_ABOUT) as connection:
-            rows.change_items(connection, changes)
+            ItemRows(connection).change(changes)
 
     def sweep_ttl(self) -> int:
         """Delete expired items; return how many there were."""
         with self.store.database.writing(_ABOUT) as connection:
-            return rows.sweep_items(connection, datetime.now(UTC))
+            return ItemRows(connection).sweep(datetime.now(UTC))
 
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
         """Delete everything under a prefix for good, and make sure that it is gone.
@@ -76,7 +75,7 @@ class SqlStore(ItemStore):
         """
         prefix = tuple(namespace_prefix)
         with self.store.database.writing(_ABOUT) as connection:
-            count = rows.delete_under(connection, prefix)
+            count = ItemRows(connection).delete_under(prefix)
         self.store.database.forget_deleted()
         with self._reading() as reader:
             if left := reader.under(prefix, None, 1):

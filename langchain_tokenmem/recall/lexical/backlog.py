@@ -7,7 +7,7 @@ import time
 
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.recall.base.worker import Worker
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class LexicalBacklog:
         store: `TranscriptStore.index`.
     """
 
-    def __init__(self, store: IndexStore) -> None:
+    def __init__(self, store: SearchIndex) -> None:
         self._store = store
         self._late: set[Scope] = set()
         self._worker = Worker(self._work, "tokenmem-words")

@@ -11,7 +11,7 @@ from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, score
-from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index import IndexReader
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 

@@ -16,7 +16,7 @@ from langchain_tokenmem.recall.lexical.bm25 import Scores
 from langchain_tokenmem.recall.lexical.index import best_units
 from langchain_tokenmem.recall.ranking.dates import dates_in
 from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter, Ranking, boost_of
-from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index import IndexReader
 
 _POOL = 16
 """Units that are read beside those wanted, so that a boost can bring some of them forward."""

@@ -11,8 +11,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.vector_math import Numbers
-from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class VectorBackend(Protocol):
         """Place of the vectors, in words."""
         ...
 
-    def attach(self, store: IndexStore) -> None:
+    def attach(self, store: SearchIndex) -> None:
         """Take the store whose vectors it has; called once, before anything else."""
         ...
 

@@ -26,7 +26,7 @@ from langchain_tokenmem.recall.vectors.collection import (
 )
 from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -122,7 +122,7 @@ class ChromaIndex:
         self._process = os.getpid()
         self._opening = threading.RLock()
 
-    def attach(self, store: IndexStore) -> None:
+    def attach(self, store: SearchIndex) -> None:
         """Do nothing: Chroma is given numbers, and needs no store."""
 
     @property

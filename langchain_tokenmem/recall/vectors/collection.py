@@ -13,7 +13,7 @@ from langchain_tokenmem.errors import RecallError, TokenMemoryError
 from langchain_tokenmem.recall.vectors.backend import Question
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.vector_math import Numbers
-from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index import IndexReader
 
 T = TypeVar("T")
 Ask = Callable[[Callable[[], Any]], Any]

@@ -21,9 +21,7 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
 )
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
-from langchain_tokenmem.storage.search_index.index_sources import Edits
-from langchain_tokenmem.storage.search_index.outbox import VECTORS
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +39,7 @@ class CollectionFiller:
 
     def __init__(
         self,
-        store: IndexStore,
+        store: SearchIndex,
         backend: VectorBackend,
         collections: CollectionManager,
         *,
@@ -53,7 +51,7 @@ class CollectionFiller:
         self._collections = collections
         self._batch = batch
         self._is_stopping = is_stopping
-        self._failing: set[str] = set()
+        self._failing: set[int] = set()
         self.is_compared = False
 
     def drain_outbox(self, *, progress: bool = False) -> int:
@@ -99,7 +97,7 @@ class CollectionFiller:
 
     def _is_done(self) -> bool:
         """Return whether the outbox holds nothing but what cannot be read."""
-        return {one.partition_key for one in self._store.pending(VECTORS)} <= self._failing
+        return {one.partition for one in self._store.pending(VECTORS)} <= self._failing
 
     def _lacks_vectors(self, version: CollectionVersion, collection: VectorCollection) -> bool:
         """Compare a collection with the store, once in the life of an index."""
@@ -127,23 +125,23 @@ class CollectionFiller:
         """Index one partition after the other; return how many texts were embedded."""
         # A session that fails must not keep the others waiting for ever.
         entries = sorted(
-            self._store.pending(VECTORS), key=lambda entry: entry.partition_key in self._failing
+            self._store.pending(VECTORS), key=lambda entry: entry.partition in self._failing
         )
         indexed = embedded = 0
         with tqdm(entries, desc="Indexing", unit="session", disable=not progress) as bar:
             for entry in bar:
-                self._failing.add(entry.partition_key)
+                self._failing.add(entry.partition)
                 try:
                     for count, made in self._index_partition(entry, version, collection):
                         indexed, embedded = indexed + count, embedded + made
                         bar.set_postfix(messages=indexed)
                         if self._is_stopping() or not self._collections.is_current(version):
-                            self._failing.discard(entry.partition_key)
+                            self._failing.discard(entry.partition)
                             return embedded
                 except CorruptStoreError as error:
                     logger.warning("It is not found by meaning: %s", error)
                 else:
-                    self._failing.discard(entry.partition_key)
+                    self._failing.discard(entry.partition)
         return embedded
 
     def _index_partition(
@@ -154,44 +152,44 @@ class CollectionFiller:
         A batch is acknowledged when store and Chroma have it and the next one is asked for. It
         begins early, so that messages whose successor has arrived get their new vector.
         """
-        key = entry.partition_key
-        partition, is_current = self._store.partition(key), self._collections.check(version)
+        number, is_current = entry.partition, self._collections.check(version)
         start, is_more = entry.from_seq, True
         while is_more:
-            edits = self._store.edits(key)
+            session = self._store.session(number)
+            if session is None:
+                return
             # Twice: the messages that are written again need their own neighbours.
             found, last = self._store.sources_from(
-                key, max(1, start - 2 * NEIGHBOURS), self._batch + 2 * NEIGHBOURS
+                number, max(1, start - 2 * NEIGHBOURS), self._batch + 2 * NEIGHBOURS
             )
             fresh = [source.seq for source in found if source.seq >= start]
             done_to = fresh[-1] if fresh else max(last, start)
             embedded = 0
-            if fresh and partition is not None:
+            if fresh:
                 texts = {
-                    pack_unit(partition.number, source.seq, part): text
+                    pack_unit(number, source.seq, part): text
                     for source in found
                     for part, text in _texts_to_embed(source)
                 }
-                vectors, embedded = self._vectors(texts, version, (key, edits))
+                vectors, embedded = self._vectors(texts, version, (number, session.edits))
                 units, matrix = to_matrix(vectors)
-                is_due = units >= pack_unit(partition.number, max(0, start - NEIGHBOURS))
-                collection.put(
-                    units[is_due], blended(units, matrix)[is_due], partition.owner, texts
-                )
+                is_due = units >= pack_unit(number, max(0, start - NEIGHBOURS))
+                owner = owner_number(session.user_id, number)
+                collection.put(units[is_due], blended(units, matrix)[is_due], owner, texts)
             yield len(fresh), embedded
             begun = start
             start = self._store.acknowledge_vectors(
-                key, done_to, start=start, edits=edits, only_if=is_current
+                number, done_to, start=start, edits=session.edits, only_if=is_current
             )
             is_more = done_to < last or start <= begun
 
     def _vectors(
-        self, texts: Mapping[int, str], version: CollectionVersion, as_read: tuple[str, Edits]
+        self, texts: Mapping[int, str], version: CollectionVersion, as_read: tuple[int, int]
     ) -> tuple[dict[int, bytes], int]:
         """Return the vectors of messages; only what the store does not have is embedded.
 
-        `as_read` is the partition with its edits: vectors of words that were edited meanwhile are
-        not stored.
+        `as_read` is the session, and how often it was edited: vectors of words that were edited
+        meanwhile are not stored.
         """
         with self._store.reading_vectors() as reader:
             known = reader.vectors(version.key, list(texts))

@@ -19,9 +19,8 @@ from langchain_tokenmem.recall.vectors.embeddings import (
     Fingerprint,
     fingerprint_of,
 )
-from langchain_tokenmem.storage.search_index.index_vectors import PropertyCheck
-from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.search_index.vectors import VectorsReader
+from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.vectors import PropertyCheck, VectorsReader
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +55,7 @@ class CollectionManager:
     """
 
     def __init__(
-        self, store: IndexStore, backend: VectorBackend, *, rebuilds: bool = False
+        self, store: SearchIndex, backend: VectorBackend, *, rebuilds: bool = False
     ) -> None:
         self._store = store
         self._backend = backend

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from langchain_tokenmem.core.search_units import unpack_unit
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 _PREFIX = "vector_store:"
 
@@ -26,7 +26,7 @@ class EntryList:
         name: Name of the collection.
     """
 
-    def __init__(self, store: IndexStore, name: str) -> None:
+    def __init__(self, store: SearchIndex, name: str) -> None:
         self._store = store
         self._name = f"{_PREFIX}{name}"
 

@@ -11,13 +11,13 @@ from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as
 from langchain_tokenmem.recall.vectors.stored_vectors import StoredVectors
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 ModelChange = Literal["refuse", "rebuild"]
 
 
 def vector_index(
-    store: IndexStore,
+    store: SearchIndex,
     index: ChromaIndex | VectorStoreIndex | None,
     embeddings: AnyEmbeddings | None,
     on_model_change: ModelChange,

@@ -11,8 +11,7 @@ from langchain_tokenmem.recall.vectors.backend import Question
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
 from langchain_tokenmem.recall.vectors.embeddings import Vectors
 from langchain_tokenmem.recall.vectors.vector_math import Numbers, nearest_in_pages
-from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
 
 _PAGE = 2_000
 """Vectors that are read at once, so that memory does not grow with the scope: 12 MB of 1,536."""
@@ -39,7 +38,7 @@ class StoredVectors:
         self.model = model
         self._opened = _StoredCollection()
 
-    def attach(self, store: IndexStore) -> None:
+    def attach(self, store: SearchIndex) -> None:
         """Do nothing: the vectors come with the reader of each question."""
 
     def open(self, name: str) -> _StoredCollection:

@@ -25,9 +25,7 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
 )
 from langchain_tokenmem.recall.vectors.embeddings import embed_texts
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
-from langchain_tokenmem.storage.search_index.outbox import VECTORS
-from langchain_tokenmem.storage.search_index.reader import IndexReader
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import VECTORS, IndexReader, SearchIndex
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +69,7 @@ class VectorIndex:
 
     def __init__(
         self,
-        store: IndexStore,
+        store: SearchIndex,
         backend: VectorBackend,
         *,
         rebuilds: bool = False,

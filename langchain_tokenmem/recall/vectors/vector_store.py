@@ -17,7 +17,7 @@ from langchain_tokenmem.recall.vectors.vector_store_collection import (
     ScopeFilter,
     VectorStoreCollection,
 )
-from langchain_tokenmem.storage.search_index.store import IndexStore
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 T = TypeVar("T")
 
@@ -100,10 +100,10 @@ class VectorStoreIndex:
         self._vector_store = vector_store
         self._filter = where or _filter_of(vector_store)
         self._timeout_s = timeout_s
-        self._store: IndexStore | None = None
+        self._store: SearchIndex | None = None
         self._opened: dict[str, VectorStoreCollection] = {}
 
-    def attach(self, store: IndexStore) -> None:
+    def attach(self, store: SearchIndex) -> None:
         """Take the store that lists the entries: a vector store cannot list its own.
 
         Raises:

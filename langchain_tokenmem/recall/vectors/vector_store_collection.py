@@ -20,7 +20,7 @@ from langchain_tokenmem.recall.vectors.vector_math import (
     nearest,
     to_matrix,
 )
-from langchain_tokenmem.storage.search_index.reader import IndexReader
+from langchain_tokenmem.storage.search_index import IndexReader
 
 ScopeFilter = Callable[[str, Sequence[str]], Mapping[str, Any]]
 """`f(key, values) -> keyword arguments of similarity_search` that keep to entries whose metadata

@@ -12,7 +12,6 @@ from langchain_core.chat_history import BaseChatMessageHistory
 
 from langchain_tokenmem.core.messages import marked, role_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
-from langchain_tokenmem.storage.database.json_values import to_json
 from langchain_tokenmem.storage.imports.given_times import given_time
 from langchain_tokenmem.storage.imports.old_summary import (
     CoveredMessages,
@@ -28,7 +27,8 @@ from langchain_tokenmem.storage.imports.page_writer import (
     renamed,
 )
 from langchain_tokenmem.storage.imports.sources import SUMMARY, SourceMessage, pages_of
-from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, created_at_of
+from langchain_tokenmem.storage.json_values import to_json
+from langchain_tokenmem.storage.message_json import EncodedMessage, created_at_of
 
 Source = BaseChatMessageHistory | Iterable[Any]
 """A chat history, or messages in any form that LangChain takes."""

@@ -7,23 +7,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints.thread_sessions import refuse_checkpointed
-from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.search_index.store import IndexStore
-from langchain_tokenmem.storage.transcripts.appending import append_indexed, hashes_by_key
-from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of
-from langchain_tokenmem.storage.transcripts.message_rows import keys_at
-from langchain_tokenmem.storage.transcripts.sessions import (
-    SessionRow,
+from langchain_tokenmem.storage.codec import message_digest
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.json_values import from_json
+from langchain_tokenmem.storage.message_json import EncodedMessage
+from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.sessions import (
+    Session,
     checked_id,
     find_or_make,
+    has_checkpoints,
     save,
+    save_state,
 )
+from langchain_tokenmem.storage.tables import messages
+from langchain_tokenmem.storage.transcripts import append, wordings_of
 
 Progress = Callable[[int], None]
 """Called after each page with the number of messages that are done."""
@@ -87,7 +90,7 @@ class PageWriter:
     def __init__(
         self,
         database: Database,
-        index: IndexStore,
+        index: SearchIndex,
         session_id: str,
         *,
         user_id: str | None,
@@ -101,15 +104,15 @@ class PageWriter:
         self,
         page: Sequence[PageMessage],
         *,
-        prepare: Callable[[Connection, SessionRow], SessionRow] = lambda _, session: session,
-        finish: Callable[[Connection, SessionRow], Change | None] = lambda _, __: None,
+        prepare: Callable[[Connection, Session], Session] = lambda _, session: session,
+        finish: Callable[[Connection, Session], Session] = lambda _, session: session,
     ) -> list[PageMessage]:
         """Store a page in one transaction.
 
         Args:
             page: The messages.
-            prepare: Called with the session's row before, gives the row to begin with.
-            finish: Called with the session's row as it is then.
+            prepare: Called with the session before, gives the session to begin with.
+            finish: Called with the session as it is then.
 
         Returns:
             The messages of the page that the session has now.
@@ -118,77 +121,73 @@ class PageWriter:
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        with self._database.writing(f"Session {self.report.session_id!r}") as connection:
-            session = find_or_make(connection, self.report.session_id, self._user_id)
+        name = self.report.session_id
+        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
+            session = find_or_make(connection, name, self._user_id)
             _refuse_thread(connection, session)
             session = prepare(connection, session)
             wanted = _under_free_ids(connection, session, page)
             rows = [one.row for one in wanted]
-            added, change = append_indexed(
-                connection, self.index, session, rows, self._now, of_thread=True
-            )
-            longer = replace(session, last_seq=session.last_seq + len(added))
-            change = finish(connection, longer) or change
+            appended = append(connection, session, rows, self._now, only_new=True)
+            change = self.index.appended(connection, appended.session, appended.rows)
+            finish(connection, appended.session)
         self.index.tell(change)
-        new = {row.message.id for row in added}
+        new = {row.message.id for row in appended.rows}
         renamed = sum(one.is_renamed and one.message_id in new for one in wanted)
         self.report = replace(
             self.report,
-            added=self.report.added + len(added),
-            known=self.report.known + len(page) - len(added),
+            added=self.report.added + len(new),
+            known=self.report.known + len(page) - len(new),
             renamed=self.report.renamed + renamed,
         )
         return wanted
 
-    def begin_with(self, first_id: str | None, state: str | None, budget: str | None) -> None:
-        """Give the session a state and a budget, where it has none and begins like the source.
+    def begin_with(self, first_id: str | None, state: str | None, settings: str | None) -> None:
+        """Give the session a state and settings, where it has none and begins like the source.
 
         Args:
             first_id: Id of the first message of the source; None where it has no message.
             state: The state as JSON.
-            budget: The budget as JSON.
+            settings: The settings as JSON.
         """
-        with self._database.writing(f"Session {self.report.session_id!r}") as connection:
-            session = find_or_make(connection, self.report.session_id, self._user_id)
-            there = keys_at(connection, session.key, [session.first_seq]).get(session.first_seq)
-            if there != (None if first_id is None else key_of(first_id)):
+        name = self.report.session_id
+        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
+            session = find_or_make(connection, name, self._user_id)
+            own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
+            there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
+            if there != first_id:
                 return
             is_free = state is not None and session.state is None
-            changed = replace(
-                session,
-                version=session.version + is_free,
-                state=state if is_free else session.state,
-                budget=session.budget or budget,
-            )
-            save(connection, changed)
+            if is_free and state is not None:
+                session = save_state(connection, session, from_json(state))
+            save(connection, session, settings=session.settings or settings)
         self.report = replace(self.report, has_summary=is_free)
 
 
-def _refuse_thread(connection: Connection, session: SessionRow) -> None:
+def _refuse_thread(connection: Connection, session: Session) -> None:
     """Raise if a session is a thread: its checkpoints would not name what is imported."""
-    try:
-        refuse_checkpointed(connection, session)
-    except StoreError as error:
+    if has_checkpoints(connection, session):
         raise StoreError(
-            f"Session {session.session_id!r} is a thread with checkpoints; import into a session "
-            f"of another name, or give the messages to the graph: graph.update_state."
-        ) from error
+            f"Session {session.name!r} is a thread with checkpoints; import into a session of "
+            f"another name, or give the messages to the graph: graph.update_state."
+        )
 
 
 def _under_free_ids(
-    connection: Connection, session: SessionRow, page: Sequence[PageMessage]
+    connection: Connection, session: Session, page: Sequence[PageMessage]
 ) -> list[PageMessage]:
     """Return the page, a message under a made-up id where another one has its own.
 
     Some model servers give all of their answers one id. An import only adds, and loses nothing.
     """
-    keys = [key_of(one.message_id) for one in page]
-    stored = hashes_by_key(connection, session.key, keys)
+    known = wordings_of(connection, session, [one.message_id for one in page])
+    stored = {name: said for name, (_, said) in known.items()}
     wanted: list[PageMessage] = []
-    for key, one in zip(keys, page, strict=True):
-        if one.is_first_only and session.count and stored.get(key) != one.row.digest:
+    for one in page:
+        digest = message_digest(one.row.stored)
+        if one.is_first_only and session.count and digest not in stored.get(one.message_id, ()):
             continue  # the session has begun
-        if stored.setdefault(key, one.row.digest) == one.row.digest:
+        if digest in stored.setdefault(one.message_id, {digest}):
             wanted.append(one)
         else:
             wanted.append(renamed(one))

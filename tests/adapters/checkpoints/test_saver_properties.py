@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.migrate import migrate_checkpoints
+from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from tests.adapters.checkpoints.saver_graphs import (
     THREAD,
     Shape,

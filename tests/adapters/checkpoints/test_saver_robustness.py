@@ -372,9 +372,8 @@ def test_a_damaged_checkpoint_is_named_and_other_threads_stay_readable(tmp_path)
         place = made["configurable"]["checkpoint_id"]
         raw = sqlite3.connect(path, isolation_level=None)
         raw.execute(
-            "UPDATE tokenmem_checkpoints SET checkpoint = substr(checkpoint, 1, 20)"
-            " WHERE checkpoint_key = ?",
-            (f"={place}",),
+            "UPDATE tokenmem_checkpoints SET body = substr(body, 1, 20) WHERE checkpoint_id = ?",
+            (place,),
         )
         raw.close()
         for ask in (saver.get_tuple, lambda config: list(saver.list(config))):

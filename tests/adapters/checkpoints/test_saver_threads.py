@@ -16,7 +16,7 @@ from sqlalchemy import text
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
-from langchain_tokenmem.storage.checkpoints import retention
+from langchain_tokenmem.storage import threads as retention
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def say(graph, words, name="t", **more):
 
 
 def count(store, table):
-    with store._database.reading("test") as connection:
+    with store.database.reading("test") as connection:
         return connection.execute(text(f"SELECT count(*) FROM tokenmem_{table}")).scalar()  # noqa: S608
 
 
@@ -160,9 +160,9 @@ def test_the_messages_of_deleted_runs_go_with_them(store):
     runs = [uuid4(), uuid4()]
     for number, run in enumerate(runs, start=1):
         put(saver, number, [HumanMessage(f"message {number}", id=f"m{number}")], str(run))
-    assert count(store, "checkpoint_messages") == 2
+    assert count(store, "messages WHERE seq IS NULL") == 2
     saver.delete_for_runs([runs[1]])
-    assert count(store, "checkpoint_messages") == 1
+    assert count(store, "messages WHERE seq IS NULL") == 1
     place = thread("t", checkpoint_ns="")
     kept = saver.get_tuple(place).checkpoint["channel_values"]["other"]
     assert [one.content for one in kept] == ["message 1"]
@@ -173,11 +173,11 @@ def test_the_messages_of_stray_writes_go_with_them(store):
     put(saver, 1, [], "run")
     place = thread("t", checkpoint_ns="", checkpoint_id="gone")
     saver.put_writes(place, [("other", HumanMessage("stray", id="s"))], "task")
-    assert count(store, "checkpoint_messages") == 1
+    assert count(store, "messages WHERE seq IS NULL") == 1
     later = datetime.now(UTC) + timedelta(hours=2)
     retention.prune(saver._checkpoints, "t", retention.RetentionRule(1, None), now=later)
     assert count(store, "checkpoint_writes") == 0
-    assert count(store, "checkpoint_messages") == 0
+    assert count(store, "messages WHERE seq IS NULL") == 0
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.checkpoints.serializer import imported, is_state_type
+from langchain_tokenmem.storage.serializer import imported, is_state_type
 
 THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 

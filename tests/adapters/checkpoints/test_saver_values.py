@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.storage.checkpoints.shapes import detach
+from langchain_tokenmem.storage.detached import detach
 
 THREAD = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
@@ -57,7 +57,7 @@ def during_a_wait(store, work, meanwhile):
             failed.append(error)
 
     worker = threading.Thread(target=worked)
-    with store._database.writing("test"):
+    with store.database.writing("test"):
         worker.start()
         worker.join(0.3)
         assert worker.is_alive()

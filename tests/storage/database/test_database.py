@@ -15,10 +15,9 @@ from sqlalchemy import Connection, delete
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.storage.database import database
-from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.schema_versions import SCHEMA
-from langchain_tokenmem.storage.transcripts.tables import messages, sessions
+from langchain_tokenmem.storage import database
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.tables import messages, sessions
 from tests.storage.samples import turn
 
 
@@ -41,7 +40,7 @@ def test_a_folder_that_is_not_there_is_a_store_error(tmp_path: Path):
 
 
 def test_a_database_is_opened_on_first_use(path):
-    Database(f"sqlite:///{path}", SCHEMA)
+    Database(f"sqlite:///{path}")
     assert not path.exists()
 
 
@@ -115,9 +114,8 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
     url = f"sqlite:///{path}"
     with TranscriptStore(url) as store, TranscriptStore(url) as other:
         store.add("s", turn(1))
-        kept = store.database._writer_connection
-        assert kept is not None
-        do = getattr(kept.dialect, f"do_{moment}")
+        dialect = store.database._open("test").dialect
+        do = getattr(dialect, f"do_{moment}")
 
         def fail(connection):
             if when == "after":
@@ -125,7 +123,7 @@ def test_a_writer_that_failed_leaves_no_lock_and_the_next_one_writes(
             raise error
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kept.dialect, f"do_{moment}", fail)
+            patch.setattr(dialect, f"do_{moment}", fail)
             patch.setattr(database, "BUSY_SECONDS", 0.1)
             with pytest.raises((KeyboardInterrupt, StoreError)):
                 store.add("s", turn(2))

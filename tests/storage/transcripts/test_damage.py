@@ -9,12 +9,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.state import STATE_VERSION
-from langchain_tokenmem.storage.schema_versions import SCHEMA
+from langchain_tokenmem.storage.database import SCHEMA_VERSION
 from tests.storage.samples import state, turn
 
 
@@ -41,8 +40,6 @@ def sql(path: Path, *statements: str) -> None:
     "change",
     [
         "UPDATE tokenmem_messages SET message = replace(message, 'quest', 'Quest') WHERE seq = 7",
-        "UPDATE tokenmem_messages SET created_at = '2020' WHERE seq = 7",
-        "UPDATE tokenmem_messages SET has_own_id = 0 WHERE seq = 7",
         "UPDATE tokenmem_messages SET checksum = x'00' WHERE seq = 7",
         "UPDATE tokenmem_messages SET checksum = 5 WHERE seq = 7",
         "UPDATE tokenmem_messages SET message = x'ff' WHERE seq = 7",
@@ -51,11 +48,6 @@ def sql(path: Path, *statements: str) -> None:
         "DELETE FROM tokenmem_messages WHERE seq = 10",
         "DELETE FROM tokenmem_messages WHERE seq = 7",
         "DELETE FROM tokenmem_messages",
-        "DELETE FROM tokenmem_sessions",
-        "UPDATE tokenmem_sessions SET session_key = '=u' WHERE session_key = '=s'",
-        "UPDATE tokenmem_sessions SET last_seq = 9 WHERE session_key = '=s'",
-        "UPDATE tokenmem_sessions SET state = NULL WHERE session_key = '=s'",
-        "UPDATE tokenmem_sessions SET first_seq = 'x' WHERE session_key = '=s'",
         "DROP TABLE tokenmem_messages",
         "DROP TABLE tokenmem_facts",
         "DELETE FROM tokenmem_facts",
@@ -70,42 +62,12 @@ def test_what_is_not_as_written_is_damage(filled, change):
                 ask("s")
 
 
-def test_a_cleared_session_whose_row_is_hidden_from_an_index_is_damage(filled):
-    sql(filled, "UPDATE tokenmem_sessions SET session_key = '=u' WHERE session_key = '=t'")
-    with TranscriptStore(f"sqlite:///{filled}") as store:
-        with pytest.raises(CorruptStoreError):
-            store.count("t")
-        with pytest.raises(CorruptStoreError):
-            store.add("t", turn(1))
-        assert store.count("s") == 10
-
-
-def test_an_id_that_its_index_lost_is_not_unknown(filled):
-    data = filled.read_bytes()
-    # Only in the index of ids do session and id stand side by side.
-    assert data.count(b"=s=h4") == 1
-    filled.write_bytes(data.replace(b"=s=h4", b"=s=i4"))
-    with TranscriptStore(f"sqlite:///{filled}") as store:
-        assert store.count("s") == 10
-        with pytest.raises(CorruptStoreError, match="index"):
-            store.get("s", "h4")
-
-
-def test_a_resend_never_trusts_a_damaged_row(filled):
-    sql(filled, "UPDATE tokenmem_messages SET content_hash = 'x' WHERE seq = 10")
-    with TranscriptStore(f"sqlite:///{filled}") as store, pytest.raises(CorruptStoreError):
-        store.add("s", [HumanMessage("x")])
-
-
-@pytest.mark.parametrize(
-    ("version", "remedy"),
-    [(SCHEMA.version + 1, "Upgrade"), (99, "Upgrade"), (0, "downgrade")],
-)
-def test_another_schema_version_is_refused(filled, version, remedy):
-    sql(filled, f"UPDATE tokenmem_facts SET number = {version} WHERE name = 'schema_version'")  # noqa: S608
+@pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1, 99])
+def test_another_schema_version_is_refused(filled, version):
+    sql(filled, f"UPDATE tokenmem_facts SET value = {version} WHERE name = 'schema_version'")  # noqa: S608
     with (
         TranscriptStore(f"sqlite:///{filled}") as store,
-        pytest.raises(CorruptStoreError, match=f"version {version}.*{remedy}"),
+        pytest.raises(CorruptStoreError, match=f"version {version}, this package reads"),
     ):
         store.messages("s")
 
@@ -145,35 +107,23 @@ def test_a_cut_file_is_damage(filled):
 
 
 @pytest.mark.slow
-def test_flipped_bytes_are_never_taken_for_data(filled, tmp_path):
-    """A few here; integration_tests flips a thousand."""
+def test_flipped_bytes_of_messages_are_never_taken_for_data(filled, tmp_path):
     with TranscriptStore(f"sqlite:///{filled}") as store:
-        right = (
-            store.messages("s"),
-            store.conversation("s"),
-            store.count("t"),
-            store.get("s", "h4"),
-        )
+        right = store.messages("s")
     data = filled.read_bytes()
+    places = [n for n in range(len(data)) if data.startswith(b"question", n)]
     chosen = random.Random(7)
     refused = 0
-    for _ in range(60):
+    for _ in range(30):
         changed = bytearray(data)
-        changed[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
+        changed[chosen.choice(places) + chosen.randrange(8)] ^= 1 << chosen.randrange(8)
         copy = tmp_path / "copy.db"
         copy.write_bytes(changed)
         with TranscriptStore(f"sqlite:///{copy}") as store:
             try:
-                found = (
-                    store.messages("s"),
-                    store.conversation("s"),
-                    store.count("t"),
-                    store.get("s", "h4"),
-                )
+                assert store.messages("s") == right
             except StoreError:
                 refused += 1
-            else:
-                assert found == right
         for left in tmp_path.glob("copy.db*"):
             left.unlink()
     assert refused > 0
@@ -203,7 +153,7 @@ def test_an_error_that_is_held_hides_nothing_that_others_write_later(filled: Pat
     ):
         other.add("u", turn(20))
         assert len(store.messages("u")) == 2
-        change = "UPDATE tokenmem_messages SET message = {} WHERE session_key = '=s' AND seq = 2"
+        change = "UPDATE tokenmem_messages SET message = {} WHERE session = 1 AND seq = 2"
         sql(filled, change.format(body))
         with pytest.raises(CorruptStoreError) as held:
             store.messages("s")

@@ -11,7 +11,6 @@ from sqlalchemy import text
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from tests.storage.samples import texts
 
 
@@ -70,11 +69,9 @@ def test_sessions_share_no_edits(store):
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE tokenmem_message_edits SET is_current = 0",
-        "UPDATE tokenmem_message_edits SET message = NULL",
-        "UPDATE tokenmem_message_edits SET version = 7",
-        "DELETE FROM tokenmem_message_edits",
-        "UPDATE tokenmem_sessions SET edit_count = 0",
+        "UPDATE tokenmem_messages SET message = replace(message, 'redacted', 'raw')",
+        "UPDATE tokenmem_messages SET message = NULL WHERE is_shown",
+        "DELETE FROM tokenmem_messages WHERE seq = 1",
     ],
 )
 def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(store, damage):
@@ -84,9 +81,7 @@ def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(st
         connection.execute(text(damage))
     for read in (
         lambda: store.messages("s"),
-        lambda: store.get("s", "m"),
         lambda: store.messages("s", include_superseded=True),
-        lambda: store.add("s", [human("again")]),
     ):
         with pytest.raises(CorruptStoreError):
             read()
@@ -126,14 +121,14 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(tmp_pa
         assert [hit.message_id for hit in recall.search("key", session_id="s", k=1)] == ["n"]
         with store.database.reading("totals") as connection:
             totals = connection.execute(
-                text("SELECT unit_count, term_count FROM tokenmem_index_partitions")
+                text("SELECT unit_count, term_count FROM tokenmem_sessions")
             ).all()
         recall.rebuild()
         with store.database.reading("totals") as connection:
             assert (
                 totals
                 == connection.execute(
-                    text("SELECT unit_count, term_count FROM tokenmem_index_partitions")
+                    text("SELECT unit_count, term_count FROM tokenmem_sessions")
                 ).all()
             )
 
@@ -141,19 +136,17 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(tmp_pa
 @pytest.mark.slow
 def test_vectors_of_words_that_were_edited_while_they_were_embedded_are_not_stored(store):
     store.add("s", [human("first")])
-    key = key_of("s")
-    store.index.partition(key)
-    as_read = store.index.edits(key)
+    read = store.index.session(1)
     store.add("s", [human("second")])
     with store.index.reading_vectors() as reader:
         assert reader.count_vectors("model") == 0
     unit = (1 << 36) | (1 << 12)
-    store.index.put_vectors("model", {unit: b"12345678"}, unless_edited=(key, as_read))
-    assert store.index.acknowledge_vectors(key, 1, start=1, edits=as_read) == 1
+    store.index.put_vectors("model", {unit: b"12345678"}, unless_edited=(1, read.edits))
+    assert store.index.acknowledge_vectors(1, 1, start=1, edits=read.edits) == 1
     with store.index.reading_vectors() as reader:
         assert reader.count_vectors("model") == 0
     assert store.index.pending("vectors")
-    now = store.index.edits(key)
-    store.index.put_vectors("model", {unit: b"12345678"}, unless_edited=(key, now))
-    assert store.index.acknowledge_vectors(key, 1, start=1, edits=now) == 2
+    now = store.index.session(1).edits
+    store.index.put_vectors("model", {unit: b"12345678"}, unless_edited=(1, now))
+    assert store.index.acknowledge_vectors(1, 1, start=1, edits=now) == 2
     assert store.index.pending("vectors") == []

@@ -1,0 +1,403 @@
+"""Copies the threads of a LangGraph checkpointer into ours, and proves it by reading back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count, groupby
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from langchain_tokenmem.adapters.checkpoints.config import NamedId
+from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
+from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    ScopeError,
+    StoreError,
+    TokenMemoryError,
+)
+from langchain_tokenmem.storage.codec import refused_types
+
+Progress = Callable[[str, int, int], None]
+"""Called with a thread's id, how many of its checkpoints are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """Result of a migration.
+
+    Attributes:
+        threads: Threads that are in the target now.
+        copied: Checkpoints that were written.
+        known: Checkpoints that the target had already, as they are.
+        writes: Pending writes of the copied checkpoints.
+        skipped: Ids of threads that were left out, because they cannot be threads in the target.
+    """
+
+    threads: int
+    copied: int
+    known: int
+    writes: int
+    skipped: tuple[str, ...] = ()
+
+
+def migrate_checkpoints(
+    source: BaseCheckpointSaver[Any],
+    target: TokenMemorySaver,
+    *,
+    threads: Iterable[str] | None = None,
+    progress: Progress | None = None,
+) -> MigrationReport:
+    """Copy threads with every checkpoint, its parent, its metadata and its pending writes.
+
+    Each checkpoint is read back from the target and compared with the source before the next one
+    is written. From one `TokenMemorySaver` to another the transcripts come along whole. A migration
+    that was interrupted goes on where it stopped when it is run again; nobody should write to the
+    threads meanwhile. The source is only read.
+
+    Args:
+        source: Any LangGraph checkpointer.
+        target: Where to.
+        threads: Which threads; default: all of them.
+        progress: Called after each checkpoint.
+
+    Returns:
+        How much was copied.
+
+    Raises:
+        ConfigurationError: When the source has no checkpoint of a thread that is named, or holds a
+            type that its serializer is not allowed to load.
+        ScopeError: When a thread that is named cannot be one in the target, or belongs to another
+            user there.
+        StoreError: When the source cannot be read, the target holds something else under the name
+            of a checkpoint, or does not give back what it was given.
+
+    Example:
+        >>> from langgraph.checkpoint.memory import InMemorySaver
+        >>> from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+        >>> migrate_checkpoints(InMemorySaver(), TokenMemorySaver(TranscriptStore("sqlite://")))
+        MigrationReport(threads=0, copied=0, known=0, writes=0, skipped=())
+    """
+    wanted, skipped = _threads_of(source) if threads is None else ([*threads], [])
+    total = Counter(threads=0, copied=0, known=0, writes=0)
+    for thread in wanted:
+        done = _copy_thread(source, target, check_thread_id(thread), progress)
+        if not done and threads is not None:
+            raise ConfigurationError(
+                f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
+            )
+        total.update(done)
+    return MigrationReport(**total, skipped=tuple(skipped))
+
+
+def _threads_of(source: BaseCheckpointSaver[Any]) -> tuple[list[str], list[str]]:
+    """Return the threads of the source, and those that cannot be threads of the target."""
+    with _reading("The list of threads"):
+        found = {one.config["configurable"]["thread_id"] for one in source.list(None)}
+    usable, skipped = [], []
+    for thread in sorted(found, key=str):
+        try:
+            usable.append(check_thread_id(thread))
+        except ScopeError:
+            skipped.append(str(thread))
+    return usable, skipped
+
+
+def _copy_thread(
+    source: BaseCheckpointSaver[Any],
+    target: TokenMemorySaver,
+    thread: str,
+    progress: Progress | None,
+) -> Counter[str]:
+    """Copy a thread, oldest checkpoint first; where there is none nothing is done and counted."""
+    with _reading(f"Thread {thread!r}: its checkpoints"):
+        found = source.list({"configurable": {"thread_id": thread}})
+        keys = sorted((_address(one) for one in found), key=lambda key: key[::-1])
+    if not keys:
+        return Counter()
+    if isinstance(source, TokenMemorySaver):
+        _copy_transcripts(source, target, thread, {ns for ns, _ in keys})
+    copied = writes = 0
+    for done, (ns, name) in enumerate(keys, start=1):
+        where = f"Thread {thread!r}, checkpoint {name}"
+        config = _config(thread, ns, name)
+        one = _read(source, config, where)
+        copy = target.get_tuple(config)
+        if copy is None or _lacks_writes(one, copy, target.serde, where):
+            _put(target, one, thread, ns)
+            copied += 1
+            writes += len(one.pending_writes or ())
+            copy = target.get_tuple(config)
+            different = "everything" if copy is None else _difference(one, copy, target.serde)
+            if different is not None:
+                raise StoreError(
+                    f"{where}: the target does not give back what it was given ({different} "
+                    f"differ). Nothing was deleted anywhere; please report it."
+                )
+        if progress is not None:
+            progress(thread, done, len(keys))
+    return Counter(threads=1, copied=copied, known=len(keys) - copied, writes=writes)
+
+
+def _copy_transcripts(
+    source: TokenMemorySaver, target: TokenMemorySaver, thread: str, namespaces: Iterable[str]
+) -> None:
+    """Copy what the transcripts have and no checkpoint has any more, with ids, times and owner.
+
+    A target that encrypts gets none: nothing of it stands in clear.
+    """
+    if not target.is_plain:
+        return
+    for name in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
+        with suppress(ScopeError):  # the source has no such session
+            lines = list(source.store.export_session(name))
+            if not target.store.count(name):
+                target.store.import_session(lines)
+
+
+def _put(target: TokenMemorySaver, found: CheckpointTuple, thread: str, ns: str) -> None:
+    """Put a checkpoint with its pending writes, in the order in which the source gives them."""
+    # A name that was given, not merely found at the head, says that a branch there is meant.
+    parent = _parent(found)
+    config = _config(thread, ns, NamedId(parent) if parent else None)
+    if isinstance(owner := found.metadata.get("user_id"), str):
+        config["configurable"]["user_id"] = owner
+    stored = target.put(config, found.checkpoint, found.metadata, {})
+    tasks = groupby(found.pending_writes or (), key=lambda write: write[0])
+    for number, (task, group) in enumerate(tasks):
+        pairs = [(channel, value) for _, channel, value in group]
+        # Apart, so that results keep their numbers: a task that runs again skips those it has.
+        special = [pair for pair in pairs if pair[0] in WRITES_IDX_MAP]
+        results = [pair for pair in pairs if pair[0] not in WRITES_IDX_MAP]
+        for batch in filter(None, (special, results)):
+            target.put_writes(stored, batch, task, f"{number:06}")
+
+
+def _read(source: BaseCheckpointSaver[Any], config: RunnableConfig, where: str) -> CheckpointTuple:
+    with _reading(where):
+        found = source.get_tuple(config)
+    if found is None:
+        raise StoreError(
+            f"{where}: it went away while it was copied. Stop what deletes from the source, and "
+            f"run the migration again."
+        )
+    values = (found.checkpoint["channel_values"], found.pending_writes, found.metadata)
+    if unbuilt := _unbuilt_objects(*values):
+        raise ConfigurationError(
+            f"{where}: an old version of LangGraph stored {', '.join(sorted(unbuilt))}, of which "
+            f"its serializer now gives the parts only. If you trust it, call migrate_checkpoints "
+            f"in Python with JsonPlusSerializer(allowed_json_modules=...) as the source's "
+            f"serializer."
+        )
+    return found
+
+
+def _unbuilt_objects(*values: Any) -> set[str]:
+    """Return the names of objects that LangGraph's reader of old JSON rows left as parts."""
+    found: set[str] = set()
+    waiting = [*values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            if value.get("lc") == 2 and value.get("type") == "constructor":  # noqa: PLR2004  # its sign
+                found.add(".".join(map(str, value.get("id") or ())))
+    return found
+
+
+# --- comparing
+
+
+def _lacks_writes(
+    found: CheckpointTuple, copy: CheckpointTuple, serde: SerializerProtocol, where: str
+) -> bool:
+    """Return whether the target has a checkpoint without all of its pending writes.
+
+    Raises:
+        StoreError: When it has another one under this name.
+    """
+    different = _difference(found, copy, serde)
+    if different not in {None, _WRITES}:
+        raise StoreError(
+            f"{where}: the target has another one under this name ({different} differ). Migrate "
+            f"into an empty store, or delete the thread there."
+        )
+    if not (missing := _missing(found, copy, serde)):
+        return False
+    # Errors, interrupts and resumes do not count where the source has others in their place.
+    replaced = {(task, channel) for task, channel in missing if channel in WRITES_IDX_MAP}
+    if not replaced.issuperset(_missing(copy, found, serde)):
+        raise StoreError(
+            f"{where}: the target has gone on from it. Delete the thread there, or leave it out: "
+            f"name the others with --thread."
+        )
+    return True
+
+
+def _missing(
+    source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
+) -> set[tuple[str, str]]:
+    """Return task and channel of the pending writes of the source that the target lacks."""
+    others = _writes(target)
+    return {
+        key[:2]
+        for key, value in _writes(source).items()
+        if key not in others or not _same(value, others[key], serde)
+    }
+
+
+_WRITES = "its pending writes"
+
+
+def _difference(
+    source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
+) -> str | None:
+    """Return the name of the first part that is not the same in two readings of a checkpoint."""
+    parts, others = _parts(source), _parts(target)
+    for name in parts | others:
+        if name not in parts or name not in others or not _same(parts[name], others[name], serde):
+            return name
+    writes, others = _writes(source), _writes(target)
+    same = writes.keys() == others.keys() and all(
+        _same(value, others[key], serde) for key, value in writes.items()
+    )
+    return None if same else _WRITES
+
+
+def _parts(found: CheckpointTuple) -> dict[Any, Any]:
+    """Return what a checkpoint consists of; an empty field is as good as none."""
+    fields = {name: value for name, value in found.checkpoint.items() if value}
+    values = found.checkpoint["channel_values"]
+    return {
+        "its parent": _parent(found),
+        "its metadata": dict(found.metadata),
+        **{f"its {name}": field for name, field in fields.items() if name != "channel_values"},
+        **{f"the values of channel {name!r}": value for name, value in values.items()},
+    }
+
+
+def _writes(found: CheckpointTuple) -> dict[Any, Any]:
+    """Return pending writes by task, channel, and their number among those of both."""
+    numbers: dict[tuple[str, str], Iterator[int]] = defaultdict(count)
+    return {
+        (task, channel, next(numbers[task, channel])): value
+        for task, channel, value in found.pending_writes or ()
+    }
+
+
+def _same(left: Any, right: Any, serde: SerializerProtocol) -> bool:
+    """Compare by bytes first: values such as arrays have no plain `==`, but sets have no order."""
+    if serde.dumps_typed(left) == serde.dumps_typed(right):
+        return True
+    try:
+        return bool(left == right)
+    except (TypeError, ValueError):
+        return False
+
+
+def _parent(found: CheckpointTuple) -> str | None:
+    names: Mapping[str, Any] = (found.parent_config or {}).get("configurable", {})
+    name = names.get("checkpoint_id")
+    return None if name is None else str(name)
+
+
+def _address(found: CheckpointTuple) -> tuple[str, str]:
+    names = found.config["configurable"]
+    return names.get("checkpoint_ns", ""), str(names["checkpoint_id"])
+
+
+def _config(thread: str, ns: str, name: str | None) -> RunnableConfig:
+    named = {} if name is None else {"checkpoint_id": name}
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, **named}}
+
+
+# --- reading the source
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Raise errors that name the place where the source cannot be read.
+
+    LangGraph's serializer gives plain data in place of a type that is not allowed. Savers may read
+    in another thread, so what it refuses anywhere meanwhile counts.
+
+    Raises:
+        ConfigurationError: When the source holds a type that is not allowed.
+        StoreError: When it fails.
+    """
+    failure: Exception | None = None
+    with refused_types(in_any_thread=True) as refused:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # somebody else's saver may raise anything
+            failure = error
+    if refused:
+        names = sorted(refused)
+        raise ConfigurationError(
+            f"{where}: the source holds {', '.join(names)}, which is not allowed to be loaded. If "
+            f"you trust it: {' '.join(f'--allow {name}' for name in names)}, or in Python "
+            f"allowed_types of TokenMemorySaver and the serializer of the source."
+        ) from failure
+    if isinstance(failure, TokenMemoryError):
+        raise failure
+    if failure is not None:
+        advice = "Name the threads that can be read with --thread."
+        if "pickle" in str(failure):
+            advice = (
+                "What was pickled is not read, for that can run code: convert it with LangGraph "
+                "first, or call migrate_checkpoints in Python with a saver that reads it."
+            )
+        raise StoreError(
+            f"{where}: the source cannot read it ({failure!r:.200}). {advice}"
+        ) from failure
+
+
+@contextmanager
+def langgraph_saver(
+    address: Any, serde: SerializerProtocol
+) -> Iterator[BaseCheckpointSaver[Any] | None]:
+    """Open LangGraph's own saver on a database; None when there is none in it.
+
+    Args:
+        address: The database, as SQLAlchemy's URL.
+        serde: Reads the values; a strict one, for the database may hold anything.
+
+    Raises:
+        ConfigurationError: When the saver's package is not installed.
+        StoreError: When the database cannot be opened.
+    """
+    with _reading("The database"):
+        opened, saver_type, query = _connect(address)
+    with closing(opened):
+        with _reading("The database"):
+            (has_tables,) = opened.execute(query).fetchone()
+        yield saver_type(opened, serde=serde) if has_tables else None
+
+
+def _connect(address: Any) -> tuple[Any, type[Any], str]:
+    """Return a connection, the saver that works on it, and a query that looks for its tables."""
+    try:
+        if address.get_backend_name() == "sqlite":
+            from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+            query = "SELECT count(*) = 2 FROM sqlite_master WHERE name IN ('checkpoints', 'writes')"
+            return sqlite3.connect(str(address.database)), SqliteSaver, query
+        import psycopg  # noqa: PLC0415  # optional
+        from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"To read this database {error.name} is needed: pip install "
+            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+        ) from error
+    conninfo = address.set(drivername="postgresql").render_as_string(hide_password=False)
+    query = "SELECT count(to_regclass('checkpoint_writes'))"
+    return psycopg.connect(conninfo, autocommit=True), PostgresSaver, query

@@ -1,0 +1,602 @@
+"""Checkpoints: rows of bodies that name their messages by number and their values by hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
+from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select, update
+
+from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import thread_session
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.codec import Codec
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.detached import (
+    attach,
+    detach,
+    from_ranges,
+    is_bare,
+    is_plain,
+    to_ranges,
+)
+from langchain_tokenmem.storage.sessions import Session, find_or_make, later, save
+from langchain_tokenmem.storage.tables import checkpoints, values, writes
+from langchain_tokenmem.storage.thread_messages import ThreadMessages, own_copy
+
+_SMALL = 256
+"""Bytes of a value that stays in the body of its checkpoint."""
+
+_PAGE = 32
+"""Checkpoints that are read at once."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Address of a checkpoint: thread, namespace, and its id if one is meant."""
+
+    thread_id: str
+    ns: str
+    checkpoint_id: str | None = None
+
+    def __str__(self) -> str:
+        within = f", namespace {self.ns!r}" if self.ns else ""
+        named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
+        return f"Thread {self.thread_id!r}{within}{named}"
+
+
+@dataclass(frozen=True)
+class NewCheckpoint:
+    """A checkpoint to be stored.
+
+    Attributes:
+        address: Its thread and namespace, and the id of its parent.
+        checkpoint: The checkpoint.
+        metadata: Its metadata, secrets left out.
+        new_versions: The channels that changed.
+        is_fork: Whether the caller named the parent, so that a new branch is meant.
+        user_id: Who owns the thread.
+    """
+
+    address: Address
+    checkpoint: Mapping[str, Any]
+    metadata: dict[str, Any]
+    new_versions: Mapping[str, Any]
+    is_fork: bool
+    user_id: str | None = None
+
+
+@dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A checkpoint as it is read.
+
+    Attributes:
+        address: Where it is.
+        parent: Id of the one before it.
+        checkpoint: The checkpoint, its channels' values included.
+        metadata: Its metadata.
+        writes: Its pending writes as task, channel and value, in order.
+    """
+
+    address: Address
+    parent: str | None
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+    writes: list[tuple[str, str, Any]]
+
+
+@dataclass(frozen=True)
+class Value:
+    """Value of a channel as a body has it.
+
+    Attributes:
+        refs: Runs of the numbers of its messages.
+        shape: The rest of it, where that is small.
+        digest: Hash of the rest of it, where that is a row of its own.
+        said: Hash of what all of its messages say.
+    """
+
+    refs: list[list[int]]
+    shape: Any = None
+    digest: bytes | None = None
+    said: bytes | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of its messages."""
+        return from_ranges(self.refs)
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """One checkpoint as it is stored.
+
+    Attributes:
+        address: Where it is.
+        parent: Id of the one before it.
+        session: Number of the session that has its messages and values.
+        fields: The checkpoint without id and values.
+        metadata: Its metadata.
+        channels: Values by channel.
+    """
+
+    address: Address
+    parent: str | None
+    session: int
+    fields: dict[str, Any]
+    metadata: dict[str, Any]
+    channels: dict[str, Value]
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.address.checkpoint_id or ""
+
+    @property
+    def written_at(self) -> datetime | None:
+        """Its time, where it tells one."""
+        return time_of(self.fields)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A value on its way into a row: shape, messages, and the packed shape of a large one."""
+
+    shape: Any
+    messages: list[BaseMessage]
+    packed: bytes | None
+
+
+@dataclass(frozen=True)
+class CheckpointStore:
+    """The checkpoints of a database.
+
+    Attributes:
+        database: The database.
+        codec: Turns values into bytes.
+        messages: Stores messages.
+        transcript_channel: The channel whose messages are the transcript; None for none.
+        on_conflict: Told of a checkpoint whose parent another run has gone on from; it may raise.
+    """
+
+    database: Database
+    codec: Codec
+    messages: ThreadMessages
+    transcript_channel: str | None
+    on_conflict: Callable[[str], None]
+
+    # --- writing
+
+    def put(self, new: NewCheckpoint) -> int:
+        """Store a checkpoint; return how many its namespace has, 0 where it was there already."""
+        at, name = new.address, new.checkpoint["id"]
+        if not is_plain(new.metadata):
+            self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
+        prepared = {
+            channel: self._prepared(channel, value)
+            for channel, value in new.checkpoint["channel_values"].items()
+            if not new.new_versions or channel in new.new_versions
+        }
+        change: Change | None = None
+        self.messages.index.make_ready()
+        with self.database.writing(str(at), at.thread_id) as connection:
+            session = find_or_make(connection, thread_session(at.thread_id, at.ns))
+            if session.user_id is None and new.user_id:
+                session = find_or_make(connection, session.name, new.user_id)
+            head = self.head_of(connection, at)
+            parent = self.find(connection, at)
+            is_there = exists().where(*is_at(_at(at, name)))
+            is_new = not connection.execute(select(is_there)).scalar()
+            if is_new and head is not None and not new.is_fork:
+                self._check_parent(connection, at, name, head)
+            session, channels = self._values(connection, session, new, prepared, parent)
+            address = _at(at, name)
+            fields = {k: v for k, v in new.checkpoint.items() if k not in {"id", "channel_values"}}
+            one = StoredCheckpoint(
+                address, at.checkpoint_id, session.id, fields, new.metadata, channels
+            )
+            self._save(connection, one, is_new=is_new)
+            if head is None or name >= head:
+                before = (
+                    parent if at.checkpoint_id == head else self.find(connection, _at(at, head))
+                )
+                session, change = self._follow(connection, session, before, one)
+            pins = new.checkpoint["channel_values"].get(PINS_CHANNEL)
+            pinned = session.is_pinned
+            if isinstance(pins, dict):
+                pinned = int(bool(live_pins(pins.values())))
+            active_at = later(session.active_at, datetime.now(UTC))
+            save(connection, session, active_at=active_at, is_pinned=pinned)
+            count = self._count(connection, at) if is_new else 0
+        self.messages.index.tell(change or Change("added"))
+        return count
+
+    def _check_parent(self, connection: Connection, at: Address, name: str, head: str) -> None:
+        """Tell of a conflict where another run has gone on from the parent of a checkpoint."""
+        same_parent = exists().where(
+            *_in_namespace(at), checkpoints.c.parent_id == at.checkpoint_id
+        )
+        if at.checkpoint_id is None or connection.execute(select(same_parent)).scalar():
+            self.on_conflict(
+                f"{_at(at, None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which another "
+                f"run has gone on from; the head is {head!r}."
+            )
+
+    def _values(
+        self,
+        connection: Connection,
+        session: Session,
+        new: NewCheckpoint,
+        prepared: Mapping[str, _Prepared],
+        parent: StoredCheckpoint | None,
+    ) -> tuple[Session, dict[str, Value]]:
+        """Store what is new of the channels; return the values of all."""
+        given = new.checkpoint["channel_values"]
+        versions = new.checkpoint.get("channel_versions", {})
+        before = parent.fields.get("channel_versions", {}) if parent else {}
+        now = time_of(new.checkpoint) or datetime.now(UTC)
+        found: dict[str, Value] = {}
+        for channel in [*versions, *(one for one in given if one not in versions)]:
+            earlier = parent.channels.get(channel) if parent else None
+            is_same = channel in versions and before.get(channel) == versions[channel]
+            if channel not in prepared and is_same and earlier is not None:
+                found[channel] = earlier
+            elif channel in given:
+                value = prepared.get(channel) or self._prepared(channel, given[channel])
+                is_main = channel == self.transcript_channel
+                session, found[channel] = self._store_value(
+                    connection, session, value, now, earlier, is_main=is_main
+                )
+        return session, found
+
+    def _prepared(self, channel: str, value: Any) -> _Prepared:
+        shape, found = detach(value)
+        if is_bare(shape, found):
+            return _Prepared(shape, found, None)
+        what = f"Channel {channel!r}"
+        packed = self.codec.pack(shape, what)
+        if not is_plain(shape):
+            return _Prepared(shape, found, self.codec.checked(packed, what))
+        return _Prepared(shape, found, packed if len(packed) > _SMALL else None)
+
+    def _store_value(
+        self,
+        connection: Connection,
+        session: Session,
+        value: _Prepared,
+        now: datetime,
+        before: Value | None,
+        *,
+        is_main: bool,
+    ) -> tuple[Session, Value]:
+        known, more, said = self._compared(value.messages, before)
+        near = [] if known or before is None else before.numbers
+        session, numbers = self.messages.store(
+            connection, session, more, now, is_main=is_main, near=near
+        )
+        refs = to_ranges([*known, *numbers])
+        if value.packed is None:
+            return session, Value(refs, value.shape, said=said)
+        digest = hashlib.blake2b(value.packed, digest_size=16).digest()
+        own = (values.c.session == session.id, values.c.digest == digest)
+        if connection.execute(select(values.c.digest).where(*own)).first() is None:
+            row = {"session": session.id, "digest": digest, "value": value.packed}
+            connection.execute(insert(values), row)
+        return session, Value(refs, digest=digest, said=said)
+
+    def _compared(
+        self, found: Sequence[BaseMessage], before: Value | None
+    ) -> tuple[list[int], list[BaseMessage], bytes | None]:
+        """Compare a list of messages with the one before, so that a put looks at its tail only.
+
+        Returns:
+            The numbers of the list before if this one goes on from it; copies of the other
+            messages, for what is stored must be one thing, whoever changes them meanwhile; and the
+            hash of the whole list.
+        """
+        numbers = before.numbers if before and before.said else []
+        size = len(numbers) if len(numbers) <= len(found) else 0
+        known = self.codec.said(found[:size]) if size else None
+        if known is None or before is None or self.codec.hash(known) != before.said:
+            size, known = 0, b""
+        if size and size == len(found):
+            return numbers, [], before and before.said
+        more = [own_copy(self.codec, message) for message in found[size:]]
+        tail = self.codec.said(more) if more else None
+        if tail is None:
+            return numbers[:size], more, None
+        said = known[:-1] + b"," + tail[1:] if size else tail
+        return numbers[:size], more, self.codec.hash(said)
+
+    def _save(self, connection: Connection, one: StoredCheckpoint, *, is_new: bool) -> None:
+        entries = {
+            name: [value.refs, value.shape, value.digest, value.said]
+            for name, value in one.channels.items()
+        }
+        run_id = one.metadata.get("run_id")
+        row = {
+            "thread_id": one.address.thread_id,
+            "ns": one.address.ns,
+            "checkpoint_id": one.id,
+            "parent_id": one.parent,
+            "session": one.session,
+            "run_id": str(run_id) if run_id else None,
+            "body": self.codec.pack([one.fields, one.metadata, entries]),
+        }
+        if is_new:
+            connection.execute(insert(checkpoints), row)
+        else:
+            connection.execute(update(checkpoints).where(*is_at(one.address)).values(row))
+
+    def _follow(
+        self,
+        connection: Connection,
+        session: Session,
+        before: StoredCheckpoint | None,
+        head: StoredCheckpoint,
+    ) -> tuple[Session, Change | None]:
+        """Let the transcript say what the head says."""
+        name = self.transcript_channel
+        if name is None or name not in head.channels or not self.codec.is_plain:
+            return session, None
+        earlier = before.channels.get(name) if before else None
+        was = earlier.numbers if earlier else []
+        return self.messages.follow(connection, session, was, head.channels[name].numbers)
+
+    def put_writes(
+        self, at: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> None:
+        """Store pending writes of a checkpoint; what a task wrote before stays."""
+        prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
+        now = datetime.now(UTC)
+        with self.database.writing(str(at), at.thread_id) as connection:
+            session = find_or_make(connection, thread_session(at.thread_id, at.ns))
+            own = (*is_at(at, writes), writes.c.task_id == task_id)
+            there = set(connection.execute(select(writes.c.idx).where(*own)).scalars())
+            rows: dict[int, dict[str, Any]] = {}
+            for place, (channel, value) in enumerate(prepared):
+                idx = WRITES_IDX_MAP.get(channel, place)
+                if idx in there and idx >= 0:
+                    continue
+                connection.execute(delete(writes).where(*own, writes.c.idx == idx))
+                copies = [own_copy(self.codec, message) for message in value.messages]
+                session, numbers = self.messages.store(
+                    connection, session, copies, now, is_main=False
+                )
+                body = [task_path, channel, to_ranges(numbers), value.shape]
+                rows[idx] = {
+                    "thread_id": at.thread_id,
+                    "ns": at.ns,
+                    "checkpoint_id": at.checkpoint_id,
+                    "task_id": task_id,
+                    "idx": idx,
+                    "written_at": round(now.timestamp()),
+                    "session": session.id,
+                    "value": self.codec.pack(body),
+                }
+            if rows:
+                connection.execute(insert(writes), list(rows.values()))
+                save(connection, session, active_at=later(session.active_at, now))
+
+    # --- reading
+
+    def get(self, at: Address) -> LoadedCheckpoint | None:
+        """Return a checkpoint, the head of its namespace where no id is named."""
+        with self.database.reading(str(at)) as connection:
+            name = at.checkpoint_id or self.head_of(connection, at)
+            found = self.find(connection, _at(at, name))
+            return None if found is None else self.loaded(connection, found)
+
+    def listed(
+        self,
+        thread_id: str | None,
+        ns: str | None,
+        *,
+        checkpoint_id: str | None,
+        before: str | None,
+        metadata: Mapping[str, Any],
+    ) -> Iterator[LoadedCheckpoint]:
+        """Yield checkpoints, newest first.
+
+        Args:
+            thread_id: The thread; None for all.
+            ns: The namespace; None for all.
+            checkpoint_id: The only one that is meant.
+            before: Id that those meant are smaller than.
+            metadata: What their metadata has to say, exactly; a key with dots that is none of its
+                keys is a path into it.
+
+        Raises:
+            CorruptStoreError: When something is damaged or missing.
+        """
+        named = {"thread_id": thread_id, "ns": ns, "checkpoint_id": checkpoint_id}
+        own = [checkpoints.c[key] == name for key, name in named.items() if name is not None]
+        order = (checkpoints.c.checkpoint_id.desc(), checkpoints.c.thread_id, checkpoints.c.ns)
+        query = select(checkpoints).where(*own).order_by(*order)
+        last, size = (before, None, None), 1  # whoever wants the newest one waits for no other
+        while True:
+            page = query.where(*_behind(*last)).limit(size)
+            with self.database.reading("A list of checkpoints") as connection:
+                rows = connection.execute(page).all()
+                stored = map(self.stored, rows)
+                found = [
+                    self.loaded(connection, one)
+                    for one in stored
+                    if all(_says(one.metadata, key, value) for key, value in metadata.items())
+                ]
+            yield from found
+            if len(rows) < size:
+                return
+            last = rows[-1].checkpoint_id, rows[-1].thread_id, rows[-1].ns
+            size = min(2 * size, _PAGE)
+
+    def delta_history(self, at: Address, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:
+        """Return the writes to channels since they were last stored whole, along one branch.
+
+        Args:
+            at: The checkpoint from whose parent on is looked back.
+            channels: The channels.
+
+        Returns:
+            For each channel the writes, oldest first, and the value they build upon, if there is
+            one.
+        """
+        found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+        remaining = set(channels)
+        with self.database.reading(str(at)) as connection:
+            one = self.find(connection, _at(at, at.checkpoint_id or self.head_of(connection, at)))
+            visited = {one.id} if one else set()
+            # A checkpoint may have been put again below its own descendant.
+            while one and one.parent and one.parent not in visited and remaining:
+                visited.add(one.parent)
+                one = self.find(connection, _at(at, one.parent))
+                if one is None:
+                    break
+                loaded = self.loaded(connection, one, among=remaining)
+                for write in reversed(loaded.writes):
+                    found[write[1]]["writes"].append(write)
+                for channel, value in loaded.checkpoint["channel_values"].items():
+                    found[channel]["seed"] = value
+                    remaining.discard(channel)
+        for history in found.values():
+            history["writes"].reverse()
+        return found
+
+    def head_of(self, connection: Connection, at: Address) -> str | None:
+        """Return the id of the newest checkpoint of a namespace."""
+        query = select(func.max(checkpoints.c.checkpoint_id)).where(*_in_namespace(at))
+        return connection.execute(query).scalar()
+
+    def _count(self, connection: Connection, at: Address) -> int:
+        query = select(func.count()).select_from(checkpoints).where(*_in_namespace(at))
+        return connection.execute(query).scalar_one()
+
+    def find(self, connection: Connection, at: Address) -> StoredCheckpoint | None:
+        """Return a checkpoint as it is stored; None when there is none."""
+        if at.checkpoint_id is None:
+            return None
+        row = connection.execute(select(checkpoints).where(*is_at(at))).first()
+        return None if row is None else self.stored(row)
+
+    def stored(self, row: Any) -> StoredCheckpoint:
+        """Return the checkpoint of a row."""
+        at = Address(row.thread_id, row.ns, row.checkpoint_id)
+        with errors_about(at):
+            fields, metadata, entries = self.codec.unpack(row.body)
+            channels = {name: Value(*entry) for name, entry in entries.items()}
+        return StoredCheckpoint(at, row.parent_id, row.session, fields, metadata, channels)
+
+    def loaded(
+        self,
+        connection: Connection,
+        one: StoredCheckpoint,
+        among: Collection[str] | None = None,
+    ) -> LoadedCheckpoint:
+        """Return a checkpoint with the values and pending writes of its channels, or of some."""
+        with errors_about(one.address):
+            held = {
+                name: self._value(connection, one.session, value, f"channel {name!r}")
+                for name, value in one.channels.items()
+                if among is None or name in among
+            }
+            pending = []
+            for row in connection.execute(select(writes).where(*is_at(one.address, writes))):
+                path, channel, refs, shape = self.codec.unpack(row.value)
+                if among is not None and channel not in among:
+                    continue
+                what = f"a pending write of {channel!r}"
+                value = self._value(connection, row.session, Value(refs, shape), what)
+                pending.append(((path, row.task_id, row.idx), (row.task_id, channel, value)))
+        pending.sort(key=lambda pair: pair[0])
+        return LoadedCheckpoint(
+            one.address,
+            one.parent,
+            {**one.fields, "id": one.id, "channel_values": held},
+            one.metadata,
+            [write for _, write in pending],
+        )
+
+    def _value(self, connection: Connection, session: int, value: Value, what: str) -> Any:
+        shape = value.shape
+        try:
+            if value.digest is not None:
+                own = (values.c.session == session, values.c.digest == value.digest)
+                packed = connection.execute(select(values.c.value).where(*own)).scalar()
+                if packed is None:
+                    raise CorruptStoreError("the value is missing")  # noqa: TRY301
+                shape = self.codec.unpack(packed)
+            return attach(shape, self.messages.read(connection, session, value.numbers))
+        except CorruptStoreError as error:
+            raise CorruptStoreError(f"{what}: {error}") from error
+
+
+def is_at(at: Address, table: Any = checkpoints) -> tuple[Any, ...]:
+    """Return the conditions of a checkpoint's row, or of those of its writes."""
+    return (
+        table.c.thread_id == at.thread_id,
+        table.c.ns == at.ns,
+        table.c.checkpoint_id == at.checkpoint_id,
+    )
+
+
+def time_of(checkpoint: Mapping[str, Any]) -> datetime | None:
+    """Return the time that a checkpoint tells."""
+    try:
+        moment = datetime.fromisoformat(str(checkpoint.get("ts")))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _in_namespace(at: Address) -> tuple[Any, ...]:
+    return (checkpoints.c.thread_id == at.thread_id, checkpoints.c.ns == at.ns)
+
+
+def _behind(checkpoint_id: str | None, thread_id: str | None, ns: str | None) -> list[Any]:
+    """Return the conditions of what comes behind a checkpoint in a list."""
+    table = checkpoints.c
+    if checkpoint_id is None:
+        return []
+    older = table.checkpoint_id < checkpoint_id
+    if thread_id is None:
+        return [older]
+    next_thread = or_(
+        table.thread_id > thread_id, and_(table.thread_id == thread_id, table.ns > ns)
+    )
+    return [or_(older, and_(table.checkpoint_id == checkpoint_id, next_thread))]
+
+
+def _says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
+    """Return whether metadata have a value under a key, or at the end of a path with dots."""
+    if key in metadata or "." not in key:
+        return bool(metadata.get(key) == wanted)
+    found: Any = metadata
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return bool(found == wanted)
+
+
+def _at(at: Address, checkpoint_id: str | None) -> Address:
+    return Address(at.thread_id, at.ns, checkpoint_id)
+
+
+@contextmanager
+def errors_about(about: Address | str) -> Iterator[None]:
+    """Name thread and checkpoint in the errors of damaged rows; they are left as they are else."""
+    try:
+        yield
+    except CorruptStoreError as error:
+        text = str(error)
+        if isinstance(about, str) or text.startswith("Thread "):
+            raise
+        raise CorruptStoreError(
+            f"{about}: {text}. Nothing was returned; restore a backup, or look at the thread "
+            f"with `tokenmem doctor`."
+        ) from error

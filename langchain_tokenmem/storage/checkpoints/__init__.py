@@ -1,1 +1,0 @@
-"""Checkpoints of LangGraph threads, each message once."""

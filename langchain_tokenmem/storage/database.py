@@ -1,0 +1,354 @@
+"""One SQLite file or PostgreSQL database: transactions, one lock a thread, errors of our own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    CorruptStoreError,
+    StoreError,
+    TokenMemoryError,
+)
+from langchain_tokenmem.storage.tables import facts, metadata
+from langchain_tokenmem.storage.urls import parsed
+
+SCHEMA_VERSION = 1
+
+_APPLICATION_ID = 0x746F6B6D
+"""Marks a SQLite file as ours in its header (the letters `tokm`)."""
+
+BUSY_SECONDS = 30
+"""Seconds that a writer waits for another one before it gives up."""
+
+_AT_ONCE = 500
+"""Keys in one query; old versions of SQLite take 999 variables."""
+
+_DAMAGE_CODES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")
+_DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
+_NO_WRITE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+
+Key = TypeVar("Key")
+
+
+class Database:
+    """A SQLite file or a PostgreSQL database, opened on first use.
+
+    Safe to share between threads. SQLite runs in WAL mode, and its writers queue up; on PostgreSQL
+    a writer first takes the locks of the threads that it writes to, in one order.
+
+    Args:
+        url: An SQLAlchemy URL, or the path of a SQLite file. A file that is only to be read is
+            named `sqlite:///file:memory.db?mode=ro&uri=true`.
+        pool_size: Most connections at a time.
+
+    Attributes:
+        closings: How often it was closed: a backup may stand in its place since then.
+
+    Raises:
+        ConfigurationError: When the URL names no database that is supported here.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, pool_size: int = 8) -> None:
+        self.url = parsed(url)
+        if pool_size < 1:
+            raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._is_memory = self.is_sqlite and self.url.database in {None, "", ":memory:"}
+        self._is_read_only = "ro" in str(self.url.query.get("mode", ""))
+        # A database in memory is its one connection; a file has one more, for its writer.
+        self._pool_size = 1 if self._is_memory else pool_size + self.is_sqlite
+        self._engine: Engine | None = None
+        self._file: tuple[str, int, int] | None = None
+        self.closings = 0
+        self._writers, self._opening = threading.Lock(), threading.Lock()
+        self._process = os.getpid()
+
+    @contextmanager
+    def reading(self, about: str) -> Iterator[Connection]:
+        """Give a connection with one consistent picture of the data.
+
+        Args:
+            about: Named in errors, such as "Session 's1'".
+        """
+        with self._errors(about):
+            engine = self._open(about)
+            if not self.is_sqlite:
+                # By default each statement would see what others committed meanwhile.
+                engine = engine.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with self._transaction(engine, "BEGIN") as connection:
+                try:
+                    yield connection
+                except TokenMemoryError:
+                    raise
+                except (TypeError, ValueError, LookupError) as error:
+                    raise CorruptStoreError(
+                        f"{about}: a stored value cannot be read ({error}). Nothing was returned; "
+                        f"restore a backup."
+                    ) from error
+
+    @contextmanager
+    def writing(self, about: str, *threads: str) -> Iterator[Connection]:
+        """Give a connection whose changes are all made, or none.
+
+        A transaction that writes is never begun inside of another one.
+
+        Args:
+            about: Named in errors.
+            threads: Ids of the threads that are changed, held until the end against all writers.
+        """
+        with self._errors(about), self._only_writer(about):
+            engine = self._open(about)
+            if self._is_read_only:
+                raise StoreError(f"{about}: {self._path} is opened read-only; nothing was stored.")
+            with self._transaction(engine, "BEGIN IMMEDIATE") as connection:
+                lock_threads(connection, threads)
+                yield connection
+            self._check_file(about)  # never acknowledged into a file that is gone
+
+    def close(self) -> None:
+        """Close every connection; the next use opens the database again.
+
+        Raises:
+            StoreError: When somebody has been writing for half a minute, and still is.
+        """
+        with self._only_writer("Closing the database"), self._opening:
+            self.closings += 1
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+    def forget_deleted(self) -> None:
+        """Empty SQLite's log, so that deleted text does not stay readable in it."""
+        if self.is_sqlite and not self._is_memory:
+            about = "Cleaning the log"
+            with self._errors(about), self._open(about).connect() as connection:
+                _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @property
+    def _path(self) -> str:
+        return self.url.database or ""
+
+    @contextmanager
+    def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
+        with engine.connect() as connection:
+            if self.is_sqlite:  # a listener would do it, too, and slow down every statement
+                _driver(connection).execute(begin)
+            try:
+                yield connection
+                connection.commit()
+                if self.is_sqlite:
+                    _driver(connection).commit()
+            except BaseException:
+                with suppress(SQLAlchemyError, sqlite3.Error):
+                    if self.is_sqlite:
+                        _driver(connection).rollback()
+                    if not self._is_memory:
+                        # As long as somebody holds the error, it may hold a cursor with rows left,
+                        # and the connection would go on with what it saw then.
+                        connection.invalidate()
+                raise
+
+    @contextmanager
+    def _only_writer(self, about: str) -> Iterator[None]:
+        """Let the writers of this process queue up; SQLite itself has them ask again and again."""
+        with self._opening:
+            self._reset_after_fork()
+            lock = self._writers
+        if not self.is_sqlite:
+            yield
+            return
+        if not lock.acquire(timeout=BUSY_SECONDS):
+            raise StoreError(
+                f"{about}: something in this process has been writing for {BUSY_SECONDS} s, and "
+                f"nothing was done. Try again; if it was called inside of a transaction, such as "
+                f"from a callback, call it after that."
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _open(self, about: str) -> Engine:
+        with self._opening:
+            self._reset_after_fork()
+            if self._engine is None:
+                self._engine = self._opened()
+        self._check_file(about)
+        return self._engine
+
+    def _opened(self) -> Engine:
+        options: dict[str, Any] = {
+            "poolclass": QueuePool,
+            "pool_size": self._pool_size,
+            "max_overflow": 0,
+            "pool_use_lifo": True,  # the one used last has its pages at hand
+        }
+        if self.is_sqlite:
+            options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+        else:
+            options["pool_pre_ping"] = True
+        engine = create_engine(self.url, **options)
+        if self.is_sqlite:
+            event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
+        try:
+            begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
+            with self._transaction(engine, begin) as connection:
+                _set_up(connection, self._path)
+                self._file = _open_file(connection) if self.is_sqlite else None
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
+
+    def _check_file(self, about: str) -> None:
+        """Raise if the file was deleted or replaced: what is written to it then is lost."""
+        if self._file is None:
+            return
+        path, *identity = self._file
+        try:
+            now = os.stat(path)  # noqa: PTH116  at each transaction, and Path takes 5 times as long
+        except OSError:
+            now = None
+        if now is None or [now.st_dev, now.st_ino] != identity:
+            what = "deleted" if now is None else "replaced by another one"
+            raise StoreError(
+                f"{about}: {path} was {what} while it was open, and nothing was stored. Call "
+                f"close() on the store, put the file or a backup in its place, and go on: the next "
+                f"use opens what is there then."
+            )
+
+    def _reset_after_fork(self) -> None:
+        """In a forked child, open everything anew; the parent's connections are not its own."""
+        if self._process != os.getpid():
+            if self._engine is not None:
+                self._engine.dispose(close=False)
+            self._engine, self._writers, self._process = None, threading.Lock(), os.getpid()
+
+    @contextmanager
+    def _errors(self, about: str) -> Iterator[None]:
+        """Raise errors of the database as those of this package."""
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            if is_damage(cause):
+                raise CorruptStoreError(
+                    f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
+                    f"backup."
+                ) from error
+            name = getattr(cause, "sqlite_errorname", None) or ""
+            if name.startswith(_NO_WRITE):
+                raise StoreError(
+                    f"{about}: {self._path} cannot be written ({cause}), and nothing was stored. "
+                    f"Change the permissions of the file and its folder; a file that is only to be "
+                    f"read is named sqlite:///file:{self._path}?mode=ro&uri=true."
+                ) from error
+            raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+
+
+def lock_threads(connection: Connection, threads: Iterable[str]) -> None:
+    """Hold threads against other writers until the transaction ends; SQLite's writer holds all."""
+    if connection.dialect.name == "postgresql":
+        for name in sorted(set(threads)):
+            lock = func.pg_advisory_xact_lock(func.hashtextextended(name, 0))
+            connection.execute(select(lock))
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether a database says that its file is damaged."""
+    if (getattr(error, "sqlite_errorname", "") or "").startswith(_DAMAGE_CODES):
+        return True
+    words = str(error).lower()
+    return isinstance(error, UnicodeDecodeError) or any(word in words for word in _DAMAGE_WORDS)
+
+
+def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
+    """Give keys in runs that fit into one query."""
+    found = list(keys)
+    return (found[start : start + _AT_ONCE] for start in range(0, len(found), _AT_ONCE))
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver: Any = connection.connection.dbapi_connection
+    return driver  # type: ignore[no-any-return]
+
+
+def _open_file(connection: Connection) -> tuple[str, int, int] | None:
+    path = connection.exec_driver_sql("PRAGMA database_list").all()[0].file
+    if not path:
+        return None
+    found = os.stat(path)  # noqa: PTH116
+    return path, found.st_dev, found.st_ino
+
+
+def _configured_for(*, read_only: bool) -> Any:
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        owner, pages = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "page_count")
+        )
+        if not read_only and (owner == _APPLICATION_ID or pages == 0):
+            # It stays with the file, and the file of another program is none of ours to change.
+            connection.execute("PRAGMA journal_mode = WAL")
+        for pragma in (
+            # A power cut must not take back what was acknowledged; NORMAL would.
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            # Deleted text must not stay readable in the file.
+            "secure_delete = ON",
+            # Damage inside a page is noticed when the page is read.
+            "cell_size_check = ON",
+            # A tampered schema must not run code.
+            "trusted_schema = OFF",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return configure
+
+
+def _set_up(connection: Connection, path: str) -> None:
+    """Create the tables in a new database, or check those that are there.
+
+    Raises:
+        CorruptStoreError: When the database is another program's, damaged, or of another version.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
+        connection.execute(select(func.pg_advisory_xact_lock(_APPLICATION_ID)))
+    names = set(inspect(connection).get_table_names())
+    if is_sqlite:
+        owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
+        if owner != _APPLICATION_ID and (names or owner):
+            raise CorruptStoreError(
+                f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the "
+                f"memory a file of its own, or restore a backup."
+            )
+    if facts.name not in names and not names & metadata.tables.keys():
+        if is_sqlite:
+            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION_ID}")
+        metadata.create_all(connection, checkfirst=False)
+        version = {"name": "schema_version", "value": str(SCHEMA_VERSION)}
+        connection.execute(insert(facts), version)
+        return
+    if missing := ", ".join(sorted(metadata.tables.keys() - names)):
+        # Made anew, they would turn damage into silently empty histories.
+        raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
+    own = select(facts.c.value).where(facts.c.name == "schema_version")
+    if (found := connection.execute(own).scalar()) != str(SCHEMA_VERSION):
+        raise CorruptStoreError(
+            f"The database has schema version {found}, this package reads {SCHEMA_VERSION}. Use "
+            f"the version of langchain-tokenmem that wrote it, or restore a backup."
+        )

@@ -1,1 +1,0 @@
-"""Connections, transactions, schema and row checksums of the SQL database."""

@@ -1,1 +1,0 @@
-"""Items of LangGraph's `BaseStore` in the database."""

@@ -1,0 +1,363 @@
+"""The end of sessions: erased on request, or expired when nobody has used them for some time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, exists, func, select, update
+
+from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import thread_of
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem.storage import facts, items
+from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.documents import OF_USER
+from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.sessions import MESSAGES, checked_id, find, find_or_make, save
+from langchain_tokenmem.storage.tables import checkpoints, messages, sessions, user_settings
+from langchain_tokenmem.storage.threads import delete_threads
+
+_LONGEST = timedelta(days=365 * 1_000)
+"""So much can be taken from any date."""
+
+_MOST_SESSIONS = 100
+_MOST_MESSAGES = 5_000
+"""Sessions, and messages, that are deleted in one transaction: other writers wait for it."""
+
+_ABOUT = "Expiring sessions"
+_LAST_RUN = "expired_at"
+
+
+# --- erasing
+
+
+def erase(
+    connection: Connection, session_id: str | None, user_id: str | None
+) -> tuple[dict[str, int], list[int]]:
+    """Delete everything of a session or a user, checkpoints of their threads and notes included.
+
+    Returns:
+        How many rows there were of each kind, and the numbers of the sessions that are gone.
+
+    Raises:
+        ScopeError: When neither id is given, or the session belongs to another user.
+        StoreError: When the session is that of a sub-graph, which the thread's checkpoints need.
+    """
+    if session_id is not None:
+        find(connection, session_id, user_id)  # raises where it is another user's
+        threads = [session_id]
+        _refuse_subgraph(connection, session_id)
+    elif user_id is not None:
+        own = sessions.c.user_id == checked_id(user_id, "user_id")
+        threads = list(
+            connection.execute(select(sessions.c.thread_id).where(own).distinct()).scalars()
+        )
+    else:
+        raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
+    lock_threads(connection, threads)
+    notes = _erase_notes(connection, threads, session_id, user_id)
+    counts, gone = _erase_threads(connection, threads, quotes=session_id is not None)
+    counts["items"] = notes
+    if session_id is None and user_id is not None:
+        own = user_settings.c.user_id == user_id
+        counts["user_settings"] = connection.execute(delete(user_settings).where(own)).rowcount
+        documents = delete(sessions).where(sessions.c.kind == OF_USER, sessions.c.name == user_id)
+        found = select(sessions.c.id).where(sessions.c.kind == OF_USER, sessions.c.name == user_id)
+        gone += connection.execute(found).scalars().all()
+        connection.execute(documents)
+    return dict(counts), gone
+
+
+def _refuse_subgraph(connection: Connection, session_id: str) -> None:
+    thread = thread_of(session_id)
+    has = exists().where(checkpoints.c.thread_id == thread)
+    if thread != session_id and connection.execute(select(has)).scalar():
+        raise StoreError(
+            f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
+            f"thread could not be read without them. Nothing was deleted; erase the thread's own "
+            f"session, {thread!r}, and this one goes with it."
+        )
+
+
+def _erase_threads(
+    connection: Connection, threads: Collection[str], *, quotes: bool = True
+) -> tuple[Counter[str], list[int]]:
+    """Delete threads, and the memory blocks of other sessions that quote them."""
+    if quotes:
+        _forget_quotes(connection, threads)
+    return delete_threads(connection, threads)
+
+
+def _erase_notes(
+    connection: Connection, threads: Iterable[str], session_id: str | None, user_id: str | None
+) -> int:
+    """Delete the notes of sessions, and without a session id all of the user's."""
+    names = {session_id} if session_id is not None else set()
+    for some in chunks(threads):
+        own = select(sessions.c.name).where(sessions.c.thread_id.in_(some))
+        names.update(connection.execute(own).scalars())
+    owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
+    count = items.delete_of_sessions(connection, map(namespace_label, names), owners)
+    if session_id is None and user_id is not None:
+        count += items.delete_of_owner(connection, namespace_label(user_id))
+    return count
+
+
+def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
+    """Drop the memory blocks that quote erased texts from the states of the owner's other sessions.
+
+    Nobody else's session can have recalled them.
+    """
+    quoted: set[str] = set()
+    owners: set[str] = set()
+    for some in chunks(threads):
+        of_threads = select(sessions.c.id).where(sessions.c.thread_id.in_(some))
+        own = select(messages.c.message_id).where(messages.c.session.in_(of_threads))
+        quoted.update(filter(None, connection.execute(own).scalars()))
+        users = select(sessions.c.user_id).where(sessions.c.thread_id.in_(some)).distinct()
+        owners.update(filter(None, connection.execute(users).scalars()))
+    for owner in owners:
+        others = select(sessions.c.id, sessions.c.state, sessions.c.version).where(
+            sessions.c.user_id == owner, sessions.c.state.is_not(None)
+        )
+        for row in connection.execute(others.where(sessions.c.thread_id.not_in(threads))).all():
+            state = from_json(row.state)
+            blocks = state.get("blocks") or {}
+            kept = {n: b for n, b in blocks.items() if quoted.isdisjoint(b["ids"])}
+            if len(kept) < len(blocks):
+                # A turn that is under way must not put them back.
+                new = {"state": to_json({**state, "blocks": kept})[0], "version": row.version + 1}
+                connection.execute(update(sessions).where(sessions.c.id == row.id).values(**new))
+
+
+# --- expiring
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiryPolicy:
+    """Expiry of sessions while a store is in use.
+
+    Args:
+        inactive_for: Time without a new message, edit, checkpoint, document or note after which a
+            session goes; None for never.
+        expire_every: Least time between two automatic runs, of all processes on a database; None
+            for runs by hand only.
+
+    Raises:
+        ConfigurationError: When a time cannot be.
+
+    Example:
+        >>> ExpiryPolicy(inactive_for=timedelta(days=30), expire_every=timedelta(days=1)).is_on
+        True
+    """
+
+    inactive_for: timedelta | None = None
+    expire_every: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("inactive_for", "expire_every"):
+            value = getattr(self, name)
+            if value is not None and not (
+                isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST
+            ):
+                raise ConfigurationError(
+                    f"{name} is {value!r}; it is a timedelta above zero and up to "
+                    f"{_LONGEST.days:,} days, such as timedelta(days=30)."
+                )
+
+    @property
+    def is_on(self) -> bool:
+        """True where sessions expire without being asked for."""
+        return self.inactive_for is not None and self.expire_every is not None
+
+    def since(self, now: datetime) -> datetime:
+        """Return the time from which on a session has to have been active to stay.
+
+        Raises:
+            ConfigurationError: When no time was given.
+        """
+        if self.inactive_for is None:
+            raise ConfigurationError(
+                "Say after which time a session expires: expire(inactive_for=timedelta(days=30)), "
+                "or TranscriptStore(..., inactive_for=timedelta(days=30))."
+            )
+        return now - self.inactive_for
+
+
+@dataclass(frozen=True)
+class ExpiryReport:
+    """Outcome of a run.
+
+    A thread with its sub-graphs counts as one session.
+
+    Attributes:
+        expired: Ids of the sessions that are gone; in a dry run those that would go.
+        counts: How many rows of each kind were deleted; of a dry run `messages` only.
+        pinned: How many inactive sessions stay because something is pinned in them.
+        kept: How many stay because they are marked (`keep_session`).
+        is_dry_run: Whether nothing was deleted.
+    """
+
+    expired: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    pinned: int = 0
+    kept: int = 0
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """An inactive thread, or a session that is none."""
+
+    id: str
+    messages: int
+    is_pinned: bool
+    is_kept: bool
+
+    @property
+    def stays(self) -> bool:
+        """Whether it stays however long it is inactive."""
+        return self.is_pinned or self.is_kept
+
+
+@dataclass
+class Expiry:
+    """One run over all sessions of a database.
+
+    Args:
+        database: The database.
+        index: Whose listeners are told.
+        since: Sessions that were active then or later stay.
+        goes_on: Asked before each batch.
+        progress: Called after each batch with the number of sessions that are gone.
+    """
+
+    database: Database
+    index: SearchIndex
+    since: datetime
+    goes_on: Callable[[], bool] = lambda: True
+    progress: Callable[[int], None] = lambda _: None
+
+    def run(self, *, dry_run: bool) -> ExpiryReport:
+        """Delete what is inactive, or only say what that is."""
+        with self.database.reading(_ABOUT) as connection:
+            found = inactive_threads(connection, self.since)
+        staying = {one.id: one for one in found if one.stays}
+        expired: list[str] = []
+        counts: Counter[str] = Counter()
+        for batch in _batches([one for one in found if not one.stays]):
+            if not self.goes_on():
+                break
+            if dry_run:
+                expired += [one.id for one in batch]
+                counts["messages"] += sum(one.messages for one in batch)
+            else:
+                again, more = self._delete([one.id for one in batch])
+                expired += [one.id for one in again if not one.stays]
+                staying |= {one.id: one for one in again if one.stays}
+                counts.update(more)
+            self.progress(len(expired))
+        kept = sum(one.is_kept for one in staying.values())
+        return ExpiryReport(
+            tuple(expired), dict(counts), len(staying) - kept, kept, is_dry_run=dry_run
+        )
+
+    def _delete(self, threads: Sequence[str]) -> tuple[list[_Thread], Mapping[str, int]]:
+        """Delete threads, but for those that were active, pinned or marked meanwhile.
+
+        Returns:
+            Those that are inactive still, and how many rows of each kind were deleted.
+        """
+        with self.database.writing(_ABOUT, *threads) as connection:
+            found = inactive_threads(connection, self.since, threads)
+            going = [one.id for one in found if not one.stays]
+            notes = _erase_notes(connection, going, None, None)
+            counts, numbers = _erase_threads(connection, going)
+            counts["items"] += notes
+        if going:
+            self.database.forget_deleted()
+            self.index.tell(Change("erased", numbers))
+        return found, counts
+
+
+def inactive_threads(
+    connection: Connection, since: datetime, among: Collection[str] | None = None
+) -> list[_Thread]:
+    """Return the threads in which nothing has happened since a time, in alphabetical order.
+
+    A session of which no activity is known stays.
+
+    Args:
+        connection: In a transaction.
+        since: Whoever was active then or later is not meant.
+        among: The threads that are looked at; None for all.
+    """
+    newest = func.max(sessions.c.active_at)
+    counted = func.sum(sessions.c.last_seq - sessions.c.first_seq + 1)
+    marks = (func.max(sessions.c.is_pinned), func.max(sessions.c.is_kept))
+    query = select(sessions.c.thread_id, counted, *marks).where(sessions.c.kind != OF_USER)
+    query = query.group_by(sessions.c.thread_id).having(newest < _text_of(since))
+    found: list[_Thread] = []
+    for some in [None] if among is None else chunks(among):
+        own = query if some is None else query.where(sessions.c.thread_id.in_(some))
+        rows = connection.execute(own.order_by(sessions.c.thread_id)).all()
+        found += [_Thread(row[0], int(row[1]), bool(row[2]), bool(row[3])) for row in rows]
+    with_notes = items.sessions_changed_since(
+        connection, [namespace_label(one.id) for one in found], since
+    )
+    return [one for one in found if namespace_label(one.id) not in with_notes]
+
+
+def _text_of(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
+    """Yield threads in batches that one transaction can delete."""
+    batch: list[_Thread] = []
+    for one in found:
+        held = sum(each.messages for each in batch) + one.messages
+        if batch and (len(batch) == _MOST_SESSIONS or held > _MOST_MESSAGES):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
+    """Note that a run begins; return False where one has begun after `since`, in any process.
+
+    Args:
+        connection: In a transaction that writes.
+        now: The current time.
+        since: None to claim it in any case.
+    """
+    last: Any = facts.get(connection, _LAST_RUN, lock=True)
+    if since is not None and last is not None and last > since.timestamp():
+        return False
+    facts.put(connection, _LAST_RUN, round(now.timestamp()))
+    return True
+
+
+def mark_kept(
+    connection: Connection, session_id: str, user_id: str | None, *, is_kept: bool
+) -> None:
+    """Mark a session, or take its mark back."""
+    known = find(connection, session_id, user_id)
+    if known is None and is_kept:
+        known = find_or_make(connection, session_id, user_id)
+    if known is not None:
+        save(connection, known, is_kept=int(is_kept))
+
+
+def kept_sessions(connection: Connection) -> list[str]:
+    """Return the ids of the sessions that are marked, in alphabetical order."""
+    own = (sessions.c.is_kept == 1, sessions.c.kind == MESSAGES)
+    return sorted(connection.execute(select(sessions.c.name).where(*own)).scalars())

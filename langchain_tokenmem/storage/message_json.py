@@ -1,0 +1,191 @@
+"""Messages as plain JSON, as a transcript keeps them, and back."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.utils import message_chunk_to_message
+
+from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.json_values import from_json, to_json
+
+# Reading makes messages of these types and of no other, whatever a row says.
+_TYPES: dict[str, type[BaseMessage]] = {
+    "human": HumanMessage,
+    "ai": AIMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+    "function": FunctionMessage,
+    "chat": ChatMessage,
+}
+
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
+"""Marks that a view or a read sets; they are no part of the message itself."""
+
+_DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
+"""Marks of a turn memory that was read from the transcript; one that the application set stays."""
+
+
+def checksum(text: str) -> int:
+    """Return a checksum (CRC-32) of a message's JSON as it is stored; damage may make it bytes."""
+    return zlib.crc32(str(text).encode())
+
+
+def as_stored(message: BaseMessage) -> BaseMessage:
+    """Return a message as the application gave it: whole instead of a chunk, without view marks.
+
+    Raises:
+        ConfigurationError: When it is no message that a transcript holds.
+    """
+    if not isinstance(message, BaseMessage):
+        raise ConfigurationError(
+            f"A transcript holds messages, not {type(message).__name__}; convert it first, with "
+            f"langchain_core.messages.convert_to_messages."
+        )
+    if role_of(message) == "remove":
+        raise ConfigurationError(
+            "A transcript only grows, RemoveMessage has no place in it. Use clear() to delete a "
+            "session."
+        )
+    try:
+        while isinstance(message, BaseMessageChunk):
+            message = message_chunk_to_message(message)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # changed in place
+        raise ConfigurationError(
+            f"Message {message.id} cannot be stored: no whole message comes of it ({error!r:.200})."
+        ) from error
+    if message.type not in _TYPES:
+        raise ConfigurationError(
+            f"Messages of type {message.type!r} cannot be stored, those of type "
+            f"{', '.join(_TYPES)} can: ChatMessage(role={message.type!r}) says it, too."
+        )
+    if message.id is not None and not isinstance(message.id, str):
+        # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
+        message = message.model_copy(update={"id": str(message.id)})
+    marks = marks_of(message)
+    dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS
+    if not dropped & marks.keys():
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
+    kept = {key: value for key, value in marks.items() if key not in dropped}
+    if kept:
+        metadata[MARKS] = kept
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def created_at_of(message: BaseMessage, now: datetime) -> datetime:
+    """Return the time of a message in UTC: its own `created_at`, else `now`.
+
+    Raises:
+        ConfigurationError: When its `created_at` is no time.
+    """
+    given = marks_of(message).get("created_at")
+    try:
+        moment = now if given is None else datetime.fromisoformat(given)
+        # A time without a zone is taken for UTC, wherever this runs.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"Message {message.id}: created_at is {given!r}; it is a time in ISO 8601, such as "
+            f'"2026-01-31T12:00:00+00:00".'
+        ) from error
+
+
+def decoded_message(text: str) -> BaseMessage:
+    """Return a message from its JSON.
+
+    Raises:
+        CorruptStoreError: When the text is no message of a known type.
+    """
+    try:
+        record = from_json(text)
+        return _TYPES[record["type"]](**record["data"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise CorruptStoreError(
+            f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
+            f"backup."
+        ) from error
+
+
+class Encoding(NamedTuple):
+    """A message as JSON, the message that is read from it, and the types kept as text only."""
+
+    json: str
+    decoded: BaseMessage
+    text_only: frozenset[str]
+
+
+class EncodedMessage:
+    """A message on its way into a transcript, encoded once.
+
+    Args:
+        given: The message as the application gave it.
+        message_id: Its id, if it has none of its own.
+        created_at: Its time in UTC, where that is known; else it is the one that it brings.
+
+    Attributes:
+        given: The same.
+        stored: The message as it is stored: whole instead of a chunk, without view marks.
+        created_at: The same.
+
+    Raises:
+        ConfigurationError: When a transcript cannot hold the message.
+    """
+
+    def __init__(
+        self,
+        given: BaseMessage,
+        message_id: str | None = None,
+        *,
+        created_at: datetime | None = None,
+    ) -> None:
+        self.given, self.created_at = given, created_at
+        stored = as_stored(given)
+        self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The message as JSON; what has no JSON form is kept as text.
+
+        Raises:
+            ConfigurationError: When no message could be made from it again.
+        """
+        message = self.stored
+        data = {**message.__dict__, **(message.model_extra or {})}
+        text, described = to_json({"type": message.type, "data": data})
+        try:
+            # Changed in place after it was checked, one message would make its session unreadable.
+            return Encoding(text, decoded_message(text), frozenset(described))
+        except CorruptStoreError as error:
+            raise ConfigurationError(
+                f"Message {message.id} cannot be stored, because it could not be read again "
+                f"({error.__cause__!r:.200}); say what it says with fields of the right types."
+            ) from error
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of the message's content."""
+        return digest_of(self.stored)
+
+    @property
+    def is_lossless(self) -> bool:
+        """True where reading gives back an equal message, but for an id that it had not."""
+        _, decoded, text_only = self.encoding
+        if self.given.id is None:
+            decoded = decoded.model_copy(update={"id": None})
+        return type(decoded) is type(self.given) and not text_only and decoded == self.given

@@ -1,0 +1,616 @@
+"""The search index: terms written with every append, and what recall reads of a scope."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from langchain_tokenmem.core.messages import marks_of, role_of, text_of
+from langchain_tokenmem.core.search_units import (
+    Analyser,
+    Change,
+    IndexSource,
+    OutboxEntry,
+    Scope,
+    ScopePartitions,
+    unpack_unit,
+)
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage import documents, facts
+from langchain_tokenmem.storage.database import Database, chunks
+from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
+    Session,
+    checked_id,
+    find,
+    find_by_id,
+    save,
+)
+from langchain_tokenmem.storage.tables import messages, sessions, terms
+from langchain_tokenmem.storage.transcripts import (
+    TranscriptRow,
+    current,
+    read,
+    read_at,
+    visible,
+    with_superseded,
+)
+from langchain_tokenmem.storage.vectors import VectorsReader, VectorTable, delete_vectors
+
+logger = logging.getLogger(__name__)
+
+WORDS, VECTORS = "lexical", "vectors"
+_FIRST_MISSING = {WORDS: sessions.c.words_from, VECTORS: sessions.c.vectors_from}
+
+_ANALYSER = "analyser"
+_BATCH = 50
+"""Messages that are indexed in one transaction: an append waits for it, about 30 ms."""
+
+_ABOUT = "The index of recall"
+
+Postings = list[Any]
+"""Rows of (unit, occurrences, length)."""
+
+
+class SearchIndex(VectorTable):
+    """The search index of a database; `TranscriptStore.index` is one.
+
+    Args:
+        database: The database of the transcripts.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._analyser: Analyser | None = None
+        self._listeners: list[Callable[[Change], None]] = []
+        self._is_ready = False
+        self._lock = threading.Lock()
+
+    # --- what the transcript calls
+
+    def attach(self, analyser: Analyser) -> None:
+        """Let every append write its terms in its own transaction."""
+        self._analyser = analyser
+        self._is_ready = False
+
+    def listen(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `listener` after each commit that changed something; return how to stop it."""
+        self._listeners.append(listener)
+
+        def stop() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return stop
+
+    def tell(self, change: Change) -> None:
+        """Tell the listeners; what one of them raises is its own affair."""
+        for listener in list(self._listeners):
+            try:
+                listener(change)
+            except Exception:  # an index never fails a turn
+                logger.exception("A listener of the store failed.")
+
+    def appended(
+        self, connection: Connection, session: Session, rows: Sequence[TranscriptRow]
+    ) -> Change:
+        """Index new messages in the transaction that stores them, where nothing before is missing.
+
+        Args:
+            connection: In that transaction.
+            session: The session with the messages.
+            rows: The messages.
+        """
+        if rows and self._analyser and session.words_from == rows[0].seq:
+            self._index(connection, self._analyser, session, rows)
+        return Change("added")
+
+    def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
+        """Replace what the index has of messages, in the transaction that edits them."""
+        known = [seq for seq in seqs if seq < session.words_from]
+        _forget(connection, session, known)
+        delete_vectors(connection, session.id, seqs)
+        session = save(connection, session, vectors_from=min(session.vectors_from, *seqs))
+        if known and self._analyser:
+            rows = visible(read_at(connection, session, known))
+            self._index(connection, self._analyser, session, rows)
+        elif known:
+            _forget_from(connection, session, min(known))
+        return Change("cleared", [session.id])
+
+    def _index(
+        self,
+        connection: Connection,
+        analyser: Analyser,
+        session: Session,
+        rows: Sequence[TranscriptRow],
+    ) -> None:
+        try:
+            add_terms(connection, analyser, session, [source_of(row, session) for row in rows])
+        except Exception:  # an index never fails a turn; what is missing is looked for later
+            logger.exception("Messages could not be analysed; they are not found yet.")
+            _forget_from(connection, session, rows[0].seq)
+
+    # --- reading
+
+    @contextmanager
+    def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
+        """Give a consistent picture of a scope; None when there is nothing in it.
+
+        Raises:
+            ScopeError: When an id is blank, or the session belongs to another user.
+        """
+        with self._database.reading(_ABOUT) as connection:
+            found = _sessions_in(connection, scope)
+            yield None if found is None else IndexReader(connection, scope, found)
+
+    def pending(
+        self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
+    ) -> list[OutboxEntry]:
+        """Return what an index (`lexical`, `vectors`) has not indexed whole."""
+        column = _FIRST_MISSING[index_name]
+        query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
+        with self._database.reading(_ABOUT) as connection:
+            if scope is not None:
+                within = _sessions_in(connection, scope)
+                query = query.where(sessions.c.id.in_(within.partitions if within else ()))
+            rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
+            return [OutboxEntry(*row) for row in rows]
+
+    def backlog(self) -> dict[str, int]:
+        """Return for each index how many sessions it has not indexed whole."""
+        with self._database.reading(_ABOUT) as connection:
+            return {
+                name: connection.execute(
+                    select(func.count()).where(sessions.c.last_seq >= column)
+                ).scalar_one()
+                for name, column in _FIRST_MISSING.items()
+            }
+
+    def sources_from(
+        self, partition: int, from_seq: int, limit: int
+    ) -> tuple[list[IndexSource], int]:
+        """Return the texts of a session from a number on, and the last number that there is."""
+        with self._database.reading(_ABOUT) as connection:
+            session = find_by_id(connection, partition)
+            if session is None:
+                return [], 0
+            return sources_from(connection, session, from_seq, limit), session.last_seq
+
+    def superseded(self, scope: Scope) -> list[IndexSource]:
+        """Return the words in a scope that edits superseded or hid, with their version."""
+        found: list[IndexSource] = []
+        with self._database.reading(_ABOUT) as connection:
+            within = _sessions_in(connection, scope)
+            for number in within.partitions if within else ():
+                session = find_by_id(connection, number)
+                if session is None or session.kind != MESSAGES or not session.edits:
+                    continue
+                hidden = select(messages.c.seq).where(
+                    messages.c.session == number,
+                    messages.c.is_shown == 0,
+                    messages.c.seq.is_not(None),
+                )
+                seqs = connection.execute(hidden).scalars().all()
+                rows = with_superseded(read_at(connection, session, seqs))
+                found += [source_of(row, session) for row in rows if not row.is_shown]
+        return found
+
+    def history(
+        self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
+    ) -> list[IndexSource]:
+        """Return the messages of a session in front of a number, the newest `limit`, in order.
+
+        Raises:
+            ScopeError: When an id is blank, or the session belongs to another user.
+        """
+        with self._database.reading(f"Session {scope.session_id!r}") as connection:
+            session = find(connection, scope.session_id, scope.user_id)
+            if session is None:
+                return []
+            end = session.last_seq + 1 if before is None else before
+            rows = read(connection, session, end - limit, end - 1)
+            chosen = with_superseded(rows) if include_superseded else current(rows)
+            return [source_of(row, session) for row in chosen]
+
+    # --- documents
+
+    def put_document(self, source: IndexSource, parts: Sequence[IndexSource] = ()) -> None:
+        """Add a document, and its parts, to the session or user that it names.
+
+        It takes the place of one of its id.
+
+        Raises:
+            ScopeError: When it names neither, or the session belongs to another user.
+        """
+        with self._database.writing("The documents of recall") as connection:
+            session, old = documents.put(connection, source, parts)
+            self._forget(connection, session, old)
+        self.tell(Change("cleared" if old else "added", [session.id]))
+        self.make_ready()
+        if self._analyser is not None:
+            self._index_batch(self._analyser, session.id, _BATCH)
+
+    def delete_document(
+        self, document_id: str, *, session_id: str | None, user_id: str | None
+    ) -> bool:
+        """Delete a document; return whether there was one.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+        """
+        with self._database.writing("The documents of recall") as connection:
+            session, gone = documents.remove(connection, document_id, session_id, user_id)
+            if session is None or not gone:
+                return False
+            self._forget(connection, session, gone)
+        self._database.forget_deleted()
+        self.tell(Change("cleared", [session.id]))
+        return True
+
+    def document(
+        self, document_id: str, *, session_id: str | None, user_id: str | None
+    ) -> list[IndexSource]:
+        """Return a document and its parts; empty where there is none."""
+        with self._database.reading("The documents of recall") as connection:
+            return documents.find_document(connection, document_id, session_id, user_id)
+
+    def count_documents(self, session_id: str | None, user_id: str | None) -> int:
+        """Return how many documents there are, parts not counted."""
+        with self._database.reading("The documents of recall") as connection:
+            return documents.count(connection, session_id, user_id)
+
+    def _forget(self, connection: Connection, session: Session, seqs: Sequence[int]) -> None:
+        _forget(connection, session, seqs)
+        delete_vectors(connection, session.id, seqs)
+
+    # --- the index of words
+
+    def index_lexical(
+        self,
+        scope: Scope | None = None,
+        most: int | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Index the words that the index lacks, of one scope or of all; return how many messages.
+
+        Nothing happens without an analyser. At most `most` messages are indexed, those of the
+        scope's own session first; `goes_on` is asked after each batch. A session that cannot be
+        read is left out.
+        """
+        analyser = self._analyser
+        if analyser is None:
+            return 0
+        self.make_ready()
+        own, done = self._number_of(scope), 0
+        for entry in sorted(self.pending(WORDS, scope=scope), key=lambda e: e.partition != own):
+            is_more = True
+            while is_more and (most is None or done < most):
+                size = _BATCH if most is None else min(_BATCH, most - done)
+                try:
+                    count, is_more = self._index_batch(analyser, entry.partition, size)
+                except CorruptStoreError as error:
+                    logger.warning("It is not found by its words: %s", error)
+                    break
+                done += count
+                if not goes_on():
+                    return done
+        return done
+
+    def _number_of(self, scope: Scope | None) -> int | None:
+        if scope is None:
+            return None
+        with self._database.reading(_ABOUT) as connection:
+            session = find(connection, scope.session_id)
+            return None if session is None else session.id
+
+    def _index_batch(self, analyser: Analyser, number: int, size: int) -> tuple[int, bool]:
+        """Index some texts of a session; return how many, and whether there are more."""
+        with self.writing_to(number) as (connection, session):
+            if session is None or session.words_from > session.last_seq:
+                return 0, False
+            found = sources_from(connection, session, session.words_from, size)
+            add_terms(connection, analyser, session, found)
+            done_to = found[-1].seq if found else session.last_seq
+            connection.execute(
+                update(sessions).where(sessions.c.id == number).values(words_from=done_to + 1)
+            )
+            return len(found), done_to < session.last_seq
+
+    def make_ready(self) -> None:
+        """Begin the index anew where it was made by another version of the analyser."""
+        analyser = self._analyser
+        if analyser is None or self._is_ready:
+            return
+        with self._lock, self._database.writing(_ABOUT) as connection:
+            if facts.get(connection, _ANALYSER) != analyser.version:
+                _start_over(connection)
+                facts.put(connection, _ANALYSER, analyser.version)
+        self._is_ready = True
+
+    def rebuild_lexical(self) -> int:
+        """Throw the index of words away and make it anew; return how many messages it has."""
+        with self._database.writing(_ABOUT) as connection:
+            _start_over(connection)
+        return self.index_lexical()
+
+
+# --- texts
+
+
+def source_of(row: TranscriptRow, session: Session) -> IndexSource:
+    """Return a message as something to be indexed or shown."""
+    message, marks = row.message, marks_of(row.message)
+    return IndexSource(
+        seq=row.seq,
+        is_hidden=row.is_hidden,
+        text=text_of(message),
+        role=role_of(message),
+        created_at=row.created_at,
+        message=message,
+        name=message.name,
+        source_id=message.id or "",
+        session_id=session.name,
+        user_id=session.user_id,
+        is_added=bool(marks.get("added")),
+        metadata={"superseded": marks["superseded"]} if "superseded" in marks else {},
+    )
+
+
+def sources_from(
+    connection: Connection, session: Session, from_seq: int, limit: int
+) -> list[IndexSource]:
+    """Return the texts of a session from a number on."""
+    if session.kind != MESSAGES:
+        return documents.read(connection, session, from_seq=from_seq, limit=limit)
+    start = max(from_seq, session.first_seq)
+    rows = current(read(connection, session, start, start + limit - 1))
+    return [source_of(row, session) for row in rows]
+
+
+# --- terms
+
+
+def add_terms(
+    connection: Connection, analyser: Analyser, session: Session, sources: Sequence[IndexSource]
+) -> None:
+    """Store the terms of texts of a session, and count them in its row."""
+    found = [
+        (source.seq, entry)
+        for source in sources
+        if not source.is_hidden
+        for entry in analyser.entries(source)
+    ]
+    new = [
+        {
+            "session": session.id,
+            "term": term,
+            "seq": seq,
+            "part": entry.part,
+            "occurrences": occurrences,
+            "unit_length": entry.length,
+        }
+        for seq, entry in found
+        for term, occurrences in entry.terms.items()
+    ]
+    if new:
+        connection.execute(insert(terms), new)
+    more = (len(found), sum(entry.length for _, entry in found))
+    last = max((source.seq for source in sources), default=0)
+    own = update(sessions).where(sessions.c.id == session.id)
+    next_one = {"words_from": last + 1} if last >= session.words_from else {}
+    connection.execute(own.values(**_counted(*more), **next_one))
+
+
+def _counted(units: int, length: int) -> dict[str, Any]:
+    return {
+        "unit_count": sessions.c.unit_count + units,
+        "term_count": sessions.c.term_count + length,
+    }
+
+
+def _forget(connection: Connection, session: Session, seqs: Sequence[int]) -> None:
+    """Delete the terms of some messages."""
+    for some in chunks(seqs):
+        _delete_where(connection, session, terms.c.seq.in_(some))
+
+
+def _forget_from(connection: Connection, session: Session, seq: int) -> None:
+    """Delete the terms of a message and all after it: they are indexed again later."""
+    _delete_where(connection, session, terms.c.seq >= seq)
+    save(connection, session, words_from=min(session.words_from, seq))
+
+
+def _delete_where(connection: Connection, session: Session, condition: Any) -> None:
+    own = and_(terms.c.session == session.id, condition)
+    known = select(terms.c.seq, terms.c.part, terms.c.unit_length).where(own).distinct()
+    lengths = [row.unit_length for row in connection.execute(known)]
+    if lengths:
+        connection.execute(delete(terms).where(own))
+        counted = _counted(-len(lengths), -sum(lengths))
+        connection.execute(update(sessions).where(sessions.c.id == session.id).values(**counted))
+
+
+def _start_over(connection: Connection) -> None:
+    connection.execute(delete(terms))
+    new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
+    connection.execute(update(sessions).values(**new))
+
+
+def clear_terms(connection: Connection, session: Session) -> None:
+    """Delete the terms of a whole session."""
+    connection.execute(delete(terms).where(terms.c.session == session.id))
+
+
+# --- a scope
+
+
+def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None:
+    """Return the sessions that a scope may search, documents included; None for none.
+
+    Raises:
+        ScopeError: When an id is blank, or the session belongs to another user.
+    """
+    session = find(connection, scope.session_id, scope.user_id)
+    query = select(sessions.c.id)
+    if scope.whole_user:
+        query = query.where(sessions.c.user_id == checked_id(scope.user_id, "user_id"))
+    elif session is not None or scope.session_id:
+        kinds = (MESSAGES, documents.OF_SESSION)
+        query = query.where(sessions.c.name == scope.session_id, sessions.c.kind.in_(kinds))
+    numbers = tuple(connection.execute(query.order_by(sessions.c.id)).scalars())
+    if not numbers:
+        return None
+    user_id = scope.user_id if scope.whole_user else session and session.user_id
+    return ScopePartitions(owner_number(user_id, numbers[0]), numbers, whole=scope.whole_user)
+
+
+def owner_number(user_id: str | None, session: int) -> int:
+    """Return the number by which an index of vectors knows an owner: of a user, or of a session.
+
+    It names no user to whoever reads that index. Where two users had one number, hits are checked
+    against the scope once more.
+    """
+    if user_id is None:
+        return -session
+    return int.from_bytes(hashlib.blake2b(user_id.encode(), digest_size=6).digest(), "big")
+
+
+_UNIT = (
+    terms.c.session.bitwise_lshift(36)
+    .bitwise_or(terms.c.seq.bitwise_lshift(12))
+    .bitwise_or(terms.c.part)
+)
+_POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length)
+
+
+class IndexReader(VectorsReader):
+    """One consistent picture of a scope: its terms, vectors and texts.
+
+    Args:
+        connection: In a transaction.
+        scope: The scope, against which every text is checked once more.
+        partitions: The sessions that it covers.
+
+    Attributes:
+        partitions: The same.
+    """
+
+    def __init__(self, connection: Connection, scope: Scope, partitions: ScopePartitions) -> None:
+        super().__init__(connection, partitions)
+        self.partitions = partitions
+        self._scope = scope
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many units are in scope, and how many terms they have together."""
+        counted = select(func.sum(sessions.c.unit_count), func.sum(sessions.c.term_count))
+        row = self._connection.execute(counted.where(self._own())).one()
+        return int(row[0] or 0), int(row[1] or 0)
+
+    def _own(self) -> Any:
+        if self.partitions.whole:
+            return sessions.c.user_id == self._scope.user_id
+        return sessions.c.id.in_(self.partitions.partitions)
+
+    def _mine(self) -> Any:
+        if self.partitions.whole:
+            return terms.c.session.in_(select(sessions.c.id).where(self._own()))
+        return terms.c.session.in_(self.partitions.partitions)
+
+    def counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return in how many units in scope each term occurs; only of terms that do."""
+        found: dict[str, int] = {}
+        for some in chunks(words):
+            query = select(terms.c.term, func.count()).where(self._mine(), terms.c.term.in_(some))
+            rows = self._connection.execute(query.group_by(terms.c.term))
+            found |= {row[0]: row[1] for row in rows}
+        return found
+
+    def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
+        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
+        order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
+        query = _POSTING.order_by(*order).limit(most)
+        return {
+            term: list(self._connection.execute(query.where(self._mine(), terms.c.term == term)))
+            for term in words
+        }
+
+    def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
+        """Return (unit, tf, length) of terms in some units only."""
+        found: dict[str, Postings] = {term: [] for term in words}
+        places = _by_session(units)
+        for term, (number, seqs) in product(words, places.items()):
+            for some in chunks(seqs):
+                own = (terms.c.session == number, terms.c.term == term, terms.c.seq.in_(some))
+                found[term] += self._connection.execute(_POSTING.where(*own)).all()
+        wanted = set(units)
+        return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
+
+    def filter_units(
+        self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
+    ) -> list[int]:
+        """Return the units whose message is among some ids and not among others, in their order.
+
+        Documents have no place in a conversation: neither list concerns them.
+        """
+        if among is None and not exclude:
+            return list(units)
+        names = self._names(units)
+        return [
+            unit
+            for unit in units
+            if (name := names.get(unpack_unit(unit)[:2])) is None
+            or (name not in exclude and (among is None or name in among))
+        ]
+
+    def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
+        """Return the ids of the messages of some units; none of documents."""
+        found: dict[tuple[int, int], str] = {}
+        for number, seqs in _by_session(units).items():
+            session = find_by_id(self._connection, number)
+            if session is None or session.kind != MESSAGES:
+                continue
+            for some in chunks(seqs):
+                own = (messages.c.session == number, messages.c.seq.in_(some))
+                query = select(messages.c.seq, messages.c.message_id).where(*own)
+                rows = self._connection.execute(query)
+                found |= {(number, seq): name or "" for seq, name in rows}
+        return found
+
+    def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
+        """Return the texts of units by (session, seq), if they are there and in scope."""
+        found: dict[tuple[int, int], IndexSource] = {}
+        for number, seqs in _by_session(units).items():
+            session = find_by_id(self._connection, number)
+            if session is None or not _is_in_scope(session, self._scope):
+                continue
+            if session.kind == MESSAGES:
+                rows = visible(read_at(self._connection, session, seqs))
+                sources = [source_of(row, session) for row in rows]
+            else:
+                sources = documents.read(self._connection, session, seqs=seqs)
+            found |= {(number, source.seq): source for source in sources}
+        return found
+
+
+def _by_session(units: Iterable[int]) -> dict[int, list[int]]:
+    found: dict[int, set[int]] = defaultdict(set)
+    for unit in units:
+        number, seq, _ = unpack_unit(unit)
+        found[number].add(seq)
+    return {number: sorted(seqs) for number, seqs in found.items()}
+
+
+def _is_in_scope(session: Session, scope: Scope) -> bool:
+    if scope.whole_user:
+        return scope.user_id is not None and session.user_id == scope.user_id
+    is_theirs = scope.user_id is None or session.user_id in {None, scope.user_id}
+    return session.kind != documents.OF_USER and session.name == scope.session_id and is_theirs

@@ -1,1 +1,0 @@
-"""Search index: postings, vectors, documents and outbox, beside the transcripts."""

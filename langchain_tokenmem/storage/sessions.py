@@ -1,0 +1,260 @@
+"""Rows of sessions: a conversation's owner, range of messages, state, settings and lease."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, exists, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.pins import live_pins
+from langchain_tokenmem.core.session_settings import SessionSettings
+from langchain_tokenmem.core.thread_names import thread_of
+from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
+
+MESSAGES = "messages"
+"""Kind of a conversation; `documents.py` has the others."""
+
+_LONGEST_ID = 500
+"""Characters; PostgreSQL refuses index entries of more than 2,700 bytes."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One conversation as it is stored; see `tables.sessions`.
+
+    Attributes:
+        id: Its number in every table.
+        kind: `messages`, or what documents these are.
+        name: Its id as the application knows it.
+        thread_id: The thread whose sub-graph it is, else its own id.
+        user_id: Its owner, if it has one.
+        first_seq: Sequence number of its first message.
+        last_seq: Of its last message; `first_seq - 1` when there is none.
+        edits: Grows whenever a message is shown in other words.
+        version: Grows with every change of the state, and with every `clear`.
+        settings: The settings as JSON.
+        state: The memory state as JSON.
+        leased_by: Who is summarizing it.
+        leased_until: Until when, in seconds since 1970.
+        active_at: Its last activity, in ISO 8601.
+        is_pinned: Whether something is pinned in it.
+        is_kept: Whether it never expires.
+        words_from: The first message that the index of words lacks.
+        vectors_from: The first one that the index of vectors lacks.
+        unit_count: How many units the index of words has of it.
+        term_count: How many terms these have together.
+    """
+
+    id: int
+    kind: str
+    name: str
+    thread_id: str
+    user_id: str | None = None
+    first_seq: int = 1
+    last_seq: int = 0
+    edits: int = 0
+    version: int = 0
+    settings: str | None = None
+    state: str | None = None
+    leased_by: str | None = None
+    leased_until: float | None = None
+    active_at: str | None = None
+    is_pinned: int = 0
+    is_kept: int = 0
+    words_from: int = 1
+    vectors_from: int = 1
+    unit_count: int = 0
+    term_count: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of messages in the session."""
+        return self.last_seq - self.first_seq + 1
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """The memory of a session.
+
+    Attributes:
+        state: The state; None before the first decision.
+        version: What a commit has to name (compare-and-swap).
+        budget: The session's own budget, if it has one.
+        edits: Names the edits of its messages; empty for none.
+    """
+
+    state: MemoryState | None
+    version: int
+    budget: TokenBudget | None
+    edits: str = ""
+
+
+def checked_id(name: Any, what: str = "session_id") -> str:
+    """Return an id.
+
+    Raises:
+        ScopeError: When it is blank or no text (1 and "1" would be one session), too long, or no
+            valid Unicode.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ScopeError(
+            f"{what} is {name!r}; every conversation needs a text that names it, "
+            f'such as "user-7/chat-1".'
+        )
+    if len(name) > _LONGEST_ID:
+        raise ScopeError(
+            f"{what} {name[:40]!r}... has {len(name):,} characters; {_LONGEST_ID} are the most."
+        )
+    try:
+        is_text = "\x00" not in name.encode().decode()
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise ScopeError(f"{what} {name!r} is no valid Unicode text; leave such characters out.")
+    return name
+
+
+def find(
+    connection: Connection, name: str, user_id: str | None = None, *, kind: str = MESSAGES
+) -> Session | None:
+    """Return a session; None when there never was one.
+
+    Raises:
+        ScopeError: When an id is none, or the session belongs to another user.
+    """
+    own = (sessions.c.kind == kind, sessions.c.name == checked_id(name))
+    row = connection.execute(select(sessions).where(*own)).first()
+    if user_id is not None:
+        checked_id(user_id, "user_id")
+    if row is None:
+        return None
+    if user_id is not None and row.user_id not in {None, user_id}:
+        raise ScopeError(
+            f"Session {name!r} belongs to another user than {user_id!r}; use a session id of this "
+            f"user's own."
+        )
+    return Session(*row)
+
+
+def find_by_id(connection: Connection, number: int) -> Session | None:
+    """Return a session by its number in every table."""
+    row = connection.execute(select(sessions).where(sessions.c.id == number)).first()
+    return None if row is None else Session(*row)
+
+
+def find_or_make(
+    connection: Connection, name: str, user_id: str | None = None, *, kind: str = MESSAGES
+) -> Session:
+    """Return a session; it belongs to the first user who is named for its thread.
+
+    Args:
+        connection: In a transaction that writes.
+        name: Its id.
+        user_id: Whose it is.
+        kind: Of a conversation, or of documents.
+
+    Raises:
+        ScopeError: When an id is none, or the session belongs to another user.
+    """
+    found = find(connection, name, user_id, kind=kind)
+    if found is None:
+        thread = thread_of(name)
+        own = select(sessions.c.user_id).where(sessions.c.thread_id == thread)
+        owner = connection.execute(own.where(sessions.c.user_id.is_not(None)).limit(1)).scalar()
+        row = asdict(Session(0, kind, name, thread, owner or user_id))
+        del row["id"]
+        if connection.dialect.name == "postgresql":
+            connection.execute(postgres_insert(sessions).values(row).on_conflict_do_nothing())
+        else:
+            connection.execute(insert(sessions).values(row))
+        found = find(connection, name, user_id, kind=kind)
+        assert found is not None  # noqa: S101  # it was inserted
+    if user_id is not None and found.user_id is None:
+        # Vectors are searched by their owner: they go to the index once more.
+        given = {"user_id": user_id, "vectors_from": sessions.c.first_seq}
+        nobodys = (sessions.c.thread_id == found.thread_id, sessions.c.user_id.is_(None))
+        connection.execute(update(sessions).where(*nobodys).values(given))
+        found = replace(found, user_id=user_id, vectors_from=found.first_seq)
+    return found
+
+
+def save(connection: Connection, session: Session, **changes: Any) -> Session:
+    """Change columns of a session, and return it as it is then."""
+    own = sessions.c.id == session.id
+    connection.execute(update(sessions).where(own).values(changes))
+    return replace(session, **changes)
+
+
+def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
+    """Return the ids of all sessions, or of one user's, in alphabetical order."""
+    query = select(sessions.c.name).where(sessions.c.kind == MESSAGES)
+    if user_id is not None:
+        query = query.where(sessions.c.user_id == checked_id(user_id, "user_id"))
+    return sorted(connection.execute(query).scalars())
+
+
+def later(one: str | None, moment: datetime) -> str:
+    """Return the later of two times in ISO 8601, UTC."""
+    other = moment.astimezone(UTC).isoformat(timespec="microseconds")
+    return other if one is None else max(one, other)
+
+
+def has_checkpoints(connection: Connection, session: Session) -> bool:
+    """Return whether a session holds the messages of a checkpointed thread."""
+    own = exists().where(checkpoints.c.session == session.id)
+    return bool(connection.execute(select(own)).scalar())
+
+
+# --- the memory's state
+
+
+def state_of(session: Session) -> StoredState:
+    """Return the memory of a session."""
+    state = None if session.state is None else load_state(from_json(session.state))
+    edits = str(session.edits or "")
+    return StoredState(state, session.version, settings_of(session).budget, edits)
+
+
+def save_state(connection: Connection, session: Session, state: MemoryState) -> Session:
+    """Store the memory of a session; who is about to store another one has to look again."""
+    pins = state.get("pins", ())
+    return save(
+        connection,
+        session,
+        version=session.version + 1,
+        state=to_json(state)[0],
+        is_pinned=int(bool(live_pins(pins))),
+    )
+
+
+# --- settings
+
+
+def settings_of(session: Session) -> SessionSettings:
+    """Return the settings of a session itself."""
+    return SessionSettings.loaded(None if session.settings is None else from_json(session.settings))
+
+
+def settings_of_user(connection: Connection, user_id: str | None) -> SessionSettings:
+    """Return the settings of a user; none for nobody."""
+    if user_id is None:
+        return SessionSettings()
+    own = user_settings.c.user_id == checked_id(user_id, "user_id")
+    stored = connection.execute(select(user_settings.c.settings).where(own)).scalar()
+    return SessionSettings.loaded(None if stored is None else from_json(stored))
+
+
+def save_settings_of_user(connection: Connection, user_id: str, settings: SessionSettings) -> None:
+    """Store the settings of a user in place of those before."""
+    connection.execute(user_settings.delete().where(user_settings.c.user_id == user_id))
+    stored = settings.stored()
+    if stored is not None:
+        row = {"user_id": user_id, "settings": to_json(stored)[0]}
+        connection.execute(insert(user_settings).values(row))

@@ -1,0 +1,315 @@
+"""Whole threads: deleted, copied, and thinned out to the checkpoints that are still wanted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, exists, insert, literal, select
+
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import check_thread_id
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.checkpoints import (
+    Address,
+    CheckpointStore,
+    StoredCheckpoint,
+    errors_about,
+    is_at,
+)
+from langchain_tokenmem.storage.database import chunks, lock_threads
+from langchain_tokenmem.storage.detached import from_ranges
+from langchain_tokenmem.storage.sessions import MESSAGES, find, find_or_make, save
+from langchain_tokenmem.storage.tables import (
+    checkpoints,
+    messages,
+    sessions,
+    terms,
+    values,
+    vectors,
+    writes,
+)
+
+_STRAY = timedelta(hours=1)
+"""Age from which pending writes without a checkpoint belong to a run that was refused or died."""
+
+_Stored = Mapping[str, Sequence[StoredCheckpoint]]
+"""The checkpoints of a thread by their namespace, oldest first."""
+
+
+@dataclass(frozen=True)
+class RetentionRule:
+    """Rule that says which checkpoints stay.
+
+    Attributes:
+        keep_last: How many of the newest in each namespace; None for all of them.
+        since: The oldest time; None for any. The head stays, however old it is.
+    """
+
+    keep_last: int | None
+    since: datetime | None
+
+
+def delete_threads(
+    connection: Connection, thread_ids: Iterable[str]
+) -> tuple[Counter[str], list[int]]:
+    """Delete everything of threads, and of sessions that are none; foreign keys take the rest.
+
+    Args:
+        connection: In a transaction that writes, which holds the threads.
+        thread_ids: The threads.
+
+    Returns:
+        How many rows of each kind there were, and the numbers of the sessions that are gone.
+    """
+    kinds = ("sessions", "messages", "documents", "checkpoints", "terms", "vectors")
+    counts, gone = Counter(dict.fromkeys(kinds, 0)), []
+    for some in chunks(sorted(set(thread_ids))):
+        own = select(sessions.c.id).where(sessions.c.thread_id.in_(some))
+        gone += connection.execute(own).scalars().all()
+        texts = delete(messages).where(
+            messages.c.session.in_(own.where(sessions.c.kind != MESSAGES))
+        )
+        counts["documents"] += connection.execute(texts).rowcount
+        for table in (writes, checkpoints, terms, vectors, messages):
+            rows = connection.execute(delete(table).where(table.c.session.in_(own))).rowcount
+            counts[table.name.removeprefix("tokenmem_")] += rows
+        whole = delete(sessions).where(sessions.c.thread_id.in_(some))
+        counts["sessions"] += connection.execute(whole).rowcount
+    return counts, gone
+
+
+def delete_thread(store: CheckpointStore, thread_id: str) -> None:
+    """Delete everything of a thread, its transcript included."""
+    name = check_thread_id(thread_id)
+    with store.database.writing(f"Thread {name!r}", name) as connection:
+        _, gone = delete_threads(connection, [name])
+    if gone:
+        store.database.forget_deleted()
+        store.messages.index.tell(Change("erased", gone))
+
+
+def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
+    """Copy a thread with all checkpoints, pending writes and its transcript.
+
+    A number means the same message in the copied session.
+
+    Raises:
+        ConfigurationError: When the target has checkpoints or a transcript of its own.
+        CorruptStoreError: When a checkpoint of the source is damaged; nothing was copied.
+    """
+    source, target = check_thread_id(source), check_thread_id(target)
+    with store.database.writing(f"Thread {target!r}", source, target) as connection:
+        has_checkpoints = exists().where(checkpoints.c.thread_id == target)
+        if connection.execute(select(has_checkpoints)).scalar():
+            raise ConfigurationError(
+                f"Thread {target!r} has checkpoints; copy to a new thread, or delete it first."
+            )
+        there = _checkpoints_of(store, connection, source)
+        if not there:
+            return
+        for stored in there.values():
+            for one in stored:
+                store.loaded(connection, one)  # raises where something is missing
+        own = sessions.c.thread_id == source
+        for row in connection.execute(select(sessions).where(own)).all():
+            name = target + row.name.removeprefix(source)
+            known = find(connection, name, kind=row.kind)
+            if known is not None and known.count:
+                raise ConfigurationError(
+                    f"Session {name!r} has messages of its own; copy to a new thread."
+                )
+            copy = find_or_make(connection, name, row.user_id, kind=row.kind)
+            columns = ("first_seq", "last_seq", "edits", "active_at", "is_pinned", "words_from")
+            counts = ("unit_count", "term_count")
+            kept = {column: getattr(row, column) for column in (*columns, *counts)}
+            save(connection, copy, **kept, vectors_from=row.first_seq)
+            for table in (messages, values, checkpoints, writes, terms):
+                changed = {"session": literal(copy.id), "thread_id": literal(target)}
+                chosen = [changed.get(c.name, c).label(c.name) for c in table.c]
+                rows = select(*chosen).where(table.c.session == row.id)
+                connection.execute(insert(table).from_select([c.name for c in table.c], rows))
+    store.messages.index.tell(Change("added"))
+
+
+def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> None:
+    """Delete the checkpoints of a thread that a rule does not keep.
+
+    What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
+    stays, too. The transcript is never touched.
+
+    Raises:
+        CorruptStoreError: When a checkpoint of the thread is damaged; nothing was deleted.
+    """
+    name = check_thread_id(thread_id)
+    with store.database.writing(f"Thread {name!r}", name) as connection:
+        is_less = _thin_out(store, connection, name, lambda there: _kept(there, rule), now)
+    if is_less:
+        store.database.forget_deleted()
+
+
+def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: datetime) -> None:
+    """Delete the checkpoints of runs, and everything that only they needed, in every thread.
+
+    Raises:
+        CorruptStoreError: When a checkpoint of these threads is damaged; nothing was deleted.
+    """
+    names = set(run_ids)
+
+    def others(there: _Stored) -> dict[str, set[str]]:
+        return {
+            ns: {one.id for one in stored if str(one.metadata.get("run_id") or "") not in names}
+            for ns, stored in there.items()
+        }
+
+    with store.database.writing("The checkpoints of runs") as connection:
+        of_runs = select(checkpoints.c.thread_id).where(checkpoints.c.run_id.in_(names))
+        threads = connection.execute(of_runs.distinct()).scalars().all()
+        lock_threads(connection, threads)
+        for thread_id in threads:
+            _thin_out(store, connection, thread_id, others, now)
+    if threads:
+        store.database.forget_deleted()
+
+
+def _checkpoints_of(
+    store: CheckpointStore, connection: Connection, thread_id: str
+) -> dict[str, list[StoredCheckpoint]]:
+    query = select(checkpoints).where(checkpoints.c.thread_id == thread_id)
+    found: dict[str, list[StoredCheckpoint]] = defaultdict(list)
+    for row in connection.execute(query.order_by(checkpoints.c.checkpoint_id)):
+        found[row.ns].append(store.stored(row))
+    return dict(found)
+
+
+def _thin_out(
+    store: CheckpointStore,
+    connection: Connection,
+    thread_id: str,
+    choose: Callable[[_Stored], Mapping[str, Collection[str]]],
+    now: datetime,
+) -> bool:
+    """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
+
+    Args:
+        store: The checkpoints.
+        connection: In a transaction that writes, which holds the thread.
+        thread_id: The thread.
+        choose: Returns the ids that stay, by namespace.
+        now: The current time.
+
+    Returns:
+        Whether anything was deleted.
+    """
+    there = _checkpoints_of(store, connection, thread_id)
+    kept = choose(there)
+    removed = [one for ns, stored in there.items() for one in stored if one.id not in kept[ns]]
+    for one in removed:
+        for table in (checkpoints, writes):
+            connection.execute(delete(table).where(*is_at(one.address, table)))
+    own = (checkpoints.c[name] == writes.c[name] for name in ("thread_id", "ns", "checkpoint_id"))
+    strays = delete(writes).where(
+        writes.c.thread_id == thread_id,
+        writes.c.written_at < round((now - _STRAY).timestamp()),
+        ~exists().where(*own),
+    )
+    if not connection.execute(strays).rowcount and not removed:
+        return False
+    gone = {one.address for one in removed}
+    left = [one for stored in there.values() for one in stored if one.address not in gone]
+    with errors_about(Address(thread_id, "")):
+        _delete_unused(store, connection, thread_id, left)
+    return True
+
+
+def _delete_unused(
+    store: CheckpointStore, connection: Connection, thread_id: str, left: Sequence[StoredCheckpoint]
+) -> None:
+    """Delete the messages beside the transcript, and the values, that nothing refers to."""
+    numbers: dict[int, set[int]] = defaultdict(set)
+    digests: dict[int, set[bytes]] = defaultdict(set)
+    for one in left:
+        for value in one.channels.values():
+            numbers[one.session].update(value.numbers)
+            digests[one.session].update({value.digest} - {None})  # type: ignore[arg-type]
+    for row in connection.execute(select(writes).where(writes.c.thread_id == thread_id)):
+        numbers[row.session].update(from_ranges(store.codec.unpack(row.value)[2]))
+    ids = select(sessions.c.id).where(sessions.c.thread_id == thread_id)
+    for session in connection.execute(ids).scalars().all():
+        beside = (messages.c.session == session, messages.c.seq.is_(None))
+        known = set(connection.execute(select(messages.c.number).where(*beside)).scalars())
+        for some in chunks(known - numbers[session]):
+            connection.execute(delete(messages).where(*beside, messages.c.number.in_(some)))
+        own = values.c.session == session
+        stored = connection.execute(select(values.c.digest).where(own)).scalars()
+        held = {bytes(digest) for digest in stored}
+        if not held >= digests[session]:
+            raise CorruptStoreError("the value of a channel is missing")
+        for unused in chunks(held - digests[session]):
+            connection.execute(delete(values).where(own, values.c.digest.in_(unused)))
+
+
+def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
+    """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
+    kept: dict[str, set[str]] = {}
+    roots: set[str] = set()
+    newest = ""
+    for ns, stored in sorted(there.items(), key=lambda pair: bool(pair[0])):
+        stays = _by_rule(stored, rule)
+        if ":" in ns:
+            # One run of a sub-graph. A namespace without ids of tasks is a sub-graph's own memory
+            # for the whole thread, however long ago it ran.
+            stays = {one.id for one in stored if one.id in stays and _has_root(one, roots, newest)}
+        stays |= _ancestors(stored, stays)
+        if not ns:
+            roots, newest = stays, stored[-1].id
+        kept[ns] = stays
+    return kept
+
+
+def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str]:
+    if rule.keep_last == 0:
+        return set()
+    young = stored if rule.keep_last is None else stored[-rule.keep_last :]
+    since = rule.since
+    stays = {one.id for one in young if since is None or (one.written_at or since) >= since}
+    return stays | {stored[-1].id}
+
+
+def _has_root(stored: StoredCheckpoint, roots: Collection[str], newest: str) -> bool:
+    """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
+
+    It may be on its way, and then it is newer than all that are there.
+    """
+    root = (stored.metadata.get("parents") or {}).get("")
+    return root is None or root in roots or root > newest
+
+
+def _ancestors(stored: Sequence[StoredCheckpoint], kept: Iterable[str]) -> set[str]:
+    """Return the ids that delta channels of kept checkpoints are rebuilt from.
+
+    A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
+    value of its own until that snapshot, however far back.
+    """
+    by_id = {one.id: one for one in stored}
+    delta = {
+        name for one in stored for name in one.metadata.get("counters_since_delta_snapshot") or {}
+    }
+    needed: set[str] = set()
+    waiting = [*kept]
+    while waiting:
+        one: StoredCheckpoint | None = by_id[waiting.pop()]
+        missing = delta & (one.fields.get("channel_versions") or {}).keys() if one else set()
+        visited = set[str]()
+        while one is not None and (missing := missing - one.channels.keys()):
+            visited.add(one.id)
+            one = by_id.get(one.parent) if one.parent else None
+            if one is not None and one.id in visited:  # parents can be a cycle
+                break
+            if one is not None and one.id not in needed:
+                needed.add(one.id)
+                # What stays can be read, and so it needs all of its own channels.
+                waiting.append(one.id)
+    return needed

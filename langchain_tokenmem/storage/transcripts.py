@@ -1,0 +1,435 @@
+"""Messages of a session: appended with resends and edits, read in the words that are shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, pairwise
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage
+from sqlalchemy import Connection, case, func, insert, select, update
+
+from langchain_tokenmem.core.inserted_text import is_view_of_another
+from langchain_tokenmem.core.messages import digest_of, groups, marked, role_of
+from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.codec import message_digest
+from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.message_json import (
+    EncodedMessage,
+    checksum,
+    created_at_of,
+    decoded_message,
+)
+from langchain_tokenmem.storage.sessions import Session, later, save
+from langchain_tokenmem.storage.tables import messages
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_TURN = 2
+"""Messages that may well come again with the same content: a question and its answer."""
+
+_LOOK_BACK = 16
+"""Rows read in front of the last ones, for the call of a result."""
+
+
+@dataclass(frozen=True)
+class TranscriptRow:
+    """One message of a transcript, in one wording.
+
+    Attributes:
+        seq: Its number in the session; grows by one, is never used again.
+        message: The message as the application gave it.
+        created_at: Its time, in UTC.
+        was_named: Whether it brought its id.
+        is_hidden: Whether it was removed and hidden; its message is empty then.
+        is_shown: Whether these are the words that are shown.
+        number: Number of the wording in the session.
+    """
+
+    seq: int
+    message: BaseMessage
+    created_at: datetime
+    was_named: bool = True
+    is_hidden: bool = False
+    is_shown: bool = True
+    number: int = 0
+
+
+_COLUMNS = tuple(
+    messages.c[name]
+    for name in (
+        *("number", "seq", "is_shown", "message_id", "has_own_id", "checksum", "created_at"),
+        "message",
+    )
+)
+
+Choice = Callable[[Iterable[TranscriptRow]], list[TranscriptRow]]
+"""What of all wordings a reader is shown: `visible`, `current` or `with_superseded`."""
+
+
+def visible(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
+    """Return the words that are shown, and no message that is hidden."""
+    return [row for row in rows if row.is_shown]
+
+
+def current(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
+    """Return each message once: in the words that are shown, empty where it is hidden."""
+    found = []
+    for _, wordings in groupby(rows, key=lambda row: row.seq):
+        *_, last = wordings  # the one that is shown stands last
+        if not last.is_shown:
+            message = AIMessage("", id=last.message.id)
+            last = replace(last, message=message, is_hidden=True)
+        found.append(last)
+    return found
+
+
+def with_superseded(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
+    """Return all wordings, those that are not shown first and marked with their version."""
+    found = []
+    for _, wordings in groupby(rows, key=lambda row: row.seq):
+        some = list(wordings)
+        versions = {row.number: n for n, row in enumerate(sorted(some, key=lambda r: r.number))}
+        found += [
+            row
+            if row.is_shown
+            else replace(row, message=marked(row.message, superseded=versions[row.number]))
+            for row in some
+        ]
+    return found
+
+
+# --- reading
+
+
+def read(
+    connection: Connection, session: Session, first: int, last: int | None = None
+) -> list[TranscriptRow]:
+    """Return all wordings of the messages `first` to `last`, in order, the shown one last.
+
+    Raises:
+        CorruptStoreError: When a message is damaged or missing.
+    """
+    first = max(first, session.first_seq)
+    last = session.last_seq if last is None else min(last, session.last_seq)
+    if first > last:
+        return []
+    own = (messages.c.session == session.id, messages.c.seq.between(first, last))
+    found = _rows(connection, session, select(*_COLUMNS).where(*own))
+    if {row.seq for row in found} != {*range(first, last + 1)}:
+        raise _incomplete(session, f"messages {first} to {last} should be there, some are missing")
+    return found
+
+
+def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> list[TranscriptRow]:
+    """Return all wordings of the messages with these ids that there are, in order."""
+    found: list[TranscriptRow] = []
+    for some in chunks(set(ids)):
+        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
+        query = select(*_COLUMNS).where(*own, messages.c.seq.is_not(None))
+        found += _rows(connection, session, query)
+    return sorted(found, key=_order)
+
+
+def read_at(connection: Connection, session: Session, seqs: Iterable[int]) -> list[TranscriptRow]:
+    """Return all wordings of the messages with these numbers that there are, in order."""
+    found: list[TranscriptRow] = []
+    for some in chunks(sorted(set(seqs))):
+        own = (messages.c.session == session.id, messages.c.seq.in_(some))
+        found += _rows(connection, session, select(*_COLUMNS).where(*own))
+    return sorted(found, key=_order)
+
+
+def read_last(
+    connection: Connection, session: Session, n: int, shown: Choice
+) -> list[TranscriptRow]:
+    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+    size = n + _LOOK_BACK
+    while True:
+        start = max(session.first_seq, session.last_seq - size + 1)
+        found = shown(read(connection, session, start))
+        if start == session.first_seq or (len(found) >= n and _shows_groups(found, n)):
+            break
+        size *= 4
+    wanted = 0
+    for group in reversed(groups([row.message for row in found])):
+        if wanted >= n:
+            break
+        wanted += len(group.messages)
+    return found[len(found) - wanted :]
+
+
+def _shows_groups(rows: Sequence[TranscriptRow], n: int) -> bool:
+    """Return whether the groups of the last `n` rows are plain without what stands before.
+
+    They are from the first AI message on that follows another role: no later result belongs to
+    a call before it.
+    """
+    roles = [role_of(row.message) for row in rows[: len(rows) - n + 1]]
+    return any(one != "ai" and two == "ai" for one, two in pairwise(roles))
+
+
+def _rows(connection: Connection, session: Session, query: Any) -> list[TranscriptRow]:
+    order = (messages.c.seq, messages.c.is_shown, messages.c.number)
+    return [_row(session, found) for found in connection.execute(query.order_by(*order))]
+
+
+def _row(session: Session, found: Any) -> TranscriptRow:
+    if found.message is None or checksum(found.message) != found.checksum:
+        raise _incomplete(session, f"the row of message {found.seq} is damaged")
+    return TranscriptRow(
+        found.seq,
+        decoded_message(found.message),
+        datetime.fromisoformat(found.created_at),
+        bool(found.has_own_id),
+        is_shown=bool(found.is_shown),
+        number=found.number,
+    )
+
+
+def _order(row: TranscriptRow) -> tuple[int, bool, int]:
+    return row.seq, row.is_shown, row.number
+
+
+def _incomplete(session: Session, what: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"Session {session.name!r}: {what}. Nothing was returned; restore a backup."
+    )
+
+
+# --- appending
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What became of a batch of messages.
+
+    Attributes:
+        session: The session afterwards.
+        rows: The messages that are new.
+        edited: Numbers of the messages that are shown in other words.
+    """
+
+    session: Session
+    rows: Sequence[TranscriptRow]
+    edited: Sequence[int] = ()
+
+
+def append(
+    connection: Connection,
+    session: Session,
+    given: Sequence[EncodedMessage],
+    now: datetime,
+    *,
+    only_new: bool = False,
+) -> Appended:
+    """Append what is new of a batch that an application adds.
+
+    Words that a message with a known id never had supersede those that it has; words that it had
+    before are a resend.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session as it is stored.
+        given: The messages, oldest first.
+        now: Time of messages that bring none.
+        only_new: Append every message with a new id, and change nothing that is there.
+
+    Raises:
+        ConfigurationError: When one of them cannot be stored.
+    """
+    resent = 0 if only_new else _resent(connection, session, [one.stored for one in given])
+    new = given[resent:]
+    known = wordings_of(connection, session, [one.stored.id for one in new if one.stored.id])
+    number, seq = next_number(connection, session), session.last_seq
+    rows: list[dict[str, Any]] = []
+    added: list[TranscriptRow] = []
+    edited: set[int] = set()
+    last = {one.stored.id: place for place, one in enumerate(new)}
+    for place, one in enumerate(new):
+        name = one.stored.id
+        digest = message_digest(one.stored)
+        if name and name in known:
+            at, said = known[name]
+            if place != last[name]:
+                continue  # in one batch the last words count
+            if only_new or digest in said or is_view_of_another(one.given):
+                continue
+            _log_edit(session, one.stored)
+            hide(connection, session, [at])
+            for row in rows:
+                row["is_shown"] = int(row["is_shown"] and row["seq"] != at)
+            edited.add(at)
+        else:
+            seq = at = seq + 1
+            if not name:
+                name = str(uuid4())
+                one = EncodedMessage(one.given, name, created_at=one.created_at)  # noqa: PLW2901
+            known[name] = at, set()
+        known[name][1].add(digest)
+        row = row_of(session, number + len(rows), at, one, now) | {"digest": digest}
+        rows.append(row)
+        if at not in edited:
+            moment = datetime.fromisoformat(row["created_at"])
+            has_own_id = bool(one.given.id)
+            added.append(TranscriptRow(at, one.stored, moment, has_own_id, number=row["number"]))
+    if not rows:
+        return Appended(session, [])
+    connection.execute(insert(messages), rows)
+    new_rows = {row.seq for row in added}
+    before = edited - new_rows
+    session = save(
+        connection,
+        session,
+        last_seq=seq,
+        edits=session.edits + len(edited),
+        active_at=later(
+            session.active_at, max(datetime.fromisoformat(r["created_at"]) for r in rows)
+        ),
+    )
+    if edited & new_rows:  # edited within one batch
+        added = visible(read_at(connection, session, new_rows))
+    return Appended(session, added, sorted(before))
+
+
+def row_of(
+    session: Session, number: int, seq: int, one: EncodedMessage, now: datetime
+) -> dict[str, Any]:
+    """Return the columns of a wording, but for the digest of all its fields."""
+    text, _, text_only = one.encoding
+    if text_only:
+        logger.warning(
+            "Message %s holds %s, which is no plain data: only its text form is stored.",
+            one.stored.id,
+            ", ".join(sorted(text_only)),
+        )
+    # The mark that gives the time is no part of what is stored: ask the original.
+    moment = one.created_at or created_at_of(one.given, now)
+    return {
+        "session": session.id,
+        "number": number,
+        "seq": seq,
+        "is_shown": 1,
+        "message_id": one.stored.id,
+        "has_own_id": int(bool(one.given.id)),
+        "content_hash": one.digest,
+        "checksum": checksum(text),
+        "created_at": moment.isoformat(),
+        "message": text,
+        "exact": None,
+    }
+
+
+def wordings_of(
+    connection: Connection, session: Session, ids: Iterable[str]
+) -> dict[str, tuple[int, set[bytes]]]:
+    """Return the number of messages in the transcript, and digests of all their words, by id."""
+    found: dict[str, tuple[int, set[bytes]]] = {}
+    kept = case((messages.c.exact.is_not(None), messages.c.message))
+    columns = (messages.c.message_id, messages.c.seq, messages.c.digest, kept)
+    for some in chunks(set(ids)):
+        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
+        query = select(*columns).where(*own, messages.c.seq.is_not(None))
+        for name, seq, digest, text in connection.execute(query):
+            said = found.setdefault(name, (seq, set()))[1]
+            said.add(bytes(digest))
+            if text is not None:  # the transcript says it in other words than the checkpoint
+                said.add(message_digest(decoded_message(text)))
+    return found
+
+
+def add_wordings(
+    connection: Connection,
+    session: Session,
+    seq: int,
+    wordings: Sequence[tuple[EncodedMessage, bool]],
+    now: datetime,
+) -> None:
+    """Add further wordings to a message that has one.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session.
+        seq: The message.
+        wordings: The others in order, each with whether it is shown.
+        now: Time of those that bring none.
+    """
+    number = next_number(connection, session)
+    rows = [
+        row_of(session, number + n, seq, one, now)
+        | {"digest": message_digest(one.stored), "is_shown": int(is_shown)}
+        for n, (one, is_shown) in enumerate(wordings)
+    ]
+    if rows:
+        connection.execute(insert(messages), rows)
+
+
+def next_number(connection: Connection, session: Session) -> int:
+    """Return the number of the next wording."""
+    query = select(func.max(messages.c.number)).where(messages.c.session == session.id)
+    return (connection.execute(query).scalar() or 0) + 1
+
+
+def hide(connection: Connection, session: Session, seqs: Iterable[int]) -> None:
+    """Show no wording of some messages."""
+    for some in chunks(seqs):
+        own = (messages.c.session == session.id, messages.c.seq.in_(some))
+        connection.execute(update(messages).where(*own).values(is_shown=0))
+
+
+def show(connection: Connection, session: Session, numbers: Iterable[int]) -> None:
+    """Show these wordings in the place of others of the same messages."""
+    for some in chunks(numbers):
+        own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+        seqs = select(messages.c.seq).where(*own, messages.c.number.in_(some))
+        hide_others = update(messages).where(*own, messages.c.seq.in_(seqs))
+        connection.execute(hide_others.values(is_shown=0))
+        chosen = update(messages).where(*own, messages.c.number.in_(some))
+        connection.execute(chosen.values(is_shown=1))
+
+
+def _log_edit(session: Session, message: BaseMessage) -> None:
+    # Some model servers give all of their answers one id.
+    level = logging.WARNING if role_of(message) == "ai" else logging.INFO
+    text = "Session %s: message %s was there with other words; these supersede them."
+    logger.log(level, text, session.name, message.id)
+
+
+def _resent(connection: Connection, session: Session, new: Sequence[BaseMessage]) -> int:
+    """Return how many of the first messages repeat what the transcript ends with.
+
+    Only messages without an id need this; an id alone tells a message that is stored already.
+    """
+    if session.count == 0 or all(message.id for message in new):
+        return 0
+    most = min(len(new), session.count)
+    columns = (messages.c.message_id, messages.c.has_own_id, messages.c.content_hash)
+    query = select(*columns).where(
+        messages.c.session == session.id,
+        messages.c.seq > session.last_seq - most,
+        messages.c.is_shown == 1,
+    )
+    stored = connection.execute(query.order_by(messages.c.seq)).all()
+    # A turn of two messages may come twice with the same content; a list that goes on, or a
+    # longer one, is the transcript sent again.
+    repeats = session.count > _LONGEST_TURN or len(new) > session.count > 1
+    sizes = {session.count} if repeats and session.count <= most else set()
+    # An id stands in one place only, so the first one in the list leaves one size possible.
+    first = next((index for index, message in enumerate(new) if message.id), None)
+    if first is not None:
+        ids = [row.message_id for row in stored]
+        sizes |= {first + len(ids) - at for at, name in enumerate(ids) if name == new[first].id}
+    for size in sorted(sizes, reverse=True):
+        if size <= len(stored) and all(map(_is_same, new[:size], stored[len(stored) - size :])):
+            return size
+    return 0
+
+
+def _is_same(message: BaseMessage, row: Any) -> bool:
+    if message.id:
+        return bool(message.id == row.message_id)
+    return not row.has_own_id and digest_of(message) == row.content_hash

@@ -1,1 +1,0 @@
-"""Sessions, messages and memory states as rows."""

@@ -1,0 +1,280 @@
+"""Vectors of texts as rows, so that no text is ever embedded twice by one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
+from langchain_tokenmem.storage import facts
+from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.sessions import Session, find_by_id, save
+from langchain_tokenmem.storage.tables import messages, sessions, vectors
+
+_ABOUT = "The index of recall"
+_RANGES = 50
+"""Ranges of units in one query."""
+
+_PREFIX = "index:"
+"""Begins the names of the facts that are properties of an index."""
+
+
+@dataclass(frozen=True)
+class PropertyCheck:
+    """A condition of a write, checked in its transaction.
+
+    Attributes:
+        name: Property of the index that is read.
+        is_met: Tells by its value (plain JSON, None when it is not set) whether to write.
+    """
+
+    name: str
+    is_met: Callable[[Any], bool]
+
+    def holds(self, connection: Connection) -> bool:
+        """Return whether it is met; the property stays as it is until the transaction ends."""
+        return self.is_met(facts.get(connection, _PREFIX + self.name, lock=True))
+
+
+class VectorTable:
+    """The part of a search index that keeps vectors and its properties.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def session(self, number: int) -> Session | None:
+        """Return a session by its number."""
+        with self._database.reading(_ABOUT) as connection:
+            return find_by_id(connection, number)
+
+    @contextmanager
+    def writing_to(self, number: int) -> Iterator[tuple[Connection, Session | None]]:
+        """Give a transaction that writes, and a session that is held until it ends."""
+        known = self.session(number)
+        with self._database.writing(_ABOUT) as connection:
+            if known is not None:
+                lock_threads(connection, [known.thread_id])
+            yield connection, find_by_id(connection, number)
+
+    def put_vectors(
+        self, model: str, given: Mapping[int, bytes], *, unless_edited: tuple[int, int]
+    ) -> None:
+        """Store vectors of a session by unit: float32, little-endian.
+
+        What was erased while its text was being embedded does not come back, nor do words that were
+        edited meanwhile.
+
+        Args:
+            model: Fingerprint of the model.
+            given: The vectors.
+            unless_edited: The session, and how often it had been edited when its texts were read.
+        """
+        number, edits = unless_edited
+        with self.writing_to(number) as (connection, session):
+            if session is None or session.edits != edits:
+                return
+            seqs = {unpack_unit(unit)[1] for unit in given}
+            there: set[int] = set()
+            for some in chunks(seqs):
+                own = (messages.c.session == number, messages.c.seq.in_(some))
+                there.update(connection.execute(select(messages.c.seq).where(*own)).scalars())
+            kept = {u: vector for u, vector in given.items() if unpack_unit(u)[1] in there}
+            for units in chunks(kept):
+                own = (vectors.c.session == number, vectors.c.model == model)
+                connection.execute(delete(vectors).where(*own, vectors.c.unit.in_(units)))
+                rows = [
+                    {"session": number, "model": model, "unit": unit, "vector": kept[unit]}
+                    for unit in units
+                ]
+                connection.execute(insert(vectors), rows)
+
+    def acknowledge_vectors(
+        self,
+        number: int,
+        done_to: int,
+        *,
+        start: int,
+        edits: int,
+        only_if: PropertyCheck | None = None,
+    ) -> int:
+        """Note that a session's vectors are indexed up to a number.
+
+        Args:
+            number: The session.
+            done_to: The last message that is indexed.
+            start: The first one; where an earlier one is missing by now nothing is noted.
+            edits: How often it had been edited when its texts were read; where that has changed
+                nothing is noted.
+            only_if: Where it is not met nothing is noted.
+
+        Returns:
+            The message from which on to go on.
+        """
+        with self.writing_to(number) as (connection, session):
+            if session is None or (only_if and not only_if.holds(connection)):
+                return start
+            begin = min(start, session.vectors_from)
+            if begin < start or session.edits != edits:
+                return begin
+            save(connection, session, vectors_from=done_to + 1)
+            return done_to + 1
+
+    def delete_vectors(self, *, keep: str) -> None:
+        """Delete the vectors of every model but one."""
+        with self._database.writing(_ABOUT) as connection:
+            connection.execute(delete(vectors).where(vectors.c.model != keep))
+
+    @contextmanager
+    def reading_vectors(self) -> Iterator[VectorsReader]:
+        """Give a consistent picture of all vectors, and of the properties."""
+        with self._database.reading(_ABOUT) as connection:
+            yield VectorsReader(connection)
+
+    def set_property(
+        self,
+        name: str,
+        value: Any,
+        *,
+        enqueue_vectors: bool = False,
+        only_if: PropertyCheck | None = None,
+    ) -> None:
+        """Set a property; with `enqueue_vectors`, all vectors are indexed again."""
+        with self._database.writing(_ABOUT) as connection:
+            if only_if and not only_if.holds(connection):
+                return
+            facts.put(connection, _PREFIX + name, value)
+            if enqueue_vectors:
+                connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
+
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        with self._database.reading(_ABOUT) as connection:
+            return facts.get(connection, _PREFIX + name)
+
+    def properties(self, prefix: str) -> dict[str, Any]:
+        """Return the properties whose names begin with a prefix, by their names."""
+        with self._database.reading(_ABOUT) as connection:
+            found = facts.named(connection, _PREFIX + prefix)
+            return {name.removeprefix(_PREFIX): value for name, value in found.items()}
+
+    def delete_properties(self, prefix: str) -> None:
+        """Delete the properties whose names begin with a prefix."""
+        with self._database.writing(_ABOUT) as connection:
+            facts.drop(connection, _PREFIX + prefix)
+
+    def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Replace a property by what a function makes of it; None deletes it."""
+        with self._database.writing(_ABOUT) as connection:
+            facts.change(connection, _PREFIX + name, change)
+
+
+def delete_vectors(connection: Connection, number: int, seqs: Iterable[int]) -> None:
+    """Delete the vectors of some messages of a session."""
+    found = sorted(seqs)
+    for start in range(0, len(found), _RANGES):
+        at = or_(*(_of_message(number, seq, seq) for seq in found[start : start + _RANGES]))
+        connection.execute(delete(vectors).where(vectors.c.session == number, at))
+
+
+def _of_message(number: int, first: int, last: int) -> Any:
+    low, high = pack_unit(number, first), pack_unit(number, last + 1)
+    return (vectors.c.unit >= low) & (vectors.c.unit < high)
+
+
+class VectorsReader:
+    """The vectors of a scope, or of the whole store.
+
+    Args:
+        connection: In a transaction.
+        within: The sessions that the scope covers; None for all.
+    """
+
+    def __init__(self, connection: Connection, within: ScopePartitions | None = None) -> None:
+        self._connection = connection
+        self._within = within
+
+    def vectors(self, model: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
+        """Return vectors by unit, all or those of some units."""
+        if units is None:
+            return self._read(*self._of_model(model))
+        found: dict[int, bytes] = {}
+        for some in chunks(units):
+            numbers = sorted({unpack_unit(unit)[0] for unit in some})
+            own = (vectors.c.session.in_(numbers), vectors.c.model == model)
+            found |= self._read(*own, vectors.c.unit.in_(some))
+        return found
+
+    def _read(self, *conditions: Any) -> dict[int, bytes]:
+        query = select(vectors.c.unit, vectors.c.vector).where(*conditions)
+        rows = self._connection.execute(query.order_by(vectors.c.unit))
+        return {unit: bytes(vector) for unit, vector in rows}
+
+    def vectors_around(self, model: str, units: Sequence[int], distance: int) -> dict[int, bytes]:
+        """Return the vectors in scope of some units' messages and those around them.
+
+        Args:
+            model: Fingerprint of the model.
+            units: Numbers of units, wherever they are.
+            distance: How far the others stand at most, in messages.
+        """
+        places = sorted({unpack_unit(unit)[:2] for unit in units})
+        found: dict[int, bytes] = {}
+        for start in range(0, len(places), _RANGES):
+            near = or_(
+                *(
+                    (vectors.c.session == number)
+                    & _of_message(number, max(0, seq - distance), seq + distance)
+                    for number, seq in places[start : start + _RANGES]
+                )
+            )
+            found |= self._read(*self._of_model(model), near)
+        return found
+
+    def vector_units(
+        self, model: str, *, partition: int | None = None, limit: int | None = None
+    ) -> list[int]:
+        """Return the units that have a vector, in order: all, or those of one session."""
+        query = select(vectors.c.unit).where(*self._of_model(model))
+        if partition is not None:
+            query = query.where(vectors.c.session == partition)
+        query = query.order_by(vectors.c.session, vectors.c.unit).limit(limit)
+        return list(self._connection.execute(query).scalars())
+
+    def count_vectors(self, model: str, most: int | None = None) -> int:
+        """Return how many vectors there are; counts no further than `most`.
+
+        Rows are large, and to count all of them all would be read.
+        """
+        some = select(vectors.c.unit).where(*self._of_model(model)).limit(most).subquery()
+        return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
+
+    def vector_pages(self, model: str, size: int) -> Iterator[dict[int, bytes]]:
+        """Give all vectors in the order of their units, `size` rows at a time."""
+        query = select(vectors.c.unit, vectors.c.vector)
+        query = query.order_by(vectors.c.session, vectors.c.unit).limit(size)
+        last = -1
+        while True:
+            own = [*self._of_model(model), vectors.c.unit > last]
+            rows = self._connection.execute(query.where(*own)).all()
+            if not rows:
+                return
+            yield {unit: bytes(vector) for unit, vector in rows}
+            last = rows[-1].unit
+
+    def get_property(self, name: str) -> Any:
+        """Return a property of the index (plain JSON); None when it is not set."""
+        return facts.get(self._connection, _PREFIX + name)
+
+    def _of_model(self, model: str) -> list[Any]:
+        own: list[Any] = [vectors.c.model == model]
+        if self._within is not None:
+            own.append(vectors.c.session.in_(self._within.partitions))
+        return own
