@@ -11,7 +11,19 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
-from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
 from langchain_tokenmem.core.search_units import Change
@@ -36,6 +48,20 @@ _SMALL = 256
 
 _PAGE = 32
 """Checkpoints that are read at once."""
+
+
+def _around() -> Select[Any]:
+    here, other = checkpoints.c, checkpoints.alias().c
+    thread, ns, parent = (bindparam(name) for name in ("thread_id", "ns", "parent"))
+    in_namespace = (other.thread_id == thread, other.ns == ns)
+    newest = select(func.max(other.checkpoint_id)).where(*in_namespace).scalar_subquery()
+    has_child = exists().where(*in_namespace, other.parent_id == parent).label("has_child")
+    wanted = here.checkpoint_id.in_([parent, bindparam("id"), newest])
+    return select(checkpoints, has_child).where(here.thread_id == thread, here.ns == ns, wanted)
+
+
+_AROUND = _around()
+"""Selects a checkpoint's own row, its parent's and the newest one, and whether another follows."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +200,16 @@ class CheckpointStore:
 
     # --- writing
 
-    def put(self, new: NewCheckpoint) -> int:
-        """Store a checkpoint; return how many its namespace has, 0 where it was there already."""
+    def put(self, new: NewCheckpoint, *, counts: bool = False) -> int:
+        """Store a checkpoint.
+
+        Args:
+            new: The checkpoint.
+            counts: Whether those of its namespace are counted.
+
+        Returns:
+            How many there are; 0 where it was there already, or nobody wants to know.
+        """
         at, name = new.address, new.checkpoint["id"]
         if not is_plain(new.metadata):
             self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
@@ -190,44 +224,41 @@ class CheckpointStore:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns))
             if session.user_id is None and new.user_id:
                 session = find_or_make(connection, session.name, new.user_id)
-            head = self.head_of(connection, at)
-            parent = self.find(connection, at)
-            is_there = exists().where(*is_at(_at(at, name)))
-            is_new = not connection.execute(select(is_there)).scalar()
-            if is_new and head is not None and not new.is_fork:
-                self._check_parent(connection, at, name, head)
+            around = {"thread_id": at.thread_id, "ns": at.ns, "parent": at.checkpoint_id}
+            rows = connection.execute(_AROUND, around | {"id": name}).all()
+            there = {row.checkpoint_id: row for row in rows}
+            head, is_new = max(there, default=None), name not in there
+            if head and is_new and not new.is_fork and (not at.checkpoint_id or rows[0].has_child):
+                self.on_conflict(
+                    f"{_at(at, None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
+                    f"another run has gone on from; the head is {head!r}."
+                )
+            parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
             session, channels = self._values(connection, session, new, prepared, parent)
-            address = _at(at, name)
             fields = {k: v for k, v in new.checkpoint.items() if k not in {"id", "channel_values"}}
             one = StoredCheckpoint(
-                address, at.checkpoint_id, session.id, fields, new.metadata, channels
+                _at(at, name), at.checkpoint_id, session.id, fields, new.metadata, channels
             )
             self._save(connection, one, is_new=is_new)
             if head is None or name >= head:
-                before = (
-                    parent if at.checkpoint_id == head else self.find(connection, _at(at, head))
-                )
+                before = self.stored(there[head]) if head and head != at.checkpoint_id else parent
                 session, change = self._follow(connection, session, before, one)
             pins = new.checkpoint["channel_values"].get(PINS_CHANNEL)
             pinned = session.is_pinned
             if isinstance(pins, dict):
                 pinned = int(bool(live_pins(pins.values())))
             active_at = later(session.active_at, datetime.now(UTC))
-            save(connection, session, active_at=active_at, is_pinned=pinned)
-            count = self._count(connection, at) if is_new else 0
+            save(
+                connection,
+                session,
+                last_seq=session.last_seq,
+                edits=session.edits,
+                active_at=active_at,
+                is_pinned=pinned,
+            )
+            count = self._count(connection, at) if is_new and counts else 0
         self.messages.index.tell(change or Change("added"))
         return count
-
-    def _check_parent(self, connection: Connection, at: Address, name: str, head: str) -> None:
-        """Tell of a conflict where another run has gone on from the parent of a checkpoint."""
-        same_parent = exists().where(
-            *_in_namespace(at), checkpoints.c.parent_id == at.checkpoint_id
-        )
-        if at.checkpoint_id is None or connection.execute(select(same_parent)).scalar():
-            self.on_conflict(
-                f"{_at(at, None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which another "
-                f"run has gone on from; the head is {head!r}."
-            )
 
     def _values(
         self,
@@ -303,17 +334,13 @@ class CheckpointStore:
         """
         numbers = before.numbers if before and before.said else []
         size = len(numbers) if len(numbers) <= len(found) else 0
-        known = self.codec.said(found[:size]) if size else None
-        if known is None or before is None or self.codec.hash(known) != before.said:
-            size, known = 0, b""
-        if size and size == len(found):
-            return numbers, [], before and before.said
+        said = self.codec.hash(found[:size]) if size else None
+        if said is None or before is None or said.digest() != before.said:
+            size, said = 0, None
         more = [own_copy(self.codec, message) for message in found[size:]]
-        tail = self.codec.said(more) if more else None
-        if tail is None:
-            return numbers[:size], more, None
-        said = known[:-1] + b"," + tail[1:] if size else tail
-        return numbers[:size], more, self.codec.hash(said)
+        if more:
+            said = self.codec.hash(more, said)
+        return numbers[:size], more, said and said.digest()
 
     def _save(self, connection: Connection, one: StoredCheckpoint, *, is_new: bool) -> None:
         entries = {

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -21,6 +22,8 @@ from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.json_values import to_json
 from langchain_tokenmem.storage.serializer import advice
 
+_id_of = attrgetter("id")
+
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """Kinds that LangGraph's serializer writes; any other one was put there by somebody else."""
 
@@ -30,8 +33,7 @@ _BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 """Events of LangGraph's serializer: it gave raw data in place of a type that is not allowed."""
 
 _STRICT = (
-    orjson.OPT_NON_STR_KEYS
-    | orjson.OPT_PASSTHROUGH_DATACLASS
+    orjson.OPT_PASSTHROUGH_DATACLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
@@ -67,23 +69,24 @@ class Codec:
         """Return 16 bytes that name a message with all its fields but its id."""
         return message_digest(message, self._secret)
 
-    def hash(self, said: bytes) -> bytes:
-        """Return 16 bytes that name what `said` gives."""
-        return hashlib.blake2b(said, digest_size=16, key=self._secret).digest()
+    def hash(
+        self, messages: Sequence[BaseMessage], before: hashlib.blake2b | None = None
+    ) -> hashlib.blake2b | None:
+        """Return a hash of all that messages say, gone on from that of the ones before them.
 
-    @staticmethod
-    def said(messages: Sequence[BaseMessage]) -> bytes | None:
-        """Return what messages say, so that parts of a list can be joined; None where that fails.
-
-        It fails where a message has no id, or holds what JSON cannot say.
+        None where a message has no id, or holds what JSON cannot say.
         """
-        if not all(message.id for message in messages):
+        if not all(map(_id_of, messages)):
             return None
         fields = [[type(m).__name__, m.__dict__, m.__pydantic_extra__] for m in messages]
         try:
-            return orjson.dumps(fields, option=_STRICT)
+            said = orjson.dumps(fields, option=_STRICT)
         except TypeError:
             return None
+        found = before.copy() if before else hashlib.blake2b(digest_size=16, key=self._secret)
+        found.update(memoryview(said)[1:-1])
+        found.update(b",")
+        return found
 
     def pack(self, value: Any, what: str = "A value of the state") -> bytes:
         """Return a value as bytes, compressed: zlib's own checksum shows damage.

@@ -95,9 +95,10 @@ class ItemRows:
         """Store changes of items, in one order: two transactions never wait for each other.
 
         Raises:
-            ConfigurationError: When a namespace is too long.
+            ConfigurationError: When a namespace or a key is too long.
         """
         for item_id in sorted(changes):
+            _check_length(item_id[1], "A key", "a shorter one")
             after = changed(item_id, self.find(item_id), changes[item_id])
             if after is None:
                 self.connection.execute(delete(items).where(_is_item(item_id)))
@@ -150,20 +151,24 @@ def sessions_changed_since(
 def _text(namespace: Namespace) -> str:
     """Return a namespace as text; that of a longer one begins with it, but for the bracket."""
     text = to_json(list(namespace))[0]
+    _check_length(text, f"A namespace of {len(namespace)} labels", "fewer or shorter labels")
+    return text
+
+
+def _check_length(text: str, what: str, instead: str) -> None:
     if len(text) > _LONGEST:
         raise ConfigurationError(
-            f"A namespace of {len(namespace)} labels is longer than a database's key can be "
-            f"({len(text):,} characters); use fewer or shorter labels."
+            f"{what} has {len(text):,} characters, and {_LONGEST:,} are the most; use {instead}."
         )
-    return text
 
 
 def _under(prefix: Namespace) -> ColumnElement[bool]:
     if not prefix:
         return true()
     text = _text(prefix)
-    begin = text[:-1] + ","
-    return or_(items.c.namespace == text, items.c.namespace.startswith(begin, autoescape=True))
+    # No LIKE: SQLite's takes "A" for "a".
+    below = and_(items.c.namespace >= text[:-1] + ",", items.c.namespace < text[:-1] + "-")
+    return or_(items.c.namespace == text, below)
 
 
 def _is_item(item_id: ItemId) -> ColumnElement[bool]:

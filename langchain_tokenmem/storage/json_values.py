@@ -17,6 +17,12 @@ from pydantic import BaseModel
 _DEEPEST = 100
 """Levels of nesting that are walked; a value that contains itself ends here, as text."""
 
+_ODD = " "
+"""Begins what the standard library wrote and has to read.
+
+orjson takes integers over 64 bits for floats, and refuses lone surrogates, NaN and infinity.
+"""
+
 _LONGEST_INTEGER = 10_000
 """Bits; Python refuses to write integers of more than 4,300 digits."""
 
@@ -42,16 +48,12 @@ def to_json(value: Any) -> tuple[str, set[str]]:
         # Lone surrogates, integers over 64 bits, and whatever JSON does not know.
         pass
     described: set[str] = set()
-    return json.dumps(_plain(value, described, 0)), described
+    return _ODD + json.dumps(_plain(value, described, 0)), described
 
 
 def from_json(text: str) -> Any:
-    """Return what `to_json` was given.
-
-    The standard library reads it: orjson takes integers over 64 bits for floats, and refuses lone
-    surrogates, NaN and infinity.
-    """
-    return json.loads(text)
+    """Return what `to_json` was given."""
+    return json.loads(text) if text.startswith(_ODD) else orjson.loads(text)
 
 
 def _plain(value: Any, described: set[str], depth: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -33,6 +33,13 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "function": FunctionMessage,
     "chat": ChatMessage,
 }
+
+_KINDS = {name: (kind, frozenset(kind.model_fields)) for name, kind in _TYPES.items()}
+"""The same, with the names of their fields."""
+
+_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+fill = object.__setattr__
 
 _VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
 """Marks that a view or a read sets; they are no part of the message itself."""
@@ -107,19 +114,51 @@ def created_at_of(message: BaseMessage, now: datetime) -> datetime:
 
 
 def decoded_message(text: str) -> BaseMessage:
-    """Return a message from its JSON.
+    """Return a message from its JSON in a row, whose fields were checked when it was stored.
 
     Raises:
         CorruptStoreError: When the text is no message of a known type.
     """
     try:
         record = from_json(text)
+        kind, names = _KINDS[record["type"]]
+        data = record["data"]
+        extra = {}
+        if data.keys() != names:
+            if not data.keys() > names:  # a newer langchain-core knows a field more
+                return kind(**data)
+            extra = {name: data.pop(name) for name in data.keys() - names}
+        message = kind.__new__(kind)
+        fill(message, "__dict__", data)
+        fill(message, "__pydantic_extra__", extra)
+        fill(message, "__pydantic_fields_set__", set(names))
+        fill(message, "__pydantic_private__", None)
+    except _MALFORMED as error:
+        raise _unreadable(error) from error
+    return message
+
+
+def checked_message(text: str) -> BaseMessage:
+    """Return a message from JSON of anybody's.
+
+    Raises:
+        CorruptStoreError: When it is no message.
+    """
+    try:
+        record = from_json(text)
         return _TYPES[record["type"]](**record["data"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise CorruptStoreError(
-            f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a "
-            f"backup."
-        ) from error
+    except _MALFORMED as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"A stored message cannot be read ({error!r:.200}). Nothing was returned; restore a backup."
+    )
+
+
+def _fields(message: BaseMessage) -> dict[str, Any]:
+    return {**message.__dict__, **(message.model_extra or {})}
 
 
 class Encoding(NamedTuple):
@@ -166,11 +205,14 @@ class EncodedMessage:
             ConfigurationError: When no message could be made from it again.
         """
         message = self.stored
-        data = {**message.__dict__, **(message.model_extra or {})}
+        data = _fields(message)
         text, described = to_json({"type": message.type, "data": data})
         try:
             # Changed in place after it was checked, one message would make its session unreadable.
-            return Encoding(text, decoded_message(text), frozenset(described))
+            decoded = checked_message(text)
+            if (said := _fields(decoded)) != data:
+                text, _ = to_json({"type": message.type, "data": said})
+            return Encoding(text, decoded, frozenset(described))
         except CorruptStoreError as error:
             raise ConfigurationError(
                 f"Message {message.id} cannot be stored, because it could not be read again "

@@ -30,7 +30,7 @@ from langchain_tokenmem.storage.imports.page_writer import (
     Progress,
 )
 from langchain_tokenmem.storage.json_values import from_json, to_json
-from langchain_tokenmem.storage.message_json import EncodedMessage, decoded_message
+from langchain_tokenmem.storage.message_json import EncodedMessage, checked_message
 from langchain_tokenmem.storage.sessions import Session, find, save
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, hide, read, read_named
@@ -229,7 +229,7 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> _Exported:
     encoded = []
     for wording, where in found:
         try:
-            message = decoded_message(json.dumps(wording["message"]))
+            message = checked_message(json.dumps(wording["message"]))
             time = datetime.fromisoformat(wording["created_at"]).astimezone(UTC)
             given = message
             if not wording["has_own_id"]:

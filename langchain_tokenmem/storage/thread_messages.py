@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
+from zlib import crc32
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, case, insert, select, update
+from sqlalchemy import Connection, func, insert, or_, select, update
 
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
@@ -19,15 +20,13 @@ from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks
 from langchain_tokenmem.storage.message_json import EncodedMessage, checksum, decoded_message
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import Session, later, save
+from langchain_tokenmem.storage.sessions import Session, later
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
     hide,
-    next_number,
     row_of,
     show,
-    wordings_of,
 )
 
 
@@ -69,21 +68,22 @@ class ThreadMessages:
             is_main: Whether they are the transcript.
             near: Numbers among which most of them are.
         """
+        if not given:
+            return session, []
         keys = [(self.codec.digest(m), m.id and str(m.id)) for m in given]
-        known = _known(connection, session, keys, near)
-        batch = _Batch(connection, session, self, now, is_main=is_main)
+        known = _Known(connection, session, keys, near)
+        batch = _Batch(connection, session, self, now, known, is_main=is_main)
         repeats = Counter[_Key]()
         numbers = []
         for message, key in zip(given, keys, strict=True):
+            places = known.places[key]
             at = repeats[key] if is_main and not message.id else 0
             repeats[key] += 1
-            found = known[key][at] if at < len(known[key]) else None
-            if found is None:
-                found = batch.add(message, key[0])
-                known[key].append(found)
-            elif found[1] is None and batch.is_transcript:
-                found[1] = batch.adopt(found[0], message)
-            numbers.append(found[0])
+            if at >= len(places):
+                places.append(batch.add(message, key[0]))
+            elif places[at][1] is None and batch.is_transcript:
+                places[at] = batch.adopt(places[at][0], message)
+            numbers.append(places[at][0])
         return batch.save(), numbers
 
     def read(
@@ -95,21 +95,25 @@ class ThreadMessages:
             CorruptStoreError: When one is damaged or missing.
         """
         found: dict[int, BaseMessage] = {}
-        names = ("number", "message", "exact", "checksum", "has_own_id")
-        columns = tuple(messages.c[name] for name in names)
-        for some in chunks(sorted(set(numbers))):
-            own = (messages.c.session == session, messages.c.number.in_(some))
-            for row in connection.execute(select(*columns).where(*own)):
-                if row.exact is not None:
-                    found[row.number] = self.codec.unpack(row.exact)
-                    continue
-                if row.message is None or checksum(row.message) != row.checksum:
-                    raise CorruptStoreError("a message is damaged")
-                found[row.number] = decoded_message(row.message)
-                if not row.has_own_id:  # the transcript has given it one
-                    found[row.number].id = None
-        if len(found) != len(set(numbers)):
+        missing = set(numbers)
+        for number, text, proof in _rows(connection, session, missing, _PLAIN, *_IS_PLAIN):
+            if crc32(text.encode()) != proof:
+                raise CorruptStoreError("a message is damaged")
+            found[number] = decoded_message(text)
+        missing -= found.keys()
+        for number, text, exact, proof in _rows(connection, session, missing, _ODD):
+            if exact is not None:
+                found[number] = self.codec.unpack(exact)
+                continue
+            if text is None or checksum(text) != proof:
+                raise CorruptStoreError("a message is damaged")
+            found[number] = decoded_message(text)
+            found[number].id = None  # the transcript has given it one
+        missing -= found.keys()
+        if missing:
             raise CorruptStoreError("a message is missing")
+        if len(found) == len(numbers):
+            return [found[number] for number in numbers]
         given, seen = [], set[int]()
         for number in numbers:
             message = found[number]
@@ -118,7 +122,7 @@ class ThreadMessages:
         return given
 
     def follow(
-        self, connection: Connection, session: Session, before: Iterable[int], now: Iterable[int]
+        self, connection: Connection, session: Session, before: list[int], now: list[int]
     ) -> tuple[Session, Change | None]:
         """Let the transcript say what the head of its thread says.
 
@@ -131,23 +135,77 @@ class ThreadMessages:
         Returns:
             The session, and what to tell the listeners of the index; None for nothing.
         """
-        was, there = set(before), set(now)
+        # A thread that went on has no more to compare than its tail.
+        size = len(before) if now[: len(before)] == before else 0
+        was, there = set(before[size:]), set(now[size:])
         changed: set[int] = set()
         if added := there - was:
             own = (messages.c.session == session.id, messages.c.is_shown == 0)
             query = select(messages.c.number, messages.c.seq).where(*own)
             rows = connection.execute(query.where(messages.c.seq.is_not(None))).all()
             again = {number: seq for number, seq in rows if number in added}
-            show(connection, session, again)
-            changed.update(again.values())
+            if again:
+                show(connection, session, again)
+                changed.update(again.values())
         if self.hides_removed and (gone := was - there):
             removed = _seqs(connection, session, gone) - _seqs(connection, session, there)
             hide(connection, session, removed)
             changed |= removed
         if not changed:
             return session, None
-        session = save(connection, session, edits=session.edits + len(changed))
+        session = replace(session, edits=session.edits + len(changed))
         return session, self.index.edited(connection, session, sorted(changed))
+
+
+_Key = tuple[bytes, str | None]
+"""Digest of a message, and its id if it brought one."""
+
+_Place = tuple[int, int | None]
+"""Number of a message in its session, and in the transcript."""
+
+
+class _Known:
+    """What a session has of some messages.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session.
+        keys: The messages.
+        near: Numbers among which most of them are: one query finds them.
+
+    Attributes:
+        places: The messages that say the same, by key, the oldest first.
+        seqs: Numbers in the transcript by id.
+        last: The newest number of all, where a message is missing.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        keys: Sequence[_Key],
+        near: Collection[int],
+    ) -> None:
+        table = messages.c
+        own = table.session == session.id
+        query = select(table.number, table.seq, table.message_id, table.has_own_id, table.digest)
+        rows: dict[int, Any] = {}
+        if near:
+            between = table.number.between(min(near), max(near))
+            rows = {row.number: row for row in connection.execute(query.where(own, between))}
+        there = {(bytes(r.digest), r.message_id) for r in rows.values() if r.has_own_id and r.seq}
+        newest = select(func.max(table.number)).where(own).scalar_subquery()
+        for some in chunks(set(keys) - there):
+            digests, ids = [digest for digest, _ in some], [name for _, name in some if name]
+            same = or_(table.digest.in_(digests), table.message_id.in_(ids), table.number == newest)
+            rows |= {row.number: row for row in connection.execute(query.where(own, same))}
+        self.last = max(rows, default=0)
+        self.seqs: dict[str, int] = {}
+        self.places: dict[_Key, list[_Place]] = defaultdict(list)
+        for number, seq, name, has_own_id, digest in (rows[number] for number in sorted(rows)):
+            self.places[bytes(digest), name if has_own_id else None].append((number, seq))
+            if seq is not None:
+                self.seqs[name] = seq
 
 
 class _Batch:
@@ -159,6 +217,7 @@ class _Batch:
         session: Session,
         thread: ThreadMessages,
         now: datetime,
+        known: _Known,
         *,
         is_main: bool,
     ) -> None:
@@ -167,45 +226,46 @@ class _Batch:
         self.is_transcript = is_main and thread.codec.is_plain
         self._rows: list[dict[str, Any]] = []
         self._new: list[TranscriptRow] = []
-        self._number = 0
+        self._number, self._seqs = known.last, known.seqs
         self._last = session.last_seq
-        self._seqs: dict[str, int] = {}
 
-    def add(self, message: BaseMessage, digest: bytes) -> list[Any]:
-        """Insert a message; return its number, and its place in the transcript."""
-        self._number = (self._number or next_number(self._connection, self._session) - 1) + 1
-        row = self._columns(message)
-        self._rows.append(row | {"number": self._number, "digest": digest})
-        return [self._number, row["seq"]]
+    def add(self, message: BaseMessage, digest: bytes) -> _Place:
+        """Insert a message; return its place."""
+        self._number += 1
+        row = self._columns(message, self._number) | {"digest": digest}
+        self._rows.append(row)
+        return self._number, row["seq"]
 
-    def adopt(self, number: int, message: BaseMessage) -> int | None:
+    def adopt(self, number: int, message: BaseMessage) -> _Place:
         """Give a message that only a checkpoint had a place in the transcript."""
         row = self._columns(message, number)
         own = (messages.c.session == self._session.id, messages.c.number == number)
-        connection = self._connection
-        connection.execute(update(messages).where(*own).values(row))
-        return row["seq"]  # type: ignore[no-any-return]
+        self._connection.execute(update(messages).where(*own).values(row))
+        return number, row["seq"]
 
     def save(self) -> Session:
-        """Write what was added; return the session as it is then."""
+        """Write what was added; return the session as it is to be saved."""
         if self._rows:
             self._connection.execute(insert(messages), self._rows)
         if not self._new:
             return self._session
         active_at = later(self._session.active_at, self._now)
-        session = save(self._connection, self._session, last_seq=self._last, active_at=active_at)
+        session = replace(self._session, last_seq=self._last, active_at=active_at)
         self._thread.index.appended(self._connection, session, self._new)
         return session
 
-    def _columns(self, message: BaseMessage, number: int = 0) -> dict[str, Any]:
+    def _columns(self, message: BaseMessage, number: int) -> dict[str, Any]:
         """Return the columns of a wording: with a place in the transcript where it can have one."""
         codec = self._thread.codec
-        kept = as_kept(self._thread.before_store, [message])[0] if self.is_transcript else message
-        one = self._encoded(kept)
-        if one is None:
-            what = f"Message {message.id}"
+        what = f"Message {message.id}"
+        kept = message
+        if self.is_transcript and self._thread.before_store:
+            kept = as_kept(self._thread.before_store, [message])[0]
+        row = self._row_of(kept, number) if self.is_transcript else None
+        if row is None:
             return {
                 "session": self._session.id,
+                "number": number,
                 "seq": None,
                 "is_shown": 0,
                 "message_id": message.id and str(message.id),
@@ -216,67 +276,49 @@ class _Batch:
                 "message": None,
                 "exact": codec.checked(codec.pack(message, what), what),
             }
-        name = one.stored.id or ""
-        seq = self._seq_of(name) if message.id else None
+        row, one = row
+        name = row["message_id"]
+        seq = self._seqs.get(name) if message.id else None
         is_new = seq is None
         if seq is None:
             seq = self._last = self._last + 1
         self._seqs[name] = seq
-        row = row_of(self._session, 0, seq, one, self._now)
-        row |= {"is_shown": int(is_new), "has_own_id": int(bool(message.id))}
+        row |= {"seq": seq, "is_shown": int(is_new), "has_own_id": int(bool(message.id))}
         if kept is not message or not one.is_lossless:
-            what = f"Message {message.id}"
             row["exact"] = codec.checked(codec.pack(message, what), what)
-        del row["number"]
         if is_new:
             moment = datetime.fromisoformat(row["created_at"])
-            number = number or self._number
             self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
         return row
 
-    def _encoded(self, kept: BaseMessage) -> EncodedMessage | None:
-        if not self.is_transcript:
-            return None
+    def _row_of(
+        self, kept: BaseMessage, number: int
+    ) -> tuple[dict[str, Any], EncodedMessage] | None:
+        """Return the columns that a transcript has of a message; None where it cannot hold it."""
         try:
-            one = EncodedMessage(kept) if kept.id else EncodedMessage(kept, str(uuid4()))
-            row_of(self._session, 0, 0, one, self._now)
+            one = EncodedMessage(kept, None if kept.id else str(uuid4()))
+            return row_of(self._session, number, 0, one, self._now), one
         except ConfigurationError:
-            return None  # a transcript cannot hold it
-        return one
-
-    def _seq_of(self, name: str) -> int | None:
-        if name in self._seqs:
-            return self._seqs[name]
-        found = wordings_of(self._connection, self._session, [name])
-        return found[name][0] if name in found else None
+            return None
 
 
-_Key = tuple[bytes, str | None]
-"""Digest of a message, and its id if it brought one."""
+_PLAIN = (messages.c.number, messages.c.message, messages.c.checksum)
+_IS_PLAIN = (messages.c.exact.is_(None), messages.c.has_own_id == 1)
+_ODD = (messages.c.number, messages.c.message, messages.c.exact, messages.c.checksum)
 
 
-def _known(
-    connection: Connection, session: Session, keys: Sequence[_Key], near: Collection[int]
-) -> dict[_Key, list[list[Any]]]:
-    """Return number and place in the transcript of the messages that are there, by key."""
-    name = case((messages.c.has_own_id == 1, messages.c.message_id))
-    columns = (messages.c.digest, name, messages.c.number, messages.c.seq)
-    own = messages.c.session == session.id
-    found: dict[_Key, list[list[Any]]] = defaultdict(list)
-    unknown = {digest for digest, _ in keys}
-    if near:  # nearly all stand in the list before this one: one query
-        query = select(*columns).where(own, messages.c.number.between(min(near), max(near)))
-        rows = connection.execute(query.order_by(messages.c.number)).all()
-        unknown -= {bytes(row.digest) for row in rows}
-        unknown |= {digest for digest, name in keys if not name}
-        for digest, name, *place in rows:
-            if bytes(digest) not in unknown:
-                found[bytes(digest), name].append(place)
-    for some in chunks(unknown):
-        query = select(*columns).where(own, messages.c.digest.in_(some))
-        for digest, name, *place in connection.execute(query.order_by(messages.c.number)):
-            found[bytes(digest), name].append(place)
-    return found
+def _rows(
+    connection: Connection, session: int, numbers: set[int], columns: Any, *conditions: Any
+) -> Iterator[Any]:
+    """Give columns of these messages, the number first."""
+    query = select(*columns).where(messages.c.session == session, *conditions)
+    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # nearly all of a range
+        own = messages.c.number.between(min(numbers), max(numbers))
+        rows = connection.execute(query.where(own)).all()
+        yield from rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
+        return
+    for some in chunks(numbers):
+        yield from connection.execute(query.where(messages.c.number.in_(some))).all()
 
 
 def _seqs(connection: Connection, session: Session, numbers: Collection[int]) -> set[int]:

@@ -38,13 +38,16 @@ class RetentionPolicy:
                 f"prune_every is {self.every!r}; it is a whole number, and 1 is the least."
             )
 
+    @property
+    def is_set(self) -> bool:
+        """Whether it ever removes anything."""
+        return self.keep_last is not None or self.older_than is not None
+
     def is_due(self, count: int) -> bool:
         """Return whether to apply it, by the checkpoints that a namespace has.
 
         The stored number is asked, and no counter of this process, which may end after each turn.
         """
-        if count == 0 or (self.keep_last is None and self.older_than is None):
-            return False
         return (count - (self.keep_last or 0)) % self.every == 0 and count > (self.keep_last or 0)
 
     def rule(self, now: datetime) -> RetentionRule:

@@ -209,9 +209,9 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             is_fork=is_fork(config, metadata),
             user_id=owner_of(config),
         )
-        count = self._checkpoints.put(new)
+        count = self._checkpoints.put(new, counts=self._retention.is_set)
         stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
-        return stored, self._retention.is_due(count)
+        return stored, count > 0 and self._retention.is_due(count)
 
     async def aput(
         self,
