@@ -8,7 +8,6 @@ import sys
 import pytest
 
 HEAVY = (
-    "alembic",
     "chromadb",
     "langchain.agents",
     "langchain_community",

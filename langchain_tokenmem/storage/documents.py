@@ -23,12 +23,18 @@ from langchain_tokenmem.core.search_units import (
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
 from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.message_json import checksum
-from langchain_tokenmem.storage.sessions import Session, find, find_or_make, later, save
+from langchain_tokenmem.storage.sessions import (
+    OF_SESSION,
+    OF_USER,
+    Session,
+    find,
+    find_or_make,
+    later,
+    lock_name,
+    save,
+)
 from langchain_tokenmem.storage.tables import messages, sessions
 from langchain_tokenmem.storage.transcripts import next_number
-
-OF_SESSION, OF_USER = "session_documents", "user_documents"
-"""Kinds of the sessions that hold documents; the name is the id of the session, or of the user."""
 
 
 def put(
@@ -143,6 +149,11 @@ def read(
         query = query.where(messages.c.seq.in_(seqs))
     rows = connection.execute(query.order_by(messages.c.seq).limit(limit))
     return [_source(session, row) for row in rows]
+
+
+def lock_of(session_id: str | None, user_id: str | None) -> str:
+    """Return what a transaction that changes these documents holds."""
+    return lock_name(*_home(session_id, user_id))
 
 
 def _home(session_id: str | None, user_id: str | None) -> tuple[str, str]:

@@ -78,13 +78,14 @@ class ItemRows:
         """
         is_here = items.c.namespace == _text(namespace)
         found = self.connection.execute(select(items.c.key, items.c.version).where(is_here))
-        held = {row.key: row.version for row in found}
+        held = {from_json(row.key): row.version for row in found}
         if held == versions:
             return ChangedItems(versions, {})
         unread = [key for key, version in held.items() if versions.get(key) != version]
         if len(unread) <= _MANY:
-            is_here = and_(is_here, items.c.key.in_(unread))
-        read = {row.key: row for row in self.connection.execute(select(items).where(is_here))}
+            is_here = and_(is_here, items.c.key.in_(map(_key_text, unread)))
+        rows = self.connection.execute(select(items).where(is_here))
+        read = {from_json(row.key): row for row in rows}
         if any(row.expires_at is not None for row in read.values()):
             return None
         kept = {key: held[key] for key in held.keys() - set(unread)}
@@ -98,7 +99,6 @@ class ItemRows:
             ConfigurationError: When a namespace or a key is too long.
         """
         for item_id in sorted(changes):
-            _check_length(item_id[1], "A key", "a shorter one")
             after = changed(item_id, self.find(item_id), changes[item_id])
             if after is None:
                 self.connection.execute(delete(items).where(_is_item(item_id)))
@@ -155,6 +155,12 @@ def _text(namespace: Namespace) -> str:
     return text
 
 
+def _key_text(key: str) -> str:
+    text = to_json(key)[0]  # a database takes no half of a surrogate pair
+    _check_length(text, "A key", "a shorter one")
+    return text
+
+
 def _check_length(text: str, what: str, instead: str) -> None:
     if len(text) > _LONGEST:
         raise ConfigurationError(
@@ -173,7 +179,7 @@ def _under(prefix: Namespace) -> ColumnElement[bool]:
 
 def _is_item(item_id: ItemId) -> ColumnElement[bool]:
     namespace, key = item_id
-    return and_(items.c.namespace == _text(namespace), items.c.key == key)
+    return and_(items.c.namespace == _text(namespace), items.c.key == _key_text(key))
 
 
 def _live(at: datetime | None) -> ColumnElement[bool]:
@@ -189,7 +195,7 @@ def _time(at: datetime) -> str:
 def _columns(item: StoredItem) -> dict[str, Any]:
     return {
         "namespace": _text(item.namespace),
-        "key": item.key,
+        "key": _key_text(item.key),
         "owner": owner_label(item.namespace),
         "session": session_label(item.namespace),
         "created_at": _time(item.created_at),
@@ -204,7 +210,7 @@ def _columns(item: StoredItem) -> dict[str, Any]:
 def _item(row: Any) -> StoredItem:
     return StoredItem(
         namespace=tuple(from_json(row.namespace)),
-        key=row.key,
+        key=from_json(row.key),
         value=row.value,
         created_at=datetime.fromisoformat(row.created_at),
         updated_at=datetime.fromisoformat(row.updated_at),

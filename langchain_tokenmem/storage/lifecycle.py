@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
 from langchain_tokenmem.core.search_units import Change
@@ -16,11 +16,17 @@ from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.storage import facts, items
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
-from langchain_tokenmem.storage.documents import OF_USER
 from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import MESSAGES, checked_id, find, find_or_make, save
-from langchain_tokenmem.storage.tables import checkpoints, messages, sessions, user_settings
+from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
+    OF_USER,
+    checked_id,
+    find,
+    find_or_make,
+    save,
+)
+from langchain_tokenmem.storage.tables import messages, sessions, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
 
 _LONGEST = timedelta(days=365 * 1_000)
@@ -47,12 +53,16 @@ def erase(
 
     Raises:
         ScopeError: When neither id is given, or the session belongs to another user.
-        StoreError: When the session is that of a sub-graph, which the thread's checkpoints need.
+        StoreError: When the session is that of a sub-graph: it goes with its thread.
     """
     if session_id is not None:
         find(connection, session_id, user_id)  # raises where it is another user's
+        if (thread := thread_of(session_id)) != session_id:
+            raise StoreError(
+                f"Session {session_id!r} is that of a sub-graph, and nothing was deleted; erase "
+                f"the session of its thread, {thread!r}, and this one goes with it."
+            )
         threads = [session_id]
-        _refuse_subgraph(connection, session_id)
     elif user_id is not None:
         own = sessions.c.user_id == checked_id(user_id, "user_id")
         threads = list(
@@ -67,22 +77,7 @@ def erase(
     if session_id is None and user_id is not None:
         own = user_settings.c.user_id == user_id
         counts["user_settings"] = connection.execute(delete(user_settings).where(own)).rowcount
-        documents = delete(sessions).where(sessions.c.kind == OF_USER, sessions.c.name == user_id)
-        found = select(sessions.c.id).where(sessions.c.kind == OF_USER, sessions.c.name == user_id)
-        gone += connection.execute(found).scalars().all()
-        connection.execute(documents)
     return dict(counts), gone
-
-
-def _refuse_subgraph(connection: Connection, session_id: str) -> None:
-    thread = thread_of(session_id)
-    has = exists().where(checkpoints.c.thread_id == thread)
-    if thread != session_id and connection.execute(select(has)).scalar():
-        raise StoreError(
-            f"Session {session_id!r} holds the messages of a sub-graph, and the checkpoints of its "
-            f"thread could not be read without them. Nothing was deleted; erase the thread's own "
-            f"session, {thread!r}, and this one goes with it."
-        )
 
 
 def _erase_threads(
@@ -100,7 +95,9 @@ def _erase_notes(
     """Delete the notes of sessions, and without a session id all of the user's."""
     names = {session_id} if session_id is not None else set()
     for some in chunks(threads):
-        own = select(sessions.c.name).where(sessions.c.thread_id.in_(some))
+        own = select(sessions.c.name).where(
+            sessions.c.thread_id.in_(some), sessions.c.kind != OF_USER
+        )
         names.update(connection.execute(own).scalars())
     owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
     count = items.delete_of_sessions(connection, map(namespace_label, names), owners)

@@ -28,6 +28,8 @@ from langchain_tokenmem.storage import documents, facts
 from langchain_tokenmem.storage.database import Database, chunks
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
+    OF_SESSION,
+    OF_USER,
     Session,
     checked_id,
     find,
@@ -231,7 +233,8 @@ class SearchIndex(VectorTable):
         Raises:
             ScopeError: When it names neither, or the session belongs to another user.
         """
-        with self._database.writing("The documents of recall") as connection:
+        held = documents.lock_of(source.session_id, source.user_id)
+        with self._database.writing("The documents of recall", held) as connection:
             session, old = documents.put(connection, source, parts)
             self._forget(connection, session, old)
         self.tell(Change("cleared" if old else "added", [session.id]))
@@ -247,7 +250,8 @@ class SearchIndex(VectorTable):
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
         """
-        with self._database.writing("The documents of recall") as connection:
+        held = documents.lock_of(session_id, user_id)
+        with self._database.writing("The documents of recall", held) as connection:
             session, gone = documents.remove(connection, document_id, session_id, user_id)
             if session is None or not gone:
                 return False
@@ -464,12 +468,14 @@ def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None
     if scope.whole_user:
         query = query.where(sessions.c.user_id == checked_id(scope.user_id, "user_id"))
     elif session is not None or scope.session_id:
-        kinds = (MESSAGES, documents.OF_SESSION)
+        kinds = (MESSAGES, OF_SESSION)
         query = query.where(sessions.c.name == scope.session_id, sessions.c.kind.in_(kinds))
     numbers = tuple(connection.execute(query.order_by(sessions.c.id)).scalars())
     if not numbers:
         return None
-    user_id = scope.user_id if scope.whole_user else session and session.user_id
+    user_id = scope.user_id
+    if not scope.whole_user:
+        user_id = session.user_id if session else None
     return ScopePartitions(owner_number(user_id, numbers[0]), numbers, whole=scope.whole_user)
 
 
@@ -613,4 +619,4 @@ def _is_in_scope(session: Session, scope: Scope) -> bool:
     if scope.whole_user:
         return scope.user_id is not None and session.user_id == scope.user_id
     is_theirs = scope.user_id is None or session.user_id in {None, scope.user_id}
-    return session.kind != documents.OF_USER and session.name == scope.session_id and is_theirs
+    return session.kind != OF_USER and session.name == scope.session_id and is_theirs

@@ -12,14 +12,14 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.pins import live_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.thread_names import thread_of
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters, thread_of
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
 
-MESSAGES = "messages"
-"""Kind of a conversation; `documents.py` has the others."""
+MESSAGES, OF_SESSION, OF_USER = "messages", "session_documents", "user_documents"
+"""Kinds: a conversation, and the documents of a session or of a user; the name is its id."""
 
 _LONGEST_ID = 500
 """Characters; PostgreSQL refuses index entries of more than 2,700 bytes."""
@@ -33,7 +33,7 @@ class Session:
         id: Its number in every table.
         kind: `messages`, or what documents these are.
         name: Its id as the application knows it.
-        thread_id: The thread whose sub-graph it is, else its own id.
+        thread_id: The thread whose sub-graph it is, else its own id; see `lock_name`.
         user_id: Its owner, if it has one.
         first_seq: Sequence number of its first message.
         last_seq: Of its last message; `first_seq - 1` when there is none.
@@ -100,8 +100,8 @@ def checked_id(name: Any, what: str = "session_id") -> str:
     """Return an id.
 
     Raises:
-        ScopeError: When it is blank or no text (1 and "1" would be one session), too long, or no
-            valid Unicode.
+        ScopeError: When it is blank or no text (1 and "1" would be one session), too long, no valid
+            Unicode, or has a control character other than the one that names sub-graphs.
     """
     if not isinstance(name, str) or not name.strip():
         raise ScopeError(
@@ -113,12 +113,16 @@ def checked_id(name: Any, what: str = "session_id") -> str:
             f"{what} {name[:40]!r}... has {len(name):,} characters; {_LONGEST_ID} are the most."
         )
     try:
-        is_text = "\x00" not in name.encode().decode()
-    except UnicodeEncodeError:
-        is_text = False
-    if not is_text:
-        raise ScopeError(f"{what} {name!r} is no valid Unicode text; leave such characters out.")
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ScopeError(f"{what} {name!r} is no valid Unicode text.") from error
+    check_characters(name.replace(NAMESPACE_SEPARATOR, ""), what)
     return name
+
+
+def lock_name(kind: str, name: str) -> str:
+    """Return the thread of a session; documents of a user have one that no conversation has."""
+    return NAMESPACE_SEPARATOR + name if kind == OF_USER else thread_of(name)
 
 
 def find(
@@ -165,7 +169,7 @@ def find_or_make(
     """
     found = find(connection, name, user_id, kind=kind)
     if found is None:
-        thread = thread_of(name)
+        thread = lock_name(kind, name)
         own = select(sessions.c.user_id).where(sessions.c.thread_id == thread)
         owner = connection.execute(own.where(sessions.c.user_id.is_not(None)).limit(1)).scalar()
         row = asdict(Session(0, kind, name, thread, owner or user_id))

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, literal, select
 
@@ -65,7 +66,8 @@ def delete_threads(
         How many rows of each kind there were, and the numbers of the sessions that are gone.
     """
     kinds = ("sessions", "messages", "documents", "checkpoints", "terms", "vectors")
-    counts, gone = Counter(dict.fromkeys(kinds, 0)), []
+    counts = Counter(dict.fromkeys(kinds, 0))
+    gone: list[int] = []
     for some in chunks(sorted(set(thread_ids))):
         own = select(sessions.c.id).where(sessions.c.thread_id.in_(some))
         gone += connection.execute(own).scalars().all()
@@ -77,6 +79,7 @@ def delete_threads(
             rows = connection.execute(delete(table).where(table.c.session.in_(own))).rowcount
             counts[table.name.removeprefix("tokenmem_")] += rows
         whole = delete(sessions).where(sessions.c.thread_id.in_(some))
+        connection.execute(whole.where(sessions.c.kind != MESSAGES))
         counts["sessions"] += connection.execute(whole).rowcount
     return counts, gone
 
@@ -127,8 +130,8 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
             kept = {column: getattr(row, column) for column in (*columns, *counts)}
             save(connection, copy, **kept, vectors_from=row.first_seq)
             for table in (messages, values, checkpoints, writes, terms):
-                changed = {"session": literal(copy.id), "thread_id": literal(target)}
-                chosen = [changed.get(c.name, c).label(c.name) for c in table.c]
+                new: dict[str, Any] = {"session": literal(copy.id), "thread_id": literal(target)}
+                chosen = [new.get(c.name, c).label(c.name) for c in table.c]
                 rows = select(*chosen).where(table.c.session == row.id)
                 connection.execute(insert(table).from_select([c.name for c in table.c], rows))
     store.messages.index.tell(Change("added"))

@@ -250,8 +250,8 @@ class TranscriptStore(Closeable):
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
-            StoreError: When the session is that of a sub-graph, whose thread's checkpoints need its
-                messages; nothing was deleted.
+            StoreError: When the session is that of a sub-graph: it goes with its thread. Nothing
+                was deleted.
         """
         with self.database.writing("Erasing") as connection:
             counts, gone = erase(connection, session_id, user_id)
@@ -381,10 +381,10 @@ class TranscriptStore(Closeable):
 
     anamed = in_thread(named)
 
-    def count(self, session_id: str) -> int:
+    def count(self, session_id: str, *, user_id: str | None = None) -> int:
         """Return how many messages a session has, hidden ones included."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = find(connection, session_id, user_id)
             return 0 if session is None else session.count
 
     acount = in_thread(count)

@@ -87,9 +87,9 @@ class VectorTable:
                 own = (messages.c.session == number, messages.c.seq.in_(some))
                 there.update(connection.execute(select(messages.c.seq).where(*own)).scalars())
             kept = {u: vector for u, vector in given.items() if unpack_unit(u)[1] in there}
+            old = delete(vectors).where(vectors.c.session == number, vectors.c.model == model)
             for units in chunks(kept):
-                own = (vectors.c.session == number, vectors.c.model == model)
-                connection.execute(delete(vectors).where(*own, vectors.c.unit.in_(units)))
+                connection.execute(old.where(vectors.c.unit.in_(units)))
                 rows = [
                     {"session": number, "model": model, "unit": unit, "vector": kept[unit]}
                     for unit in units

@@ -157,7 +157,7 @@ def test_damaged_settings_of_a_user_are_an_error(tmp_path):
     with TranscriptStore(tmp_path / "memory.db") as store:
         store.set_settings(user_id="u", budget=8_000)
         with store.database.writing("test") as connection:
-            connection.execute(text("UPDATE tokenmem_user_settings SET settings = '{}'"))
+            connection.execute(text("UPDATE tokenmem_user_settings SET settings = '{'"))
         with pytest.raises(CorruptStoreError, match="User 'u'"):
             store.settings(user_id="u")
 

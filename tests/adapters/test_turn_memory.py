@@ -22,7 +22,6 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.storage.transcripts.reader import TranscriptReader
 from tests.fakes import CharCounter, ListSummarizer
 
 MEMORY = {
@@ -108,7 +107,7 @@ def test_a_stored_session_reads_the_covered_part_of_its_turn_once(store, monkeyp
     history.add_messages([AIMessage("Done.", id="a0"), HumanMessage("Next?", id="next")])
     fresh = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
     assert told(fresh.messages) == {"a0": MEMORY}
-    monkeypatch.delattr(TranscriptReader, "turn_up_to")  # the state has it now
+    monkeypatch.delattr(TranscriptStore, "turn_up_to")  # the state has it now
     again = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
     assert told(again.messages) == {"a0": MEMORY}
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.core.search_units import Scope, ScopePartitions
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -39,3 +40,10 @@ def filled(store: TranscriptStore, session_id: str, *planted: str, user_id: str 
         user_id=user_id,
         now=NOON,
     )
+
+
+def partitions_of(store: TranscriptStore, session_id: str) -> ScopePartitions:
+    """Return the numbers that a session, and then its documents, have in every table."""
+    with store.index.reading(Scope(session_id)) as reader:
+        assert reader is not None
+        return reader.partitions

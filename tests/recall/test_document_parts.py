@@ -43,7 +43,8 @@ def filled(request, store):
 
 def rows(store: TranscriptStore) -> int:
     with store.index._database.reading("test") as connection:
-        return connection.exec_driver_sql("SELECT count(*) FROM tokenmem_documents").scalar_one()
+        query = "SELECT count(*) FROM tokenmem_messages JOIN tokenmem_sessions ON id = session"
+        return connection.exec_driver_sql(f"{query} WHERE kind != 'messages'").scalar_one()
 
 
 def test_a_part_keeps_its_document_and_its_number(filled):
@@ -245,7 +246,7 @@ def test_a_damaged_document_is_an_error_and_can_be_added_again(tmp_path):
     with TranscriptStore(f"sqlite:///{path}") as store, Recall(store) as recall:
         recall.add_documents([HANDBOOK], session_id="s", splitter=SPLITTER)
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE tokenmem_documents SET body = '??' WHERE document_key = '=handbook'")
+    connection.execute("UPDATE tokenmem_messages SET message = '??' WHERE message_id = 'handbook'")
     connection.commit()
     connection.close()
     with TranscriptStore(f"sqlite:///{path}") as store, Recall(store) as recall:

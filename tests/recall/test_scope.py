@@ -14,6 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
+from tests.recall.talk import filled, partitions_of
 
 WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falcon", "ginger"]
 QUERIES = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 500
@@ -116,10 +117,23 @@ def test_a_hit_out_of_scope_is_dropped_though_the_index_offers_it(store):
     Recall(store)
     store.add("a", [HumanMessage("river", id="a1")], user_id="ann")
     store.add("b", [HumanMessage("river", id="b1")], user_id="bob")
-    partition = store.index.partition("=b").number
+    (partition,) = partitions_of(store, "b").partitions
     for scope in (Scope("a", "ann"), Scope("a", "ann", whole_user=True), Scope("a")):
         with store.index.reading(scope) as reader:
             assert reader.sources([pack_unit(partition, 1)]) == {}
+
+
+def test_a_user_may_be_called_like_somebody_elses_session(store):
+    recall = Recall(store)
+    recall.add_documents([Document("river lamp", id="d")], user_id="ann")
+    filled(store, "ann", "The river is cold.", user_id="bob")
+    filled(store, "a", user_id="ann")
+    assert recall.erase(session_id="ann")["documents"] == 0
+    assert recall.count(user_id="ann") == 1
+    filled(store, "ann", "The river is cold.", user_id="bob")
+    assert recall.erase(user_id="ann")["documents"] == 1
+    assert store.sessions() == ["ann"]
+    assert recall.search("river", session_id="ann", user_id="bob")
 
 
 def test_documents_of_another_user_are_not_found(store):

@@ -71,7 +71,6 @@ def test_config_prints_what_is_in_force_and_where_it_comes_from(tmp_path, monkey
 
 def test_config_hides_secrets(monkeypatch):
     monkeypatch.setenv("TOKENMEM_STORE", "postgresql+psycopg://ann:hush@db/x?sslpassword=hush")
-    monkeypatch.setenv("TOKENMEM_SAVER__KEY", "hush")
     monkeypatch.setenv("TOKENMEM_RECALL__CHROMA__HEADERS", '{"Authorization": "hush"}')
     monkeypatch.setenv("COLUMNS", "200")
     printed = RUN.invoke(app, ["config"]).output

@@ -206,7 +206,6 @@ def test_objects_of_the_parts_are_taken_as_keywords():
 
 
 def test_secrets_stand_in_no_error_and_no_repr(monkeypatch):
-    monkeypatch.setenv("TOKENMEM_SAVER__KEY", "hush-hush")
     monkeypatch.setenv("TOKENMEM_STORE", "postgresql://ann:hush-hush@db/x")
     assert "hush" not in repr(TokenMemorySettings())
     monkeypatch.setenv("TOKENMEM_RECALL__CHROMA__HEADERS", '["hush-hush"]')

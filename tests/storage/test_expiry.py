@@ -274,7 +274,8 @@ def test_use_of_a_store_lets_sessions_expire_at_most_every_so_often(path):
             assert store.sessions() == ["new", "old"]
     with store.database.writing("Test") as connection:
         connection.exec_driver_sql(
-            "UPDATE tokenmem_facts SET value = CAST(value AS INTEGER) - 4000 WHERE name = 'expired_at'"
+            "UPDATE tokenmem_facts SET value = CAST(value AS INTEGER) - 4000 "
+            "WHERE name = 'expired_at'"
         )
     with TranscriptStore(path, **policy) as store:
         graph_of(store).invoke({"messages": ["hi"]}, thread("t"))

@@ -83,7 +83,6 @@ def saver(store: TranscriptStore) -> BaseCheckpointSaver[Any]:
         on_conflict="raise",
         keep_last=10,
         older_than=timedelta(days=30),
-        key="secret",
         on_remove="hide",
         before_store=lambda messages: [m.model_copy(update={"name": None}) for m in messages],
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count, groupby
 from typing import Any
@@ -156,10 +157,12 @@ def _copy_transcripts(
     if not target.is_plain:
         return
     for name in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
-        with suppress(ScopeError):  # the source has no such session
+        try:
             lines = list(source.store.export_session(name))
-            if not target.store.count(name):
-                target.store.import_session(lines)
+        except ScopeError:  # the source has no such session
+            continue
+        if not target.store.count(name, user_id=json.loads(str(lines[0]))["user_id"]):
+            target.store.import_session(lines)
 
 
 def _put(target: TokenMemorySaver, found: CheckpointTuple, thread: str, ns: str) -> None:
@@ -273,7 +276,7 @@ def _difference(
     return None if same else _WRITES
 
 
-def _parts(found: CheckpointTuple) -> dict[Any, Any]:
+def _parts(found: CheckpointTuple) -> dict[str, Any]:
     """Return what a checkpoint consists of; an empty field is as good as none."""
     fields = {name: value for name, value in found.checkpoint.items() if value}
     values = found.checkpoint["channel_values"]

@@ -29,8 +29,8 @@ from langchain_core.messages import (
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
-from langchain_tokenmem.storage.session_files import FORMAT
 from langchain_tokenmem.storage.imports.sources import SourceMessage
+from langchain_tokenmem.storage.session_files import FORMAT
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import operator
 import os
-import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypedDict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -102,7 +101,7 @@ def test_erase_is_one_transaction(store, transcripts, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("langchain_tokenmem.storage.erasing.erase_sessions", fail)
+    monkeypatch.setattr("langchain_tokenmem.storage.lifecycle.delete_threads", fail)
     with pytest.raises(ZeroDivisionError):
         transcripts.erase(user_id="ann")
     assert left(store) == {notes_of_session("ann", "s")}
@@ -120,9 +119,9 @@ def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, trans
     for key in "ab":
         store.put(ANN, key, {"x": 1}, ttl=60)
     with transcripts.database.writing("test") as connection:
-        connection.execute(text("UPDATE tokenmem_items SET value = '{}'"))
+        connection.execute(text("UPDATE tokenmem_items SET value = '{'"))
     for read in (lambda: store.get(ANN, "a"), lambda: store.search(ANN)):
-        with pytest.raises(CorruptStoreError, match="damaged"):
+        with pytest.raises(CorruptStoreError, match="cannot be read"):
             read()
     store.put(ANN, "a", {"x": 2})
     store.delete(ANN, "b")
@@ -131,12 +130,10 @@ def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, trans
 
 def test_a_namespace_that_no_key_can_hold_is_refused(store):
     with pytest.raises(ConfigurationError, match="fewer or shorter"):
-        store.put(tuple("x" * 99 for _ in range(20)), "k", {"x": 1})
-    long = ("x" * 5_000, "~" + "y" * 5_000)
-    store.put(long, "k" * 5_000, {"x": 1})
-    store.put(("~", "k"), "k", {"x": 2})
-    assert store.list_namespaces(prefix=long[:1]) == [long]
-    assert [item.key for item in store.search(long)] == ["k" * 5_000]
+        store.put(tuple("x" * 99 for _ in range(21)), "k", {"x": 1})
+    with pytest.raises(ConfigurationError, match="a shorter one"):
+        store.put(ANN, "k" * 2_001, {"x": 1})
+    assert left(store) == set()
 
 
 def test_a_store_that_is_none_is_told(path):
@@ -148,15 +145,3 @@ def test_threads_that_put_lose_nothing(store):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: store.put(ANN, f"k{n}", {"n": n}), range(40)))
     assert len(store.search(ANN, limit=100)) == 40
-
-
-def test_a_search_of_a_thousand_reads_an_item_again_from_what_was_checked(store, transcripts):
-    """The row is compared whole: a change behind our back is noticed."""
-    store.put(ANN, "k", {"x": 1})
-    assert store.get(ANN, "k").value == {"x": 1}
-    raw = sqlite3.connect(transcripts.database._url.database)
-    raw.execute("UPDATE tokenmem_items SET value = '{\"x\": 2}'")
-    raw.commit()
-    raw.close()
-    with pytest.raises(CorruptStoreError):
-        store.get(ANN, "k")

@@ -93,13 +93,13 @@ def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
     old(store, "a", 500)
     old(store, "b", 500)
     with sqlite3.connect(tmp_path / "memory.db") as connection:
-        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session_key = '=a'")
+        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
     connection.close()
     recall = Recall(store)
     assert recall.search("report", session_id="a") == []
     recall.search("report", session_id="b")
     assert recall._lexical_backlog.wait(30)
-    assert [one.partition_key for one in store.index.pending("lexical")] == ["=a"]
+    assert [one.partition for one in store.index.pending("lexical")] == [1]
     assert "Session 'a'" in caplog.text
     assert recall.search("report 450", session_id="b", k=1)[0].message_id == "b450"
 
@@ -111,20 +111,16 @@ class Watching(CountingEmbeddings):
     """Notes how many connections of the store are in use while it is asked."""
 
     store: TranscriptStore
-    free: list[int]
+    used: list[int]
 
     def embed_query(self, text: str) -> list[float]:
-        database = self.store.index._database
-        kept = database._writer_connection
-        assert kept is not None
-        checked_out = database._open().pool.checkedout()
-        self.free.append(checked_out - 1 + kept.in_transaction())
+        self.used.append(self.store.database._open("test").pool.checkedout())
         return super().embed_query(text)
 
 
 def dense(store, tmp_path):
     model = Watching(32)
-    model.store, model.free = store, []
+    model.store, model.used = store, []
     recall = Recall(store, ChromaIndex(tmp_path / "chroma", embeddings=model))
     return recall, model
 
@@ -135,10 +131,10 @@ def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
     filled(store, "s", "The key is under the blue mat.")
     recall.index()
     assert recall._dense._worker.wait(30)
-    model.free.clear()  # the worker asks for the fingerprint, beside others who read
+    model.used.clear()  # the worker asks for the fingerprint, beside others who read
     assert recall.search("Where is the key?", session_id="s")
-    assert model.free
-    assert set(model.free) == {0}
+    assert model.used
+    assert set(model.used) == {0}
     recall.close()
 
 

@@ -18,6 +18,7 @@ from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.recall.vectors.vector_math import blended, to_matrix
+from tests.recall.talk import partitions_of
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
@@ -301,10 +302,10 @@ def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
     store.add("s", talk(3))
     index, chroma = made(store, tmp_path / "chroma", embeddings, exact_most=0)
     index.index()
-    partition = store.index.partition("=s")
+    partitions = partitions_of(store, "s")
     vector = np.array([embeddings.embed_query("foreign")], np.float32)
-    foreign = np.array([pack_unit(partition.number, 999)])
-    chroma.open(active(index).name).put(foreign, vector, partition.owner)
+    foreign = np.array([pack_unit(*partitions.partitions, 999)])
+    chroma.open(active(index).name).put(foreign, vector, partitions.owner)
     question = index.question("foreign")
     with store.index.reading(Scope("s")) as reader:
         found = [unit for unit, _ in index.search(question, reader, 9)]
@@ -322,8 +323,8 @@ def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, ind
     for name in ("s", "t", "u"):
         store.add(name, talk(5))
     index._worker.wait(20)
-    kept = store.index.partition("=s").number
-    gone = store.index.partition("=u").number
+    (kept,) = partitions_of(store, "s").partitions
+    (gone,) = partitions_of(store, "u").partitions
     store.clear("t")
     index._worker.wait(20)
     assert len(in_chroma(index)) == 10
@@ -398,7 +399,7 @@ def test_a_damaged_session_does_not_keep_other_sessions_waiting(store, index, tm
     store.add("a", talk(2))
     store.add("b", talk(2))
     with sqlite3.connect(tmp_path / "memory.db") as connection:
-        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session_key = '=a'")
+        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
     connection.close()
     index.index()
     assert "Session 'a'" in caplog.text

@@ -13,7 +13,6 @@ from sqlalchemy import event
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.errors import (
     ConfigurationError,
-    CorruptStoreError,
     ScopeError,
 )
 from langchain_tokenmem.state import new_state
