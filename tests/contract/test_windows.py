@@ -24,11 +24,10 @@ from tests.contract.chats import Chat, Talker, Way
 SMALL, LARGE, UNKNOWN = 2_000, 60_000, 16_384
 
 
-def long_talk(tokens: int = 20_000) -> list[BaseMessage]:
-    """Return a conversation of so many tokens, in messages of about 800."""
+def long_talk() -> list[BaseMessage]:
+    """Return a conversation of 20,000 tokens."""
     kinds = (HumanMessage, AIMessage)
-    count = tokens // 800
-    return [kinds[n % 2](f"{n}: {'word ' * 790}") for n in range(count + 1 - count % 2)]
+    return [kinds[n % 2](f"{n}: {'word ' * 1_800}") for n in range(11)]
 
 
 def model_of(window: int | None) -> Talker:
@@ -58,7 +57,7 @@ async def test_a_default_memory_has_the_window_of_the_called_model(way: Way, win
 
 async def test_where_no_window_is_known_it_is_16384_tokens_with_one_warning(way: Way, caplog):
     chat = chat_with_default_memory(way, model_of(None))
-    assert 4_000 < tokens_of(await chat.last(long_talk())) <= UNKNOWN
+    assert 3_000 < tokens_of(await chat.last(long_talk())) <= UNKNOWN
     await chat.ask("And now?")
     assert sum("16,384" in record.getMessage() for record in caplog.records) == 1
 
