@@ -203,7 +203,7 @@ def graph_thread(
     label: str,
     recalls: bool = True,
     shared_threads: bool = False,
-    pins: Mapping[str, Pin] | None = None,
+    pins: Mapping[str, Pin | None] | None = None,
     settings: Callable[[], SessionSettings] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn.

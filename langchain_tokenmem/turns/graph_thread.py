@@ -69,7 +69,7 @@ class GraphThread:
     label: str = ""
     user_id: str | None = None
     subgraph: str = ""
-    pins: Mapping[str, Pin] | None = None
+    pins: Mapping[str, Pin | None] | None = None
     settings: Callable[[], SessionSettings] | None = None
     removed: RemovedMessages | None = None
 

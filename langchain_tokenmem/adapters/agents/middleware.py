@@ -39,7 +39,6 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.output_limit import output_setting
-from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
@@ -68,7 +67,9 @@ class TokenMemoryAgentState(AgentState[Any]):
     token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
     memory_mode: NotRequired[Annotated[str, PrivateStateAttr]]
-    token_memory_pins: NotRequired[Annotated[dict[str, Pin], PrivateStateAttr, merge_pins]]
+    token_memory_pins: NotRequired[
+        Annotated[dict[str, Pin | None], PrivateStateAttr, merge_by_name]
+    ]
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):

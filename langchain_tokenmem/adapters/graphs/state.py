@@ -20,7 +20,7 @@ from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
+from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -94,7 +94,7 @@ class StateKeys:
             self.state: MemoryState,
             self.mode: str,
             COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-            PINS_KEY: Annotated[dict[str, Pin], merge_pins],
+            PINS_KEY: Annotated[dict[str, Pin | None], merge_by_name],
         }
 
     def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +177,7 @@ class MemoryMessagesState(TypedDict):
     llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
     memory_mode: NotRequired[str]
-    token_memory_pins: NotRequired[Annotated[dict[str, Pin], merge_pins]]
+    token_memory_pins: NotRequired[Annotated[dict[str, Pin | None], merge_by_name]]
 
 
 class MemoryAgentState(MemoryMessagesState):
@@ -227,7 +227,7 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     ids = hash(tuple(message.id for message in messages))
     decided = state or new_state()
     summary = decided["summary"]["covers_to"] if decided["summary"] else ""
-    pins = (pin["id"] for pin in shown_pins(decided))
+    pins = (pin["id"] for pin in decided.get("pins", ()))
     rest = hash((*decided["cuts"], *decided["blocks"], *pins))
     return f"{len(messages)} {ids} {last} {summary} {rest}"
 
