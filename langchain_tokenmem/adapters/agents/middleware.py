@@ -291,7 +291,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
-        if call.turn.instruction:
+        orders: Any = call.request.state.get("token_memory_orders")
+        if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
         runtime = call.request.runtime
         writer = runtime.stream_writer if runtime else None

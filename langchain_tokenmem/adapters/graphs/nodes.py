@@ -96,7 +96,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = take_turn(thread, request)
-        return self._update(thread, request, result, self._removals(thread, result, config))
+        return self._update(input, thread, result, self._removals(thread, result, config))
 
     async def ainvoke(
         self,
@@ -110,7 +110,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             return {}
         result = await atake_turn(thread, request)
         removals = await in_own_thread(self._removals, thread, result, config)
-        return self._update(thread, request, result, removals)
+        return self._update(input, thread, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         thread = graph_thread(
@@ -142,7 +142,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return Removals()
 
     def _update(
-        self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
+        self, state: Any, thread: GraphThread, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
         result = with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self.keys.state)
@@ -158,7 +158,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             update[self.keys.state] = result.state
         if removals.messages:
             update[self.keys.messages] = list(removals.messages)
-        if request.instruction:
+        orders = value_of(state, COMPACT_REQUESTS) if self._folds else None
+        if orders is not None and orders.get(self.keys.state) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
         return update
 
