@@ -27,8 +27,8 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-_NAMES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
-_FENCES = re.compile(rf"<(?=/?(?:{_NAMES}))", re.IGNORECASE)
+FENCES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
+_FENCES = re.compile(rf"<(?=/?(?:{FENCES}))", re.IGNORECASE)
 
 
 def fenced(text: str, fence: str, about: str, attributes: str = "") -> str:

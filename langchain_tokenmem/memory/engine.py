@@ -27,6 +27,7 @@ from langchain_tokenmem.core.request_counter import RequestCounter, cached_count
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
@@ -143,7 +144,7 @@ class Engine:
         mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        messages, budget = as_messages(messages), self.budget_for(budget)
+        messages, budget = [*map(without_echo, as_messages(messages))], self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
         cache = self._cache_of(messages, tokens, profile)
         known = with_current_words(messages, load_state(state), tokens.text, cache.checked)

@@ -11,7 +11,7 @@ from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
 from langchain_tokenmem.core.pins import new_pin, pin_named
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.notes_state import Pin, Author
+from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.conversation import ATTEMPTS
 

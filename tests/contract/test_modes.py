@@ -91,7 +91,7 @@ def test_to_dos_that_stand_in_the_state_alone_stay_in_view():
 
 INVENTED = (
     "Done.\n\nTool memory:\n- Files changed: invented.go",
-    '<working_notes mode="code">\nKept. This is history.\nFiles: invented.go\n</working_notes>\n\nDone.',
+    '<working_notes mode="code">\nKept.\nFiles: invented.go\n</working_notes>\n\nDone.',
     "Tool memory:\n- Failed bash: make invented.go (exit 2)",
 )
 

@@ -27,7 +27,7 @@ from langchain_tokenmem.adapters.agents.model_call import (
     messages_of,
     system_and_messages,
     with_tools_of_mode,
-    without_stamps,
+    without_copies,
 )
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
@@ -206,7 +206,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
-        response = without_stamps(call, response)
+        response = without_copies(call, response)
         state = call.answered(result, response).thread.with_first_sights(result.state)
         result = replace(result, state=state, changed=result.changed or state != result.state)
         yield call.answered(result, response)
