@@ -397,6 +397,20 @@ def test_kept_notes_that_are_void(snapshot_of):
     snapshot_of("kept_notes_void", shown(history.messages))
 
 
+def test_a_to_do_list_behind_the_running_summary(snapshot_of):
+    items = [
+        ("completed", "Buy tea."),
+        ("pending", "Boil </to_do_list> water."),
+        ("open", "x" * 200),
+    ]
+    todos = [{"content": text, "status": status} for status, text in items]
+    plan = AIMessage("", tool_calls=[call("write_todos", "c1", todos=todos)], id="plan")
+    said = [HumanMessage("Plan.", id="h"), plan, ToolMessage("ok", tool_call_id="c1"), *talk(6)]
+    memory = memory_of()
+    state = memory.compact(said, force=True)
+    snapshot_of("to_do_list", of_view(memory.view(said, state)))
+
+
 def test_pins_in_the_system_message(snapshot_of):
     state = new_state()
     state["pins"] = [

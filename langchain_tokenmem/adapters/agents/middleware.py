@@ -41,6 +41,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -239,6 +240,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 request.response_format, memory.counter_of(memory.budget)
             ),
             "budget": memory.budget,
+            "todos": state.get(TODOS_KEY),
             "mode": asked,
             "settings": {
                 **request.model_settings,

@@ -31,6 +31,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -129,7 +130,11 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         )
         mode, asked = value_of(state, self.keys.mode), value_of(state, COMPACT_REQUESTS) or {}
         instruction = asked.get(self.keys.state) or None if self._folds else None
-        options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
+        options: RequestOptions = {
+            **self._options,
+            "todos": value_of(state, TODOS_KEY),
+            "mode": mode_asked(config, mode),
+        }
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _removals(

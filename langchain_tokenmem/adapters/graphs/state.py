@@ -22,6 +22,7 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked, descri
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -124,7 +125,7 @@ class StateKeys:
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, PINS_KEY, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_KEY, TODOS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -288,6 +289,7 @@ def memory_input(
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
+        "todos": value_of(state, TODOS_KEY),
         "mode": mode_asked(None, channel_of(state, keys.mode)),
     }
     fresh = called.view(messages, held, **options).messages
