@@ -26,6 +26,7 @@ from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_id
 from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
+from langchain_tokenmem.memory.bound_calls import with_sent
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories
 from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
@@ -142,6 +143,7 @@ class _FinishedSummary:
             merged["times"] = now["times"]
         if "edits" not in self.state:  # it knows of none: it is compared at the next load
             merged.pop("edits", None)
+        merged = with_sent(merged, now.get("sent"))  # a summary sends nothing
         if "pins" in merged:  # what was pinned, or unpinned, beside the summary
             merged["pins"] = now.get("pins", [])
         modes = _later_modes(now, self.state, messages)

@@ -170,7 +170,7 @@ class GraphThread:
         after, limit = before, self.memory.limit_of(snapshot.options)
         try:
             for part in beginnings(messages, before, limit):
-                after = self.memory.compact(part, after, **snapshot.options)
+                after = self.memory.compact_behind(part, after, **snapshot.options)
                 self.memory.background_summaries.goes_on(self.key)
         finally:
             self._remember(snapshot, after, self.key)
