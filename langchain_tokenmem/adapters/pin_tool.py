@@ -12,6 +12,7 @@ from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
 from langchain_tokenmem.adapters.pins import PINS_KEY
+from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.adapters.tool_scope import (
     NO_SESSION_STORE,
     BoundScope,
@@ -77,7 +78,8 @@ def pin_context_tool(
 def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:
     """Pin in the state of the running graph, which forks with it."""
     memory = memory_state_in(dict(scope.state), name) or new_state()
-    held = with_pins(memory, scope.state.get(PINS_KEY)).get("pins", [])
+    channel = scope.state.get(PINS_KEY) or state_in_run(PINS_KEY)
+    held = with_pins(memory, channel).get("pins", [])
     if action == "list":
         return _listed(held)
     if action == "unpin":
