@@ -23,7 +23,7 @@ class Pin(TypedDict):
         text: What is pinned.
         by: Who pinned it.
         since: The prefix under which a tool pinned it: it is shown when there is another one.
-        source: Number of the message that it was taken from; 0 for none.
+        source: Reference of the message that it was taken from; empty for none.
         until: The prefix under which it was unpinned, empty for at once; missing while it is not.
     """
 
@@ -31,7 +31,7 @@ class Pin(TypedDict):
     text: str
     by: PinnedBy
     since: str
-    source: _Number
+    source: str
     until: NotRequired[str]
 
 

@@ -59,7 +59,7 @@ class ContextParts:
             folded; None where all of them stay.
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
-        can_read: Whether the model has a tool that opens a message by its number.
+        can_read: Whether the model has a tool that opens a message by its reference.
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
@@ -97,16 +97,10 @@ class ContextParts:
     max_messages: int | None = None
     overhead_messages: int = 0
 
-    def new_cut(self, key: str) -> Cut:
-        """Return an empty cut of a message, with what its marker names.
-
-        That is its number. Where that is not known, or the cut is not kept, it is its id; nothing
-        where the model cannot open it, or would take the id for a number.
-        """
-        number = self.numbers.of(key) if self.numbers and self.can_read else None
-        if number is None and self.can_read and not key.isdecimal():
-            return {"head": 0, "tail": 0}
-        return {"head": 0, "tail": 0, "number": number}
+    @property
+    def new_cut(self) -> Cut:
+        """An empty cut: its marker names the message where the model can open it."""
+        return {"head": 0, "tail": 0, "named": self.can_read}
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as this context shows them, without memory blocks."""

@@ -40,7 +40,7 @@ def prefix_of(state: MemoryState) -> str:
 
 
 def new_pin(
-    text: Any, *, by: PinnedBy = "application", prefix: str = _AT_ONCE, source: int = 0
+    text: Any, *, by: PinnedBy = "application", prefix: str = _AT_ONCE, source: str = ""
 ) -> Pin:
     """Return a pin.
 
@@ -48,7 +48,7 @@ def new_pin(
         text: What is pinned.
         by: Who pins it.
         prefix: The prefix under which a tool pins it.
-        source: Number of the message that it was taken from; 0 for none.
+        source: Reference of the message that it was taken from; empty for none.
 
     Raises:
         ConfigurationError: When the text is blank, no text, or longer than 4,000 characters.

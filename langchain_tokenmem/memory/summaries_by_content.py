@@ -18,6 +18,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
 from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry, Totals
@@ -95,7 +96,6 @@ class _KnownSummary:
         summary: The running summary; its pointer is the last of the covered messages.
         kept: Places of the covered messages that stay visible.
         cuts: Places, digests and shortened forms of messages.
-        numbers: Places of messages with a fixed number, and the number.
         totals: What was done and used so far.
         made_in: Names of the sub-graphs in which it was made; empty for the graph itself.
         was_found: Whether it, or the one before it, was found by content.
@@ -105,7 +105,6 @@ class _KnownSummary:
     summary: RunningSummary
     kept: tuple[int, ...]
     cuts: tuple[tuple[int, str, Cut], ...]
-    numbers: tuple[tuple[int, int], ...]
     totals: Totals
     made_in: str
     was_found: bool
@@ -138,8 +137,7 @@ class _KnownSummary:
         if self.notes is not None and "modes" not in now:
             modes = self.notes.modes_for(named)
             found = {**found, "modes": modes} if modes else found
-        numbers = {ids[place]: number for place, number in self.numbers if place < size}
-        return {**found, "numbers": numbers} if numbers else found
+        return found
 
 
 class SummariesByContent:
@@ -199,7 +197,6 @@ class SummariesByContent:
             summary,
             tuple(places[key] for key in after["kept"]),
             tuple((place, digest_of(named[place]), cut) for place, cut in cuts),
-            tuple((places[k], n) for k, n in after.get("numbers", {}).items() if k in places),
             after["totals"],
             made_in,
             was_found=earlier is not None,
@@ -271,7 +268,9 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         own = ids[start : start + entry["covered"]]
         numbers = zip(own, numbers_in(entry, before), strict=False)
         own_last = list(own[: -LAST_IDS - 1 : -1])
-        found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
+        first = reference(next(iter(own), ""))
+        digest = digest_of_numbers(numbers)
+        found.append({**entry, "first": first, "last_ids": own_last, "digest": digest})
         before, start = entry["last"], start + entry["covered"]
     return found
 
