@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import is_
@@ -170,6 +170,17 @@ def marks_of(message: BaseMessage) -> dict[str, Any]:
 def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
     """Return a copy of `message` with `marks` added to the memory's metadata."""
     metadata = {**message.response_metadata, MARKS: {**marks_of(message), **marks}}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
+    """Return a message without some of the memory's metadata; the same one where it has none."""
+    marks, gone = marks_of(message), {*names}
+    if gone.isdisjoint(marks):
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
+    if kept := {name: value for name, value in marks.items() if name not in gone}:
+        metadata[MARKS] = kept
     return message.model_copy(update={"response_metadata": metadata})
 
 

@@ -1,0 +1,81 @@
+"""A summary says nothing that is not so."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from langchain_tokenmem import (
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+)
+from tests.contract.chats import Talker, Way, long_turns, texts
+
+ASKED = [
+    "Check parcel P-4711 for me.",
+    "Check parcel P-4712 for me.",
+    "What does the customs office actually want for parcel P-4712?",
+    "Set the weight limit of the lorry to 900 kg.",
+    "Actually, set the weight limit of the lorry to 800 kg.",
+]
+
+
+@pytest.mark.parametrize("way", ["by-hand", "chain", "middleware"], indirect=True)
+async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
+    chat = way.chat(TokenMemory(2_000, background=False))
+    for question in [*ASKED, *long_turns(18, words=120)]:
+        await chat.ask(question)
+    summary = texts(chat.requests[-1])
+    assert "User: Check parcel P-4712 for me." in summary
+    corrections = re.findall(r"User \(correction\): (.*)", summary)
+    assert corrections == [ASKED[-1]]
+
+
+def talk(**marks: Any) -> list[BaseMessage]:
+    asked = (HumanMessage(f"{text} {'word ' * 60}", **marks) for text in long_turns(20))
+    return [message for one in asked for message in (one, AIMessage("Noted."))]
+
+
+def test_a_summary_names_times_only_where_they_are_known():
+    with TranscriptStore("sqlite://") as store:
+        store.import_history(talk(), "imported")
+        store.import_history(talk(additional_kwargs={"timestamp": 1_700_000_000}), "dated")
+        store.add("said", talk())
+        shown = {}
+        for name in ("imported", "dated", "said"):
+            history = TokenMemoryChatHistory(name, memory=TokenMemory(2_000), store=store)
+            assert history.compact()
+            shown[name] = texts(history.messages)
+        lines = store.export_session("imported")
+        with TranscriptStore("sqlite://") as other:
+            other.import_session(lines)
+            history = TokenMemoryChatHistory("imported", store=other)
+            shown["again"] = texts(history.messages)
+    assert all("<conversation_summary messages=" in text for text in shown.values())
+    assert ' from="' not in shown["imported"] + shown["again"]
+    assert ' from="2023-11-14 22:13 UTC" to="22:13"' in shown["dated"]
+    assert ' from="' in shown["said"]
+
+
+def test_the_loss_of_a_state_is_reported_of_its_own_thread_only(caplog):
+    caplog.set_level(logging.WARNING)
+    memory = TokenMemory(2_000, background=False)
+    agent = create_agent(Talker(), middleware=[TokenMemoryMiddleware(memory)])
+    said = talk()
+
+    def call(thread: str) -> None:
+        config: Any = {"configurable": {"thread_id": thread, "user_id": "ann"}}
+        agent.invoke({"messages": [m.model_copy() for m in said]}, config)
+
+    call("one")
+    call("two")
+    assert "state was not kept" not in caplog.text
+    call("one")
+    assert "state was not kept" in caplog.text
