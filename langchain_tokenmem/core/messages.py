@@ -58,6 +58,14 @@ def speaker_of(role: str, name: str | None = None) -> str:
     return name or _SPEAKERS.get(role, role)
 
 
+def as_one_message(text: str) -> str:
+    """Return the text of one message in a list of several: each further line is indented.
+
+    So nothing that a message says can pass for the beginning of another one.
+    """
+    return "\n  ".join(text.splitlines())
+
+
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message; media stand in it as handles such as `[image]`.
 

@@ -45,7 +45,7 @@ async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: W
 async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
     page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
     (recipe,) = [
-        code for code in re.findall(r"```python\n(.*?)```", page, re.S) if ".explain(" in code
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".explain(" in code
     ]
     chat = way.chat(TokenMemory(2_000, background=False))
     for question in long_turns(30):
