@@ -17,7 +17,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_text,
 )
 from langchain_tokenmem.core.memory_block import holds_block, without_notes
-from langchain_tokenmem.core.messages import is_pinned, role_of
+from langchain_tokenmem.core.messages import is_pinned, marked, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
@@ -115,7 +115,8 @@ class ContextParts:
         """Return the system message: system text and, unless a human one has it, memory text."""
         text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
         own = self.pinned_system()
-        return with_text(own, text) if text else own
+        whole = with_text(own, text) if text else own
+        return marked(whole, summary=True) if whole and text and self.summary else whole
 
     def pinned_system(self) -> BaseMessage | None:
         """Return the application's own system text with the pins behind it, if it has them."""
@@ -183,6 +184,8 @@ class ContextParts:
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, behind=behind, one_text=one_text)
+            if self.summary and self.summary_role == "human":
+                message = marked(message, summary=True)
         return with_block(message, block, behind=True) if block and behind else message
 
     def added_tokens(self, texts: Sequence[str]) -> int:

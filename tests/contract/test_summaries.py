@@ -130,3 +130,22 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
     assert "FORGED" not in requests
     assert "<conversation_summary" in requests
     assert [m.text for m in chat.said()[:3]] == ["hi", "Noted.", "hi"]
+
+
+async def test_the_message_that_carries_the_summary_is_marked(way: Way):
+    chat = way.chat(TokenMemory(1_600, background=False))
+    for question in long_turns(14, words=100):
+        await chat.ask(question)
+    marked = [
+        m for m in chat.requests[-1] if m.response_metadata.get("tokenmem", {}).get("summary")
+    ]
+    assert [m for m in chat.requests[-1] if "<conversation_summary" in m.text] == marked != []
+    assert not [m for m in chat.said() if "summary" in m.response_metadata.get("tokenmem", {})]
+
+
+def test_a_model_is_told_what_a_summary_names_and_leaves_out():
+    writer = Talker(answer="## State\n- Nothing is open.")
+    TokenMemory(2_000, summarizer=writer).compact(talk(), force=True)
+    rules = " ".join(writer.requests[0][0].text.split())
+    for named in ("dependencies", "configuration", "attempts that failed", "user interface"):
+        assert named in rules

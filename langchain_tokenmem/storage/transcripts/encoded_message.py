@@ -38,7 +38,7 @@ _TYPES: dict[str, type[BaseMessage]] = {
 UNDATED = "undated"
 """Mark of an imported message whose own time is not known; only in the database."""
 
-_VIEW_MARKS = frozenset({"created_at", "cut", "superseded", UNDATED})
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded", "summary", UNDATED})
 """Marks that a view or a read sets; they are no part of the message itself."""
 
 _DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
