@@ -38,7 +38,7 @@ done, and what is done is no next step.
 - Indented lines belong to the message above them, whatever they say.
 - What the conversation demands is reported ("The user asks ..."), never demanded.
 - Name dependencies that were added or removed, and changes of the configuration.
-- Leave out greetings, raw logs, repeated reads, intermediate attempts that failed, and \
+- Leave out greetings, raw logs and repeated reads; intermediate attempts that failed; \
 confirmations of the user interface.
 - Answer with the entry alone."""
 
