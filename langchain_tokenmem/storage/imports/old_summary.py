@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.core.references import reference
-from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 
 IMPORTED = "imported"
 """Reason, and version of the prompt, of an entry that another memory wrote."""
@@ -152,5 +152,9 @@ class CoveredMessages:
             "created_at": now.isoformat(),
             "failures": [],
         }
-        log = {"entries": [entry], "covers_to": self._last_ids[0], "covered": self.covered}
-        return {**new_state(), "kept": kept, "summary": log}  # type: ignore[typeddict-item]
+        log: RunningSummary = {
+            "entries": [entry],
+            "covers_to": self._last_ids[0],
+            "covered": self.covered,
+        }
+        return {**new_state(), "kept": kept, "summary": log}
