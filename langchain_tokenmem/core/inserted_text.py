@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.block_types import blocks_of, text_block
 from langchain_tokenmem.core.messages import marked, marks_of, text_of
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.state import SummaryEntry
 
 SYSTEM_ID = "tm-system"
@@ -60,7 +61,8 @@ def log_texts(entries: Sequence[SummaryEntry]) -> tuple[str, ...]:
 
 
 def _entry_text(entry: SummaryEntry) -> str:
-    span = f'messages="{entry["first"]}-{entry["last"]}"'
+    ends = dict.fromkeys([entry["first"], *map(reference, entry["last_ids"][:1])])
+    span = f'messages="{"-".join(ends)}"'
     if entry["since"] and entry["until"]:
         since, until = map(_minute, (entry["since"], entry["until"]))
         same_day = since[:10] == until[:10]

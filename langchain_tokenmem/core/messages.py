@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import is_
@@ -56,6 +56,14 @@ def role_of(message: BaseMessage) -> Role:
 def speaker_of(role: str, name: str | None = None) -> str:
     """Return the speaker of a message as a text names it: by name, else `user`, `assistant`, ..."""
     return name or _SPEAKERS.get(role, role)
+
+
+def as_one_message(text: str) -> str:
+    """Return the text of one message in a list of several: each further line is indented.
+
+    So nothing that a message says can pass for the beginning of another one.
+    """
+    return "\n  ".join(text.splitlines())
 
 
 def text_of(message: BaseMessage) -> str:
@@ -172,6 +180,17 @@ def marks_of(message: BaseMessage) -> dict[str, Any]:
 def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
     """Return a copy of `message` with `marks` added to the memory's metadata."""
     metadata = {**message.response_metadata, MARKS: {**marks_of(message), **marks}}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
+    """Return a message without some of the memory's metadata; the same one where it has none."""
+    marks, gone = marks_of(message), {*names}
+    if gone.isdisjoint(marks):
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
+    if kept := {name: value for name, value in marks.items() if name not in gone}:
+        metadata[MARKS] = kept
     return message.model_copy(update={"response_metadata": metadata})
 
 

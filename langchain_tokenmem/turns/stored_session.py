@@ -296,5 +296,7 @@ def _under_way(now: Snapshot, state: MemoryState) -> MemoryState:
 
 
 def with_time(row: TranscriptRow) -> BaseMessage:
-    """Return the message of a row with its time in `response_metadata["tokenmem"]`."""
+    """Return the message of a row, with its time in `response_metadata["tokenmem"]` if known."""
+    if not row.is_dated:
+        return row.message
     return marked(row.message, created_at=row.created_at.isoformat())

@@ -201,5 +201,6 @@ def renamed(one: PageMessage) -> PageMessage:
     name = f"{one.position}\n{digest_of(message)}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
     given = message.model_copy(update={"id": None}) if message.id else message
-    row = EncodedMessage(given, made_up, created_at=one.row.created_at)
+    before = one.row
+    row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
     return replace(one, row=row, message_id=made_up, is_renamed=True)

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import message_chunk_to_message
 
-from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
@@ -35,7 +35,10 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "chat": ChatMessage,
 }
 
-_VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
+UNDATED = "undated"
+"""Mark of an imported message whose own time is not known; only in the database."""
+
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded", "summary", UNDATED})
 """Marks that a view or a read sets; they are no part of the message itself."""
 
 _DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
@@ -117,13 +120,7 @@ def as_stored(message: BaseMessage) -> BaseMessage:
         message = message.model_copy(update={"id": str(message.id)})
     marks = marks_of(message)
     dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS
-    if not dropped & marks.keys():
-        return message
-    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
-    kept = {key: value for key, value in marks.items() if key not in dropped}
-    if kept:
-        metadata[MARKS] = kept
-    return message.model_copy(update={"response_metadata": metadata})
+    return unmarked(message, dropped)
 
 
 def created_at_of(message: BaseMessage, now: datetime) -> datetime:
@@ -175,11 +172,13 @@ class EncodedMessage:
         given: The message as the application gave it.
         message_id: Its id, if it has none of its own.
         created_at: Its time in UTC, where that is known; else it is the one that it brings.
+        is_dated: Whether that is the time of the message, not that of its import.
 
     Attributes:
         given: The same.
         stored: The message as it is stored: whole instead of a chunk, without view marks.
         created_at: The same.
+        is_dated: The same.
 
     Raises:
         ConfigurationError: When a transcript cannot hold the message.
@@ -191,9 +190,12 @@ class EncodedMessage:
         message_id: str | None = None,
         *,
         created_at: datetime | None = None,
+        is_dated: bool = True,
     ) -> None:
-        self.given, self.created_at = given, created_at
+        self.given, self.created_at, self.is_dated = given, created_at, is_dated
         stored = as_stored(given)
+        if not is_dated:
+            stored = marked(stored, **{UNDATED: True})
         self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
 
     @cached_property
