@@ -46,7 +46,6 @@ from langchain_tokenmem.memory.recalled_blocks import (
     checked_recall_k,
     checked_scope,
 )
-from langchain_tokenmem.memory.reply_times import ReplyTimes
 from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
@@ -205,7 +204,6 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         self.summary_calls = TimedCalls("tokenmem-summary")
         self.notes_calls = TimedCalls("tokenmem-notes")
         self._before_store_calls = TimedCalls("tokenmem-before-store")
-        self.reply_times = ReplyTimes()
 
     @property
     def notes_in_blocks(self) -> Notebook | None:

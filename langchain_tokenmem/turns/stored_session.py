@@ -90,7 +90,7 @@ class StoredSession:
     def add(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, as `before_store` of the memory gives them.
 
-        A turn memory that a model has copied to the end of its reply is left out.
+        What a model has written in the form of the memory's own blocks is left out.
         """
         given = self.memory.without_stamps(as_messages(messages))
         with waiting_at_most(self.memory.max_wait_s):
@@ -234,7 +234,7 @@ class StoredSession:
         """Make the summary that is due, part by part where there is a backlog; commit each part."""
         jobs, limit = self.memory.background_summaries, self.memory.limit_of(begun.options)
         for part in beginnings(begun.messages, begun.state, limit):
-            state = self.memory.compact(part, begun.state, **begun.options)
+            state = self.memory.compact_behind(part, begun.state, **begun.options)
             if state is not begun.state:
                 committed = self._commit_summary(begun, state)
                 if committed is None:
