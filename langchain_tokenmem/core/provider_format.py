@@ -20,7 +20,6 @@ from langchain_tokenmem.core.messages import (
     marked,
     role_of,
     text_of,
-    well_formed_message,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_blocks import as_plain_message, fit_blocks
@@ -51,7 +50,7 @@ def fit_message(
         profile: Requirements of the provider.
         warnings: Are told of blocks that are shown as text.
     """
-    fitted = message = well_formed_message(message)
+    fitted = message
     if profile.blocks is not None:
         plain = as_plain_message(message)
         fitted, kinds = fit_blocks(plain, profile.blocks, is_own=_is_own(plain, profile))
