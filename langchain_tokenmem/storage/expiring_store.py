@@ -178,8 +178,8 @@ class ExpiringStore(ImportingStore):
         if now - expected <= _MOST_AHEAD:
             return False
         logger.warning(
-            "Inactive sessions did not expire: it is %s by the clock, and the newest message before "
-            "this process is from %s. If the clock is right, call expire() or run `tokenmem expire`.",
+            "Inactive sessions did not expire: it is %s by the clock, the newest message before "
+            "this process is from %s. If the clock is right, call expire() or `tokenmem expire`.",
             f"{now:%Y-%m-%d %H:%M}",
             f"{seen or self._opened_at:%Y-%m-%d %H:%M}",
         )

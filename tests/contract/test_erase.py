@@ -24,7 +24,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.contract.chats import Talker, Way, long_turns, texts
 
-SECRET = "QUOKKA-4929"
+CODE = "QUOKKA-4929"
 MONTH = timedelta(days=30)
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -44,27 +44,27 @@ def fill(store: TranscriptStore, session: str, user: str) -> None:
     recall = Recall(store)
     memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
     history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
-    history.add_messages([HumanMessage(f"My code is {SECRET}.", id="m"), AIMessage("ok", id="a")])
-    history.add_messages([HumanMessage(f"My code is {SECRET}-2.", id="m")])
+    history.add_messages([HumanMessage(f"My code is {CODE}.", id="m"), AIMessage("ok", id="a")])
+    history.add_messages([HumanMessage(f"My code is {CODE}-2.", id="m")])
     for question in long_turns(8):
-        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {SECRET}.")])
+        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {CODE}.")])
         assert history.messages
-    history.pin(f"The code is {SECRET}.")
-    recall.add_documents([Document(f"invoice {SECRET}")], session_id=session, user_id=user)
+    history.pin(f"The code is {CODE}.")
+    recall.add_documents([Document(f"invoice {CODE}")], session_id=session, user_id=user)
     notes = Notebook(SqlStore(store))
-    notes.add(f"code {SECRET}", level="session", session_id=session, user_id=user)
+    notes.add(f"code {CODE}", level="session", session_id=session, user_id=user)
 
 
 def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
     with TranscriptStore(tmp_path / "memory.db") as store:
         fill(store, "gone", "ann")
         store.add("stays", [HumanMessage("Hello.")], user_id="ann")
-        assert SECRET.encode() in bytes_of(tmp_path)
+        assert CODE.encode() in bytes_of(tmp_path)
         store.erase("gone")
         assert store.sessions() == ["stays"]
-        assert Recall(store).search(SECRET, session_id="stays", user_id="ann", scope="user") == []
+        assert Recall(store).search(CODE, session_id="stays", user_id="ann", scope="user") == []
         assert store.state("gone").state is None
-    assert SECRET.lower().encode() not in bytes_of(tmp_path).lower()
+    assert CODE.lower().encode() not in bytes_of(tmp_path).lower()
 
 
 def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):
@@ -81,12 +81,12 @@ async def test_an_erased_conversation_begins_anew(way: Way):
         pytest.skip("the application holds messages and state itself")
     memory = TokenMemory(TokenBudget(context_window=1_000), background=False)
     chat = way.chat(memory, model=Talker())
-    await chat.ask(f"My code is {SECRET}.")
+    await chat.ask(f"My code is {CODE}.")
     for question in long_turns(6):
         await chat.ask(question)
     chat.store.erase(chat.setting.thread)
     chat = chat.reopened()
-    assert SECRET not in texts(await chat.last("What is my code?"))
+    assert CODE not in texts(await chat.last("What is my code?"))
     assert len(chat.said()) == 2
 
 

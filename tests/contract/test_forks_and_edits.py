@@ -59,7 +59,8 @@ def test_an_edit_is_shown_and_found_whatever_text_of_the_memory_stands_in_it(
     store.add("s", [HumanMessage(f"{odd} My card is {CARD}.", id="m")])
     store.add("s", [HumanMessage(f"{odd} My card is {REDACTED}.", id="m")])
     shown = store.get("s", "m")
-    assert shown is not None and shown.content == f"{odd} My card is {REDACTED}."
+    assert shown is not None
+    assert shown.content == f"{odd} My card is {REDACTED}."
     assert recall.history_search(CARD, session_id="s") == []
     assert recall.history_search("REDACTED", session_id="s")
 
@@ -111,7 +112,7 @@ def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: Trans
 
 @pytest.mark.parametrize("role", ["human", "system"])
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: bool):
+def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):
     budget = TokenBudget(context_window=1_000)
     memory = TokenMemory(budget, summary_role=role, background=False, recall=Recall(store))
     history = TokenMemoryChatHistory("s", memory=memory, store=store)
