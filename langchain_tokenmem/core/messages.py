@@ -66,31 +66,69 @@ def as_one_message(text: str) -> str:
     return "\n  ".join(text.splitlines())
 
 
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can hold: half a surrogate pair in it becomes U+FFFD.
+
+    A stream that was cut within an emoji leaves half of one. No provider takes it, nor does a hash.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message; media stand in it as handles such as `[image]`.
 
     Reasoning blocks and tool calls have no text here: they are no part of the conversation.
     """
     if isinstance(message.content, str):
-        return message.content
+        return well_formed(message.content)
     return "\n".join(part for part in map(block_text, message.content) if part)
 
 
 def block_text(block: Any) -> str:
     """Return the readable text of one content block, or its handle."""
     if isinstance(block, str):
-        return block
+        return well_formed(block)
     if not isinstance(block, dict):
         return ""
     kind = block.get("type")
     if kind in TEXT or (kind is None and "text" in block):
         text = block.get("text")
-        return text if isinstance(text, str) else ""
+        return well_formed(text) if isinstance(text, str) else ""
     if kind in _HIDDEN_BLOCKS:
         return ""
     if kind == "compaction" and isinstance(block.get("content"), str):
         return str(block["content"])
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
+
+
+_SENT = (
+    *("content", "name", "tool_calls", "invalid_tool_calls", "tool_call_id"),
+    "additional_kwargs",
+)
+_DEEPEST = 50
+
+
+def well_formed_message(message: BaseMessage) -> BaseMessage:
+    """Return a message whose texts are all well-formed; the same object if they are."""
+    fields = {name: value for name in _SENT if (value := getattr(message, name, None))}
+    update = {name: clean for name, value in fields.items() if (clean := _clean(value)) != value}
+    return marked(message.model_copy(update=update), cut=True) if update else message
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if depth < _DEEPEST and isinstance(value, dict):
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    return value
 
 
 def is_reasoning_block(block: Any) -> bool:
@@ -218,7 +256,9 @@ def calls_of(message: AIMessage) -> list[Any]:
 
 def blank_call_id(message: BaseMessage, place: int) -> str:
     """Return the id of a call that came without one, as short and plain as providers ask."""
-    digest = hashlib.blake2b(f"{message.id}/{place}".encode(), digest_size=12)
+    digest = hashlib.blake2b(
+        f"{message.id}/{place}".encode("utf-8", "surrogatepass"), digest_size=12
+    )
     return f"call_{digest.hexdigest()}"
 
 

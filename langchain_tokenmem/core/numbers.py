@@ -161,7 +161,7 @@ def _named(
 
 
 def _digest(key: str, number: int) -> int:
-    data = f"{number}\n{key}".encode()
+    data = f"{number}\n{key}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=_DIGITS // 2).digest())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.core.messages import as_one_message, role_of, text_of
+from langchain_tokenmem.core.messages import as_one_message, role_of, text_of, well_formed
 
 _FENCES = re.compile(
     r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary|working_notes|note_operations)\b)",
@@ -50,7 +50,7 @@ def render_message(message: BaseMessage) -> str:
         ]
         lines += [f"calls {one['name']}({one['args']})" for one in message.invalid_tool_calls]
     text = "\n".join(line for line in lines if line)
-    return escape_fences(as_one_message(f"{speaker}: {text}"))
+    return escape_fences(well_formed(as_one_message(f"{speaker}: {text}")))
 
 
 def split_transcript(

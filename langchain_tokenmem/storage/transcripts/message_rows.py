@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, select
 
 from langchain_tokenmem.core.messages import groups, marks_of, role_of, unmarked
+from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     UNDATED,
@@ -144,7 +145,7 @@ def read_named(
     Raises:
         CorruptStoreError: When one is damaged, or is there and not found by its id.
     """
-    keys = {key_of(name) for name in ids}
+    keys = {key_of(name) for name in ids if is_id(name)}
     found = [
         _row(_checked(row, session))
         for chunk in chunks(sorted(keys))
