@@ -103,6 +103,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
+        modes: Further profiles of the application's own, to which a session can be switched.
         model_notes: Let a model that writes summary entries correct the working notes in the same
             calls; without a mode it changes nothing.
         notes: Notes that are kept on purpose.
@@ -149,6 +150,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         project_root: str | None = None,
         include_partial: bool = False,
         mode: ModeProfile | str | None = None,
+        modes: Sequence[ModeProfile] = (),
         model_notes: bool = False,
         show_times: ShownTimes | None = None,
         notes: Notebook | None = None,
@@ -176,7 +178,8 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
                 tools=tool_kinds or ToolKinds(),
                 project_root=project_root,
                 include_partial=include_partial,
-                mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode),
+                mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode, own=modes),
+                modes=tuple(modes),
                 model_notes=model_notes,
                 show_times=show_times,
             ),

@@ -298,10 +298,9 @@ def _under_way(now: Snapshot, state: MemoryState) -> MemoryState:
 
 
 def with_time(row: TranscriptRow) -> BaseMessage:
-    """Return the message of a row with its time in `response_metadata["tokenmem"]`."""
+    """Return the message of a row, with its time in `response_metadata["tokenmem"]` if known."""
     message = row.message  # it was read for this call: no copy is needed of what may be long
-    message.response_metadata[MARKS] = {
-        **marks_of(message),
-        "created_at": row.created_at.isoformat(),
-    }
+    if row.is_dated:
+        moment = row.created_at.isoformat()
+        message.response_metadata[MARKS] = {**marks_of(message), "created_at": moment}
     return message

@@ -29,9 +29,9 @@ from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores import item_store, json_folder, json_store, sql_store
 
-LABELS = st.sampled_from(["a", "b", "ab", "a_", "A", "ü", "a\n", "%", "~", "x" * 120])
+LABELS = st.sampled_from(["a", "b", "ab", "a_", "A", "ü", "%", "~", "x" * 120])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
-KEYS = st.sampled_from(["k", "K", "k.1", "", "\ud800", "\x00", "k" * 500])
+KEYS = st.sampled_from(["k", "K", "k.1", "", "ü", "k" * 500])
 VALUES = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from([1, 2, "1", None, True]))
 PATHS = st.lists(st.one_of(LABELS, st.just("*")), min_size=1, max_size=3).map(tuple)
 NONE = st.none()
