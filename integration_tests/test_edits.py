@@ -22,7 +22,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import CorruptStoreError
-
+from langchain_tokenmem.storage.tables import metadata
 from tests.storage.samples import texts
 
 OLD, NEW = "The code of the door is QUOKKA.", "The code of the door is WOMBAT."
@@ -57,7 +57,7 @@ def tables_with(store: TranscriptStore, words: str) -> list[str]:
     """Return the tables that hold the words in any column, compressed values aside."""
     holding = []
     with store.database.reading("every table") as connection:
-        for table in SCHEMA.metadata.sorted_tables:
+        for table in metadata.sorted_tables:
             plain = [column for column in table.columns if isinstance(column.type, Text)]
             rows = connection.execute(select(*(cast(column, Text) for column in plain or [1])))
             if any(words.lower() in str(row).lower() for row in rows):

@@ -24,7 +24,7 @@ from langchain_tokenmem import (
     TokenMemorySaver,
     TranscriptStore,
 )
-
+from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
 LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)
@@ -47,8 +47,8 @@ def left(store):
     with store.database.reading("Test") as connection:
         return {
             table.name: count
-            for table in SCHEMA.metadata.tables.values()
-            if table.name not in {"tokenmem_facts", "tokenmem_index_properties"}
+            for table in metadata.tables.values()
+            if table.name != "tokenmem_facts"
             and (count := len(connection.execute(table.select()).all()))
         }
 
@@ -144,6 +144,7 @@ def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
 def test_one_process_of_many_does_the_automatic_run(url):
     with TranscriptStore(url) as store:
         old(store, 10)
+        store.add("new", [HumanMessage("hi", id="h0")])  # the clock is right
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
     stores = [TranscriptStore(url, **policy) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:

@@ -29,8 +29,8 @@ class SummaryEntry(TypedDict):
     Attributes:
         id: Its name in the log.
         text: The notes, without fences.
-        first: Number of the first message that it is about, counted from 1.
-        last: Number of the last one.
+        first: Reference of the first message that it covers.
+        last: Number of the last one, counted from 1.
         covered: How many messages it covers, those that stay visible whole included.
         since: Time of the first message, as UTC in ISO 8601; None where none is known.
         until: Time of the last one.
@@ -46,7 +46,7 @@ class SummaryEntry(TypedDict):
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
-        sources: For each line of the text the numbers of the messages that it was taken from;
+        sources: For each line of the text the references of the messages that it was taken from;
             missing where the summarizer does not know.
         digest: Of the numbers and ids of the messages that it covers: by it they are found again
             for certain. Missing in entries of before.
@@ -54,11 +54,13 @@ class SummaryEntry(TypedDict):
             where their words cannot be compared, as those of one that is cleared for a while.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
         operations: Changes of the working notes that the model gave with it; missing for none.
+        todos: The newest to-do list of these messages as text, empty where all of it is done;
+            missing where they write none.
     """
 
     id: str
     text: str
-    first: _Number
+    first: str
     last: _Number
     covered: _Number
     since: str | None
@@ -71,11 +73,12 @@ class SummaryEntry(TypedDict):
     created_at: str
     failures: list[str]
     condensed: NotRequired[list[str]]
-    sources: NotRequired[list[list[int]]]
+    sources: NotRequired[list[list[str]]]
     digest: NotRequired[str]
     words: NotRequired[str]
     gaps: NotRequired[list[_Range]]
     operations: NotRequired[list[NoteOperation]]
+    todos: NotRequired[str]
 
 
 class RunningSummary(TypedDict):
@@ -120,8 +123,8 @@ class Cut(TypedDict):
         tail: Characters kept at its end.
         args: Characters kept of each string inside the arguments of its tool calls.
         calls: How many of its tool calls are kept, counted from the last.
-        number: Number of the message, which its marker names; None where it names nothing, because
-            the model has no tool that opens it. Missing where it names the message's id.
+        named: Whether its marker names the message by its reference: the model has a tool that
+            opens it.
         untold: True where the message is covered and its whole words stand in no entry of the
             running summary: the next one tells them.
     """
@@ -130,7 +133,7 @@ class Cut(TypedDict):
     tail: _Number
     args: NotRequired[_Number]
     calls: NotRequired[_Number]
-    number: NotRequired[_Number | None]
+    named: NotRequired[bool]
     untold: NotRequired[bool]
 
 
@@ -180,6 +183,21 @@ class Anchor(TypedDict):
     skip: NotRequired[bool]
 
 
+class Sent(TypedDict):
+    """The newest request of a model whose reasoning is bound to its prefix.
+
+    Attributes:
+        digest: Of its messages and tools: by it a change of the prefix is noticed.
+        count: How many messages it had.
+        unbound_to: Id of the newest message when the prefix last changed; None before any change.
+            Bound reasoning of the messages up to it is left out.
+    """
+
+    digest: str
+    count: _Number
+    unbound_to: str | None
+
+
 class MemoryState(TypedDict):
     """Decisions of the memory so far for one conversation.
 
@@ -189,8 +207,6 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
-        numbers: Fixed numbers of messages by id, where no cut names them: of kept ones, and of
-            those that were named and then removed.
         blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
@@ -204,13 +220,13 @@ class MemoryState(TypedDict):
         times: First sights of messages that carry no time and are not covered, where times are
             shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
         pins: Texts that stand in the system part, oldest first.
+        sent: The newest request; missing where no reasoning is bound to its prefix.
     """
 
     version: int
     summary: RunningSummary | None
     kept: list[str]
     cuts: dict[str, Cut]
-    numbers: NotRequired[dict[str, _Number]]
     blocks: dict[str, Block]
     stored_to: str | None
     pruned: list[_Range]
@@ -222,6 +238,7 @@ class MemoryState(TypedDict):
     modes: NotRequired[ModesState]
     times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
     pins: NotRequired[list[Pin]]
+    sent: NotRequired[Sent]
 
 
 def new_state() -> MemoryState:
@@ -284,8 +301,7 @@ def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(old, dict) and "entries" not in old:
         covered = old.get("covered")
         entry = {key: value for key, value in old.items() if key != "covers_to"}
-        numbers = {"first": min(1, covered) if isinstance(covered, int) else covered}
-        place = {**numbers, "last": covered, "since": None, "until": None}
+        place = {"first": old.get("covers_to"), "last": covered, "since": None, "until": None}
         entry |= {"id": "1", **place, "last_ids": [old.get("covers_to")]}
         old = {"entries": [entry], "covers_to": old.get("covers_to"), "covered": covered}
     return {**data, "version": STATE_VERSION, "summary": old}

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_text,
 )
 from langchain_tokenmem.core.memory_block import holds_block, without_notes
-from langchain_tokenmem.core.messages import is_pinned, role_of
+from langchain_tokenmem.core.messages import is_pinned, marked, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
@@ -30,6 +30,7 @@ from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, Repa
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.core.shown_turns import ShownTurns
+from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.state import Cut, RunningSummary
 
 _MOST_NEWEST = 4
@@ -59,16 +60,20 @@ class ContextParts:
             folded; None where all of them stay.
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
-        can_read: Whether the model has a tool that opens a message by its number.
+        can_read: Whether the model has a tool that opens a message by its reference.
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
         pins: The pins as they stand in the request; empty for none.
         pins_role: Message in which they stand: the system message, behind its text, or the first
             human one, behind the running summary.
+        todos: The open to-do list that was folded, as text; empty for none, None where it has no
+            room.
+        state_todos: The list that a graph's state holds, as text; None for none.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
+        compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
     counter: RequestCounter
@@ -93,35 +98,34 @@ class ContextParts:
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
     pins_role: Literal["system", "human"] = "system"
+    todos: str | None = ""
+    state_todos: str | None = None
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
     overhead_messages: int = 0
+    compaction: str | None = None
 
-    def new_cut(self, key: str) -> Cut:
-        """Return an empty cut of a message, with what its marker names.
-
-        That is its number. Where that is not known, or the cut is not kept, it is its id; nothing
-        where the model cannot open it, or would take the id for a number.
-        """
-        number = self.numbers.of(key) if self.numbers and self.can_read else None
-        if number is None and self.can_read and not key.isdecimal():
-            return {"head": 0, "tail": 0}
-        return {"head": 0, "tail": 0, "number": number}
+    @property
+    def new_cut(self) -> Cut:
+        """An empty cut: its marker names the message where the model can open it."""
+        return {"head": 0, "tail": 0, "named": self.can_read}
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as this context shows them, without memory blocks."""
         return apply_cuts(group.messages, self.cuts)
 
     def memory_texts(self) -> tuple[str, ...]:
-        """Return what the memory tells of earlier messages: entries of the summary, a marker."""
+        """Return what the memory tells of earlier messages: the summary, to-dos, a marker."""
         texts = log_texts(self.summary["entries"]) if self.summary else ()
+        texts = (*texts, self.todos) if self.todos else texts
         return (*texts, LEFT_OUT) if self.left_out else texts
 
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
         text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
         own = self.pinned_system()
-        return with_text(own, text) if text else own
+        whole = with_text(own, text) if text else own
+        return marked(whole, summary=True) if whole and text and self.summary else whole
 
     def pinned_system(self) -> BaseMessage | None:
         """Return the application's own system text with the pins behind it, if it has them."""
@@ -189,6 +193,8 @@ class ContextParts:
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, behind=behind, one_text=one_text)
+            if self.summary and self.summary_role == "human":
+                message = marked(message, summary=True)
         return with_block(message, block, behind=True) if block and behind else message
 
     def added_tokens(self, texts: Sequence[str]) -> int:
@@ -240,7 +246,8 @@ class ContextParts:
     def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""
         return any(
-            message.id in {self.first_request, self.newest_human} or is_pinned(message)
+            message.id in {self.first_request, self.newest_human, self.compaction}
+            or is_pinned(message)
             for message in group.source.messages
         )
 
@@ -264,6 +271,7 @@ class ContextParts:
         rest = replace(self, kept=tuple(required), tail=self.tail[count:], turns=turns)
         if not count:
             return rest
+        rest = replace(rest, todos=self.todos_after_fold(count))
         if self.blocks:
             # A block stays with its message until that is covered; the newest question keeps its
             # own.
@@ -272,6 +280,21 @@ class ContextParts:
             rest = replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
         notes = self.notes_after_fold
         return rest if notes is None else rest.with_notes(notes)
+
+    def todos_after_fold(self, count: int) -> str | None:
+        """Return the to-do list that is shown when the oldest `count` tail groups are covered.
+
+        That of a graph's state counts where no later call is seen.
+        """
+        if self.todos is None:
+            return None
+        folded, left = (
+            next(todo_lists([m for group in groups for m in group.source.messages]), None)
+            for groups in (self.tail[:count], self.tail[count:])
+        )
+        if self.state_todos is not None and left is None:
+            return self.state_todos
+        return self.todos if folded is None else folded
 
     def with_notes(self, text: str, *, others: bool = False) -> ContextParts:
         """Return the context with working notes in the block of the newest human message.

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.memory_block import text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
-from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, with_ids
-from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
+from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, well_formed_message, with_ids
+from langchain_tokenmem.core.numbers import MessageNumbers, last_number
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter
+from langchain_tokenmem.core.request_counter import RequestCounter, group_sizes
+from langchain_tokenmem.core.server_compaction import after_compaction
 from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
 from langchain_tokenmem.core.turns import TurnReader, covered_turn
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
 def split_context(
@@ -52,7 +53,7 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    ids = {*state["kept"], *_newest_if_all_covered(unique, start)}
+    ids = {*state["kept"], *_covered_newest_human(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
     kinds, outcomes = counter.kinds, reading.outcomes
@@ -76,8 +77,8 @@ def split_context(
         summary = with_true_count(summary, covered, start, state)
     merged = merged_system([*own, *inside])
     if merged is not None:
-        merged = fit_message(merged, profile, repairs)
-    return ContextParts(
+        merged = fit_message(well_formed_message(merged), profile, repairs)
+    context = ContextParts(
         counter=counter,
         system=merged,
         summary=summary,
@@ -89,24 +90,43 @@ def split_context(
         warnings=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
+        todos=covered_todos(summary),
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
-        numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
+        numbers=MessageNumbers(last_number(summary), tail.groups),
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
     )
+    if sent := state.get("sent"):
+        covered_to = kept.groups[-1].source.last_id if kept.groups else None
+        context = replace(
+            context,
+            kept=without_bound_reasoning(kept.groups, covered_to),
+            tail=without_bound_reasoning(tail.groups, sent["unbound_to"]),
+        )
+    context = after_compaction(context)
+    for groups, parsed in ((context.kept, kept), (context.tail, tail)):
+        if groups is not parsed.groups:
+            sizes = group_sizes(groups, state["cuts"], counter.message, kinds)
+            counter.remember(groups, state["cuts"], sizes)
+    return context
 
 
-def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:
-    """Return the id of the newest human message where nothing stands behind the pointer.
+def covered_todos(summary: RunningSummary | None) -> str:
+    """Return the to-do list of the newest entry that has one; empty for none."""
+    entries = summary["entries"] if summary else ()
+    return next((entry["todos"] for entry in reversed(entries) if "todos" in entry), "")
 
-    It is so where an application has removed the newest messages, to ask an earlier question again.
+
+def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[str]:
+    """Return the id of the newest human message, if it is covered.
+
+    The state does not keep it where the application has removed a newer one since.
     """
-    if start < len(messages):
-        return []
-    humans = (m.id or "" for m in reversed(messages) if role_of(m) == "human")
-    return [*islice(humans, 1)]
+    places = range(len(messages) - 1, -1, -1)
+    newest = next((place for place in places if role_of(messages[place]) == "human"), start)
+    return [messages[newest].id or ""] if newest < start else []
 
 
 def _turns_in(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 
 from langchain_core.messages import BaseMessage
 
@@ -21,6 +22,8 @@ from langchain_tokenmem.core.edited_words import (
     with_words,
 )
 from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.working_notes.edited_items import (
     without_edited_items,
     without_uncovered_items,
@@ -192,6 +195,9 @@ def written_again(
     words = digest_of_words(numbered.items())
     new: SummaryEntry = {**entry, "words": words or "", "failures": []}
     new.pop("operations", None)
+    new.pop("todos", None)
+    for todos in islice(todo_lists([*numbered.values()]), 1):
+        new["todos"] = todos
     if not entry["text"]:
         return new
     whole = {*state["kept"]} - state["cuts"].keys()  # they stand in the request themselves
@@ -201,7 +207,7 @@ def written_again(
             [*map(as_said, told.values())], entry["tokens"], count_text, prior=prior or None
         )
     )
-    numbers = [*told]
+    names = [reference(message.id) for message in told.values()]
     name = f"{entry['id']}\n{words}\n{summary.text}"
     return {
         **new,
@@ -211,5 +217,5 @@ def written_again(
         "model": summary.model,
         "prompt_version": summary.prompt_version,
         "reason": reason,
-        "sources": [[numbers[place] for place in line] for line in summary.sources],
+        "sources": [[names[place] for place in line] for line in summary.sources],
     }

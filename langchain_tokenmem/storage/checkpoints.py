@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
+from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
@@ -52,7 +52,9 @@ _PAGE = 32
 
 def _around() -> Select[Any]:
     here, other = checkpoints.c, checkpoints.alias().c
-    thread, ns, parent = (bindparam(name) for name in ("thread_id", "ns", "parent"))
+    thread: Any = bindparam("thread_id")
+    ns: Any = bindparam("ns")
+    parent: Any = bindparam("parent")
     in_namespace = (other.thread_id == thread, other.ns == ns)
     newest = select(func.max(other.checkpoint_id)).where(*in_namespace).scalar_subquery()
     has_child = exists().where(*in_namespace, other.parent_id == parent).label("has_child")
@@ -246,7 +248,7 @@ class CheckpointStore:
             pins = new.checkpoint["channel_values"].get(PINS_CHANNEL)
             pinned = session.is_pinned
             if isinstance(pins, dict):
-                pinned = int(bool(live_pins(pins.values())))
+                pinned = int(any(pins.values()))
             active_at = later(session.active_at, datetime.now(UTC))
             save(
                 connection,

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, insert, i
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from langchain_tokenmem.background import seconds_left
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
@@ -29,6 +30,9 @@ _APPLICATION_ID = 0x746F6B6D
 
 BUSY_SECONDS = 30
 """Seconds that a writer waits for another one before it gives up."""
+
+_LEAST_BUSY_SECONDS = 1.0
+"""Writers queue up all the time: a turn whose time is over still waits for those before it."""
 
 _AT_ONCE = 500
 """Keys in one query; old versions of SQLite take 999 variables."""
@@ -144,6 +148,7 @@ class Database:
     def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             if self.is_sqlite:  # a listener would do it, too, and slow down every statement
+                _driver(connection).execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 _driver(connection).execute(begin)
             try:
                 yield connection
@@ -169,9 +174,10 @@ class Database:
         if not self.is_sqlite:
             yield
             return
-        if not lock.acquire(timeout=BUSY_SECONDS):
+        wait_s = _busy_seconds()
+        if not lock.acquire(timeout=wait_s):
             raise StoreError(
-                f"{about}: something in this process has been writing for {BUSY_SECONDS} s, and "
+                f"{about}: something in this process has been writing for {wait_s:.3g} s, and "
                 f"nothing was done. Try again; if it was called inside of a transaction, such as "
                 f"from a callback, call it after that."
             )
@@ -256,6 +262,11 @@ class Database:
                     f"read is named sqlite:///file:{self._path}?mode=ro&uri=true."
                 ) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+
+
+def _busy_seconds() -> float:
+    """Return how long a transaction waits for another one, within the limit of its turn."""
+    return min(BUSY_SECONDS, max(seconds_left(), _LEAST_BUSY_SECONDS))
 
 
 def lock_threads(connection: Connection, threads: Iterable[str]) -> None:

@@ -328,8 +328,17 @@ def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
         yield batch
 
 
+def newest_activity(connection: Connection, before: datetime) -> datetime | None:
+    """Return the time of the newest activity of a session that is not after `before`."""
+    own = sessions.c.active_at <= _text_of(before)
+    found = connection.execute(select(func.max(sessions.c.active_at)).where(own)).scalar()
+    return None if found is None else datetime.fromisoformat(found)
+
+
 def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
     """Note that a run begins; return False where one has begun after `since`, in any process.
+
+    A mark that lies in the future by more than that comes from a clock that was ahead: it is void.
 
     Args:
         connection: In a transaction that writes.
@@ -337,8 +346,10 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
         since: None to claim it in any case.
     """
     last: Any = facts.get(connection, _LAST_RUN, lock=True)
-    if since is not None and last is not None and last > since.timestamp():
-        return False
+    if since is not None and last is not None:
+        until = now.timestamp() + (now - since).total_seconds()
+        if since.timestamp() < last < until:
+            return False
     facts.put(connection, _LAST_RUN, round(now.timestamp()))
     return True
 

@@ -19,7 +19,14 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import message_chunk_to_message
 
-from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.core.messages import (
+    digest_of,
+    marked,
+    marks_of,
+    role_of,
+    unmarked,
+)
+from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.json_values import from_json, to_json
@@ -39,9 +46,10 @@ _KINDS = {name: (kind, frozenset(kind.model_fields)) for name, kind in _TYPES.it
 
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
-fill = object.__setattr__
+UNDATED = "undated"
+"""Mark of an imported message whose own time is not known; only in the database."""
 
-_VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded", "summary", UNDATED})
 """Marks that a view or a read sets; they are no part of the message itself."""
 
 _DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
@@ -84,15 +92,15 @@ def as_stored(message: BaseMessage) -> BaseMessage:
     if message.id is not None and not isinstance(message.id, str):
         # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
         message = message.model_copy(update={"id": str(message.id)})
+    if message.id is not None and not is_id(message.id):
+        raise ConfigurationError(
+            f"The message id {message.id!r:.100} cannot be stored: it has more than {LONGEST_ID} "
+            f"characters (1,000 bytes), a control character, a line break or half of a surrogate "
+            f"pair."
+        )
     marks = marks_of(message)
     dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS
-    if not dropped & marks.keys():
-        return message
-    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
-    kept = {key: value for key, value in marks.items() if key not in dropped}
-    if kept:
-        metadata[MARKS] = kept
-    return message.model_copy(update={"response_metadata": metadata})
+    return unmarked(message, dropped)
 
 
 def created_at_of(message: BaseMessage, now: datetime) -> datetime:
@@ -123,19 +131,11 @@ def decoded_message(text: str) -> BaseMessage:
         record = from_json(text)
         kind, names = _KINDS[record["type"]]
         data = record["data"]
-        extra = {}
-        if data.keys() != names:
-            if not data.keys() > names:  # a newer langchain-core knows a field more
-                return kind(**data)
-            extra = {name: data.pop(name) for name in data.keys() - names}
-        message = kind.__new__(kind)
-        fill(message, "__dict__", data)
-        fill(message, "__pydantic_extra__", extra)
-        fill(message, "__pydantic_fields_set__", set(names))
-        fill(message, "__pydantic_private__", None)
+        if not data.keys() >= names:  # a newer langchain-core knows a field more
+            return kind(**data)
+        return kind.model_construct(set(names), **data)
     except _MALFORMED as error:
         raise _unreadable(error) from error
-    return message
 
 
 def checked_message(text: str) -> BaseMessage:
@@ -176,11 +176,13 @@ class EncodedMessage:
         given: The message as the application gave it.
         message_id: Its id, if it has none of its own.
         created_at: Its time in UTC, where that is known; else it is the one that it brings.
+        is_dated: Whether that is the time of the message, not that of its import.
 
     Attributes:
         given: The same.
         stored: The message as it is stored: whole instead of a chunk, without view marks.
         created_at: The same.
+        is_dated: The same.
 
     Raises:
         ConfigurationError: When a transcript cannot hold the message.
@@ -192,9 +194,12 @@ class EncodedMessage:
         message_id: str | None = None,
         *,
         created_at: datetime | None = None,
+        is_dated: bool = True,
     ) -> None:
-        self.given, self.created_at = given, created_at
+        self.given, self.created_at, self.is_dated = given, created_at, is_dated
         stored = as_stored(given)
+        if not is_dated:
+            stored = marked(stored, **{UNDATED: True})
         self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
 
     @cached_property
@@ -223,6 +228,20 @@ class EncodedMessage:
     def digest(self) -> str:
         """The hash of the message's content."""
         return digest_of(self.stored)
+
+    def repeats(self, known: BaseMessage) -> bool:
+        """Return whether the message says what another one does in every field that it names.
+
+        A front-end may send a message again by its id and its words alone. Objects of which only
+        the `repr` is kept are not compared: another process writes it in another way.
+        """
+        if self.digest != digest_of(known):
+            return False
+        _, own, text_only = self.encoding
+        return bool(text_only) or all(
+            getattr(own, name, None) == getattr(known, name, None)
+            for name in self.stored.model_fields_set
+        )
 
     @property
     def is_lossless(self) -> bool:

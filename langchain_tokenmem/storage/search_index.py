@@ -15,6 +15,8 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.search_units import (
+    PART_BITS,
+    PARTITION_SHIFT,
     Analyser,
     Change,
     IndexSource,
@@ -490,11 +492,8 @@ def owner_number(user_id: str | None, session: int) -> int:
     return int.from_bytes(hashlib.blake2b(user_id.encode(), digest_size=6).digest(), "big")
 
 
-_UNIT = (
-    terms.c.session.bitwise_lshift(36)
-    .bitwise_or(terms.c.seq.bitwise_lshift(12))
-    .bitwise_or(terms.c.part)
-)
+# PostgreSQL shifts a BIGINT by no BIGINT.
+_UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
 _POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length)
 
 

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, select
 from typing_extensions import TypedDict
 
+from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
@@ -30,7 +31,7 @@ from langchain_tokenmem.storage.imports.page_writer import (
     Progress,
 )
 from langchain_tokenmem.storage.json_values import from_json, to_json
-from langchain_tokenmem.storage.message_json import EncodedMessage, checked_message
+from langchain_tokenmem.storage.message_json import UNDATED, EncodedMessage, checked_message
 from langchain_tokenmem.storage.sessions import Session, find, save
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, hide, read, read_named
@@ -231,10 +232,9 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> _Exported:
         try:
             message = checked_message(json.dumps(wording["message"]))
             time = datetime.fromisoformat(wording["created_at"]).astimezone(UTC)
-            given = message
-            if not wording["has_own_id"]:
-                given = message.model_copy(update={"id": None})
-            row = EncodedMessage(given, None if given.id else message.id, created_at=time)
+            given = message if wording["has_own_id"] else message.model_copy(update={"id": None})
+            is_dated = UNDATED not in marks_of(message)
+            row = EncodedMessage(given, message.id, created_at=time, is_dated=is_dated)
             _ = row.encoding
         except (
             ConfigurationError,

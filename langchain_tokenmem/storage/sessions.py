@@ -10,7 +10,6 @@ from sqlalchemy import Connection, exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.pins import live_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters, thread_of
 from langchain_tokenmem.errors import ScopeError
@@ -20,9 +19,6 @@ from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settin
 
 MESSAGES, OF_SESSION, OF_USER = "messages", "session_documents", "user_documents"
 """Kinds: a conversation, and the documents of a session or of a user; the name is its id."""
-
-_LONGEST_ID = 500
-"""Characters; PostgreSQL refuses index entries of more than 2,700 bytes."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +104,8 @@ def checked_id(name: Any, what: str = "session_id") -> str:
             f"{what} is {name!r}; every conversation needs a text that names it, "
             f'such as "user-7/chat-1".'
         )
-    if len(name) > _LONGEST_ID:
-        raise ScopeError(
-            f"{what} {name[:40]!r}... has {len(name):,} characters; {_LONGEST_ID} are the most."
-        )
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise ScopeError(f"{what} {name!r} is no valid Unicode text.") from error
-    check_characters(name.replace(NAMESPACE_SEPARATOR, ""), what)
+    for part in name.split(NAMESPACE_SEPARATOR):
+        check_characters(part, what)
     return name
 
 
@@ -228,13 +217,12 @@ def state_of(session: Session) -> StoredState:
 
 def save_state(connection: Connection, session: Session, state: MemoryState) -> Session:
     """Store the memory of a session; who is about to store another one has to look again."""
-    pins = state.get("pins", ())
     return save(
         connection,
         session,
         version=session.version + 1,
         state=to_json(state)[0],
-        is_pinned=int(bool(live_pins(pins))),
+        is_pinned=int(bool(state.get("pins"))),
     )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, insert, or_, select, update
 
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks
@@ -70,7 +71,7 @@ class ThreadMessages:
         """
         if not given:
             return session, []
-        keys = [(self.codec.digest(m), m.id and str(m.id)) for m in given]
+        keys = [(self.codec.digest(message), _name_of(message)) for message in given]
         known = _Known(connection, session, keys, near)
         batch = _Batch(connection, session, self, now, known, is_main=is_main)
         repeats = Counter[_Key]()
@@ -261,14 +262,14 @@ class _Batch:
         kept = message
         if self.is_transcript and self._thread.before_store:
             kept = as_kept(self._thread.before_store, [message])[0]
-        row = self._row_of(kept, number) if self.is_transcript else None
-        if row is None:
+        found = self._row_of(kept, number) if self.is_transcript else None
+        if found is None:
             return {
                 "session": self._session.id,
                 "number": number,
                 "seq": None,
                 "is_shown": 0,
-                "message_id": message.id and str(message.id),
+                "message_id": _name_of(message),
                 "has_own_id": int(bool(message.id)),
                 "content_hash": None,
                 "checksum": None,
@@ -276,8 +277,8 @@ class _Batch:
                 "message": None,
                 "exact": codec.checked(codec.pack(message, what), what),
             }
-        row, one = row
-        name = row["message_id"]
+        row, one = found
+        name: str = row["message_id"]
         seq = self._seqs.get(name) if message.id else None
         is_new = seq is None
         if seq is None:
@@ -289,7 +290,7 @@ class _Batch:
         if is_new:
             moment = datetime.fromisoformat(row["created_at"])
             self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
-        return row
+        return dict(row)
 
     def _row_of(
         self, kept: BaseMessage, number: int
@@ -329,6 +330,12 @@ def _seqs(connection: Connection, session: Session, numbers: Collection[int]) ->
         query = select(messages.c.seq).where(*own, messages.c.seq.is_not(None))
         found.update(connection.execute(query).scalars())
     return found
+
+
+def _name_of(message: BaseMessage) -> str | None:
+    """Return the id of a message, None where it has none that a column can hold."""
+    name = message.id and str(message.id)
+    return name if name and is_id(name) else None
 
 
 def own_copy(codec: Codec, message: BaseMessage) -> BaseMessage:

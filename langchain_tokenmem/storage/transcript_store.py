@@ -36,6 +36,7 @@ from langchain_tokenmem.storage.lifecycle import (
     erase,
     kept_sessions,
     mark_kept,
+    newest_activity,
 )
 from langchain_tokenmem.storage.message_json import EncodedMessage
 from langchain_tokenmem.storage.search_index import SearchIndex
@@ -71,6 +72,9 @@ logger = logging.getLogger(__name__)
 
 _TURN_ROWS = 64
 """Rows in which the beginning of a turn is looked for first."""
+
+_MOST_AHEAD = timedelta(days=1)
+"""How far the clock may be ahead of what the database has seen before sessions expire by it."""
 
 _END_SECONDS = 10.0
 """Time that the end of a process waits for the batch that is being deleted."""
@@ -123,6 +127,7 @@ class TranscriptStore(Closeable):
         self._expiry_runner = BackgroundRunner("tokenmem-expiry")
         self._next_expiry = 0.0
         self._is_closing = False
+        self._opened_at, self._opened_on = datetime.now(UTC), time.monotonic()
         if self.policy.is_on:
             self.index.listen(self._on_change)
             wait_at_exit(self.stop_expiry)
@@ -500,6 +505,8 @@ class TranscriptStore(Closeable):
     def lease(self, session_id: str, owner: str, seconds: float) -> bool:
         """Take the lease on summarizing a session, across processes.
 
+        One that would run for longer than the one asked for is void: it is from a clock ahead.
+
         Args:
             session_id: Names the conversation.
             owner: Who takes it; the same owner may take it again.
@@ -513,9 +520,10 @@ class TranscriptStore(Closeable):
             if session is None:
                 return False
             now = time.time()
-            is_free = session.leased_by in {None, owner} or (session.leased_until or 0) <= now
+            until, end = session.leased_until or 0.0, now + seconds
+            is_free = session.leased_by in {None, owner} or not now < until <= end
             if is_free:
-                save(connection, session, leased_by=owner, leased_until=now + seconds)
+                save(connection, session, leased_by=owner, leased_until=end)
             return is_free
 
     def release(self, session_id: str, owner: str) -> None:
@@ -726,13 +734,29 @@ class TranscriptStore(Closeable):
         self._next_expiry = time.monotonic() + every.total_seconds()
         self._expiry_runner.start("expiry", self._expire_if_due)
 
+    def _is_ahead(self, connection: Connection, now: datetime) -> bool:
+        """Return whether the clock may be wrong: it is over a day ahead of all that was stored.
+
+        What this process stores itself proves nothing; how long it runs is measured otherwise.
+        """
+        seen = newest_activity(connection, self._opened_at) or self._opened_at
+        if now - seen <= timedelta(seconds=time.monotonic() - self._opened_on) + _MOST_AHEAD:
+            return False
+        logger.warning(
+            "Inactive sessions did not expire: it is %s by the clock, the newest activity before "
+            "this process is from %s. If the clock is right, call expire() or `tokenmem expire`.",
+            f"{now:%Y-%m-%d %H:%M}",
+            f"{seen:%Y-%m-%d %H:%M}",
+        )
+        return True
+
     def _expire_if_due(self) -> None:
         """Do the automatic run, unless one of another process was recent enough."""
         now = datetime.now(UTC)
         every = self.policy.expire_every or timedelta(0)
         try:
             with self.database.writing("Expiring sessions") as connection:
-                if not claim_run(connection, now, now - every):
+                if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
                     return
             expiry = Expiry(self.database, self.index, self.policy.since(now))
             expiry.goes_on = lambda: not self._is_closing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,12 +14,20 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage
 from sqlalchemy import Connection, case, func, insert, select, update
 
-from langchain_tokenmem.core.inserted_text import is_view_of_another
-from langchain_tokenmem.core.messages import digest_of, groups, marked, role_of
+from langchain_tokenmem.core.messages import (
+    digest_of,
+    groups,
+    marked,
+    marks_of,
+    role_of,
+    unmarked,
+)
+from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.codec import message_digest
 from langchain_tokenmem.storage.database import chunks
 from langchain_tokenmem.storage.message_json import (
+    UNDATED,
     EncodedMessage,
     checksum,
     created_at_of,
@@ -46,6 +55,8 @@ class TranscriptRow:
         created_at: Its time, in UTC.
         was_named: Whether it brought its id.
         is_hidden: Whether it was removed and hidden; its message is empty then.
+        is_dated: Whether its time is that of the message; else it was imported without one, and
+            the time is that of the import.
         is_shown: Whether these are the words that are shown.
         number: Number of the wording in the session.
     """
@@ -55,6 +66,7 @@ class TranscriptRow:
     created_at: datetime
     was_named: bool = True
     is_hidden: bool = False
+    is_dated: bool = True
     is_shown: bool = True
     number: int = 0
 
@@ -128,7 +140,7 @@ def read(
 def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> list[TranscriptRow]:
     """Return all wordings of the messages with these ids that there are, in order."""
     found: list[TranscriptRow] = []
-    for some in chunks(set(ids)):
+    for some in chunks({name for name in ids if is_id(name)}):
         own = (messages.c.session == session.id, messages.c.message_id.in_(some))
         query = select(*_COLUMNS).where(*own, messages.c.seq.is_not(None))
         found += _rows(connection, session, query)
@@ -181,11 +193,13 @@ def _rows(connection: Connection, session: Session, query: Any) -> list[Transcri
 def _row(session: Session, found: Any) -> TranscriptRow:
     if found.message is None or checksum(found.message) != found.checksum:
         raise _incomplete(session, f"the row of message {found.seq} is damaged")
+    message = decoded_message(found.message)
     return TranscriptRow(
         found.seq,
-        decoded_message(found.message),
+        unmarked(message, [UNDATED]),
         datetime.fromisoformat(found.created_at),
         bool(found.has_own_id),
+        is_dated=UNDATED not in marks_of(message),
         is_shown=bool(found.is_shown),
         number=found.number,
     )
@@ -255,9 +269,8 @@ def append(
         digest = message_digest(one.stored)
         if name and name in known:
             at, said = known[name]
-            if place != last[name]:
-                continue  # in one batch the last words count
-            if only_new or digest in said or is_view_of_another(one.given):
+            is_new = place == last[name] and digest not in said  # in one batch the last words count
+            if only_new or not is_new or _is_repeated(connection, session, one):
                 continue
             _log_edit(session, one.stored)
             hide(connection, session, [at])
@@ -342,6 +355,17 @@ def wordings_of(
     return found
 
 
+def hashes_of(connection: Connection, session: Session, ids: Iterable[str]) -> dict[str, set[str]]:
+    """Return the hashes of the content of messages in the transcript, in all wordings, by id."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for some in chunks({name for name in ids if is_id(name)}):
+        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
+        query = select(messages.c.message_id, messages.c.content_hash)
+        for name, content in connection.execute(query.where(*own, messages.c.seq.is_not(None))):
+            found[name].add(content)
+    return dict(found)
+
+
 def add_wordings(
     connection: Connection,
     session: Session,
@@ -390,6 +414,14 @@ def show(connection: Connection, session: Session, numbers: Iterable[int]) -> No
         connection.execute(hide_others.values(is_shown=0))
         chosen = update(messages).where(*own, messages.c.number.in_(some))
         connection.execute(chosen.values(is_shown=1))
+
+
+def _is_repeated(connection: Connection, session: Session, one: EncodedMessage) -> bool:
+    """Return whether a message says no more than it said before, or was made by a view of it."""
+    if marks_of(one.given).get("cut"):
+        return True
+    known = read_named(connection, session, [one.stored.id or ""])
+    return any(one.repeats(row.message) for row in known)
 
 
 def _log_edit(session: Session, message: BaseMessage) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +15,7 @@ from langchain_tokenmem.adapters.agents.overflow import smaller_budget
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -80,16 +82,40 @@ def with_tools_of_mode(request: ModelRequest[Any], mode: ModeProfile | None) -> 
     return request.override(tools=offered)
 
 
-def without_stamps(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
-    """Return the response without a time that the model has copied from its own answers."""
+def without_copies(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return the response without times and blocks in the form of the memory's own."""
     messages = call.thread.memory.without_stamps(response.result)
-    return response if messages is response.result else replace(response, result=[*messages])
+    return replace(response, result=[*map(without_echo, messages)])
 
 
 KEPT_BY_PROVIDER = (
     "The model is set to use_previous_response_id: the provider goes on from its own copy of "
     "the conversation, which is not compacted. Turn it off."
 )
+
+
+ANOTHER_SUMMARIZER = (
+    "Another summarizer in the agent's middleware replaces messages before this memory sees them. "
+    "Leave it out. create_deep_agent brings one: "
+    'TokenMemoryMiddleware(memory, name="SummarizationMiddleware") takes its place.'
+)
+
+
+def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
+    """Return whether LangChain's or deepagents' summarizer has replaced the oldest messages."""
+    first = request.messages[:1]
+    return any(m.additional_kwargs.get("lc_source") == "summarization" for m in first)
+
+
+def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
+    """Return the tokens that deepagents' `MemoryMiddleware` adds to the system text behind us."""
+    contents = request.state.get("memory_contents")
+    system = request.system_message
+    if not isinstance(contents, dict) or (system and "<agent_memory>" in system.text):
+        return 0
+    module = sys.modules.get("deepagents.middleware.memory")
+    frame = getattr(module, "MEMORY_SYSTEM_PROMPT", "")
+    return count_text("\n\n".join([frame, *(f"{name}\n{contents[name]}" for name in contents)]))
 
 
 def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
@@ -103,8 +129,10 @@ def messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
     return with_said(request.messages, request.state.get("messages") or ())
 
 
-def system_and_messages(view: View) -> tuple[SystemMessage | None, list[BaseMessage]]:
+def system_and_messages(
+    shown: Sequence[BaseMessage],
+) -> tuple[SystemMessage | None, list[BaseMessage]]:
     """Return a view's system message and its other messages, as a request has them."""
-    messages = [*map(without_said, view.messages)]
+    messages = [*map(without_said, shown)]
     first = messages[0] if messages else None
     return (first, messages[1:]) if isinstance(first, SystemMessage) else (None, messages)

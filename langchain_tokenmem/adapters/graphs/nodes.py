@@ -31,6 +31,8 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -96,7 +98,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = take_turn(thread, request)
-        return self._update(thread, request, result, self._removals(thread, result, config))
+        return self._update(input, thread, result, self._removals(thread, result, config))
 
     async def ainvoke(
         self,
@@ -110,7 +112,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             return {}
         result = await atake_turn(thread, request)
         removals = await in_own_thread(self._removals, thread, result, config)
-        return self._update(thread, request, result, removals)
+        return self._update(input, thread, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         thread = graph_thread(
@@ -129,7 +131,11 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         )
         mode, asked = value_of(state, self.keys.mode), value_of(state, COMPACT_REQUESTS) or {}
         instruction = asked.get(self.keys.state) or None if self._folds else None
-        options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
+        options: RequestOptions = {
+            **self._options,
+            "todos": value_of(state, TODOS_KEY),
+            "mode": mode_asked(config, mode),
+        }
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _removals(
@@ -142,7 +148,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return Removals()
 
     def _update(
-        self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
+        self, state: Any, thread: GraphThread, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
         result = with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self.keys.state)
@@ -150,7 +156,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if self._is_last:
             gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
-            update[self.keys.view] = list(result.view.messages)
+            update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))
             update[self.keys.stamp] = stamp_of(
                 left, result.state if result.changed else thread.state
             )
@@ -158,7 +164,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             update[self.keys.state] = result.state
         if removals.messages:
             update[self.keys.messages] = list(removals.messages)
-        if request.instruction:
+        orders = value_of(state, COMPACT_REQUESTS) if self._folds else None
+        if orders is not None and orders.get(self.keys.state) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
         return update
 
@@ -188,7 +195,8 @@ class MemoryNode(TurnNode):
     Args:
         memory: Decides what is shown, and has the summarizer.
         name: Tells several memories of one graph apart: its state keys are derived from it.
-        model: The chat model that is called; without it the memory's own settings hold.
+        model: The chat model that is called; without it the memory's own settings hold, and a
+            `TokenMemory()` does not know its window.
         system: System text that the model node sends, if it does not stand in the messages.
         tools: Tool schemas that the model node sends.
         overhead_tokens: Tokens around the conversation that are in neither of these.

@@ -20,8 +20,10 @@ from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
+from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -29,8 +31,6 @@ from langchain_tokenmem.state import MemoryState, load_state, new_state
 
 VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"
-UNTRACKED = frozenset({VIEW_KEY, STAMP_KEY})
-"""Channels that live for one run: never in a checkpoint, never in the output."""
 
 DEFAULT_NAME = "memory"
 """Name of a graph's memory where the application gives none."""
@@ -94,7 +94,7 @@ class StateKeys:
             self.state: MemoryState,
             self.mode: str,
             COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-            PINS_KEY: Annotated[dict[str, Pin], merge_pins],
+            PINS_KEY: Annotated[dict[str, Pin | None], merge_by_name],
         }
 
     def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,7 +124,7 @@ class StateKeys:
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, PINS_KEY, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_KEY, TODOS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -151,42 +151,37 @@ class StateUpdate(dict[str, Any]):
 
 
 class MemoryMessagesState(TypedDict):
-    """Messages with a memory: LangGraph's `MessagesState` and what the memory keeps beside it.
+    """LangGraph's `MessagesState` with the mode of the session.
+
+    The memory's nodes add the channels that they need. These are private: they are in the
+    checkpoints, but an input of the graph cannot write them, and its output does not have them.
 
     Attributes:
         messages: The conversation; nothing is removed from it by default.
-        memory: What the memory decided so far; lives in the checkpoints.
-        llm_input_messages: The view for the next model call, of this run only. Read it by
-            `memory_input`, which makes it anew where it is missing or stale.
-        llm_input_stamp: What the view was made from.
-        token_memory_orders: Compactions that an agent asked for.
-        memory_mode: Name of the mode that the session is switched to, empty for none; an update of
-            any node switches it.
-        token_memory_pins: Pins by their ids; see `pin_update`.
+        memory_mode: Name of the mode that the session is switched to, empty for none; an input or
+            an update of any node switches it.
 
     Example:
         >>> from langgraph.graph import StateGraph
-        >>> sorted(StateGraph(MemoryMessagesState).channels)[:2]
-        ['llm_input_messages', 'llm_input_stamp']
+        >>> sorted(StateGraph(MemoryMessagesState).channels)
+        ['memory_mode', 'messages']
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
-    memory: NotRequired[MemoryState]
-    llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
-    # Two memories may write in one step: whose stamp it is not, makes its view anew.
-    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
-    token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
     memory_mode: NotRequired[str]
-    token_memory_pins: NotRequired[Annotated[dict[str, Pin], merge_pins]]
 
 
 class MemoryAgentState(MemoryMessagesState):
     """The same for `create_react_agent(pre_model_hook=MemoryNode(memory))`.
 
     Attributes:
+        llm_input_messages: The view for the next model call, of this run only.
+        llm_input_stamp: What the view was made from.
         remaining_steps: How many supersteps are left, which that agent asks for.
     """
 
+    llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
+    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     remaining_steps: NotRequired[RemainingSteps]
 
 
@@ -227,7 +222,7 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     ids = hash(tuple(message.id for message in messages))
     decided = state or new_state()
     summary = decided["summary"]["covers_to"] if decided["summary"] else ""
-    pins = (pin["id"] for pin in shown_pins(decided))
+    pins = (pin["id"] for pin in decided.get("pins", ()))
     rest = hash((*decided["cuts"], *decided["blocks"], *pins))
     return f"{len(messages)} {ids} {last} {summary} {rest}"
 
@@ -288,12 +283,8 @@ def memory_input(
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
+        "todos": value_of(state, TODOS_KEY),
         "mode": mode_asked(None, channel_of(state, keys.mode)),
     }
-    fresh = called.view(messages, held, **options).messages
-    if not fresh:
-        raise ConfigurationError(
-            f"The graph's state holds no message under {keys.messages!r}: a model cannot be "
-            "called with none. Pass one in the input, or name their key by input_messages_key."
-        )
-    return fresh
+    where = f"memory_input, which reads the state's {keys.messages!r} (input_messages_key)"
+    return messages_to_send(called.view(messages, held, **options), where)

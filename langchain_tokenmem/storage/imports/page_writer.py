@@ -12,7 +12,6 @@ from sqlalchemy import Connection, select
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.codec import message_digest
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.json_values import from_json
 from langchain_tokenmem.storage.message_json import EncodedMessage
@@ -26,7 +25,7 @@ from langchain_tokenmem.storage.sessions import (
     save_state,
 )
 from langchain_tokenmem.storage.tables import messages
-from langchain_tokenmem.storage.transcripts import append, wordings_of
+from langchain_tokenmem.storage.transcripts import append, hashes_of
 
 Progress = Callable[[int], None]
 """Called after each page with the number of messages that are done."""
@@ -180,11 +179,10 @@ def _under_free_ids(
 
     Some model servers give all of their answers one id. An import only adds, and loses nothing.
     """
-    known = wordings_of(connection, session, [one.message_id for one in page])
-    stored = {name: said for name, (_, said) in known.items()}
+    stored = hashes_of(connection, session, [one.message_id for one in page])
     wanted: list[PageMessage] = []
     for one in page:
-        digest = message_digest(one.row.stored)
+        digest = one.row.digest
         if one.is_first_only and session.count and digest not in stored.get(one.message_id, ()):
             continue  # the session has begun
         if digest in stored.setdefault(one.message_id, {digest}):
@@ -200,5 +198,6 @@ def renamed(one: PageMessage) -> PageMessage:
     name = f"{one.position}\n{digest_of(message)}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
     given = message.model_copy(update={"id": None}) if message.id else message
-    row = EncodedMessage(given, made_up, created_at=one.row.created_at)
+    before = one.row
+    row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
     return replace(one, row=row, message_id=made_up, is_renamed=True)

@@ -209,7 +209,7 @@ def test_no_view_or_update_of_the_nodes_repeats_an_id():
 def test_a_node_never_writes_an_empty_view():
     memory = memory_of()
     assert MemoryNode(memory).invoke({"messages": []}) == {}
-    with pytest.raises(ConfigurationError, match="no message under 'messages'"):
+    with pytest.raises(ConfigurationError, match="no message to call the model with"):
         memory_input({"messages": []}, memory)
     with pytest.raises(ConfigurationError, match="must not take its place"):
         MemoryNode(memory, output_messages_key="messages")
@@ -378,6 +378,7 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
 
 def test_two_memories_in_one_step_keep_separate_states_while_one_prunes(store):
     class TwoMemories(MemoryMessagesState):
+        memory: Any
         other: Any
 
     memory, said = memory_of(), conversation(12)
