@@ -107,11 +107,11 @@ def test_vectors_as_rows(url):
         Recall(store)
         store.add("s", [HumanMessage("one", id="1"), HumanMessage("two", id="2")], user_id="u")
         (pending,) = store.index.pending("vectors")
-        number = store.index.partition(pending.partition_key).number
+        number = pending.partition
         units = {pack_unit(number, n): bytes([n]) * 8 for n in (1, 2)}
-        store.index.put_vectors("m", {pack_unit(number, 1): b"old"})
-        store.index.put_vectors("m", units)
-        store.index.acknowledge_vectors(pending.partition_key, 2)
+        for some in ({pack_unit(number, 1): b"old"}, units):
+            store.index.put_vectors("m", some, unless_edited=(number, 0))
+        assert store.index.acknowledge_vectors(number, 2, start=1, edits=0) == 3
         assert store.index.pending("vectors") == []
         with store.index.reading_vectors() as reader:
             assert reader.vectors("m", list(units)) == units

@@ -87,6 +87,17 @@ class Writer(threading.Thread):
         self.acknowledged[made["configurable"]["checkpoint_id"]] = count
 
 
+def gone_on(writers: list[Writer]) -> int:
+    """Return how many checkpoints were acknowledged, when each writer has put some more."""
+    before = [len(writer.acknowledged) for writer in writers]
+    for writer, count in zip(writers, before, strict=True):
+        for _ in range(600):
+            if len(writer.acknowledged) > count + 2:
+                break
+            time.sleep(0.1)
+    return sum(len(writer.acknowledged) for writer in writers)
+
+
 def test_a_server_stopped_and_started_in_mid_run(server: Server) -> None:
     stop = threading.Event()
     before: list[int] = []
@@ -96,12 +107,11 @@ def test_a_server_stopped_and_started_in_mid_run(server: Server) -> None:
         for writer in writers:
             writer.start()
         for _ in range(3):
-            stop.wait(1.0)
-            before.append(sum(len(writer.acknowledged) for writer in writers))
+            before.append(gone_on(writers))
             server.stop()
             stop.wait(0.3)
             server.start()
-        stop.wait(1.5)
+        gone_on(writers)
         stop.set()
         for writer in writers:
             writer.join(60)

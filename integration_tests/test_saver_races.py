@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_tokenmem.storage.thread_messages import ThreadMessages
 from langgraph.checkpoint.base import empty_checkpoint
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage import threads as retention
+from langchain_tokenmem.storage.thread_messages import ThreadMessages
 
 SECONDS = 1.0
 """How long the one that came second has for overtaking."""

@@ -14,7 +14,7 @@ from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.state import MemoryState
 
-SESSIONS = ("ann/1", "bob/2", "empty", "x" * 700)
+SESSIONS = ("ann/1", "bob/2", "empty", "x" * 400)
 FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
 STATE: MemoryState = {
     "version": 1,
@@ -39,7 +39,7 @@ def build(path: Path) -> None:
         for number in range(18):
             store.add("ann/1", turn("a", number), user_id="ann")
             store.add("bob/2", turn("b", number), user_id="bob")
-        store.add("x" * 700, turn("c", 1) + turn("c", 2))
+        store.add("x" * 400, turn("c", 1) + turn("c", 2))
         store.save_state("ann/1", STATE, expected=0)
         store.set_budget("bob/2", TokenBudget(context_window=4_000))
         # A session that only has a budget leaves no other trace than its own row.
