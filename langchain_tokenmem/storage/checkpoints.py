@@ -314,7 +314,7 @@ class CheckpointStore:
         session, numbers = self.messages.store(
             connection, session, more, now, is_main=is_main, near=near
         )
-        refs = to_ranges([*known, *numbers])
+        refs = to_ranges(numbers, before.refs if known and before else [])
         if value.packed is None:
             return session, Value(refs, value.shape, said=said)
         digest = hashlib.blake2b(value.packed, digest_size=16).digest()
@@ -353,7 +353,7 @@ class CheckpointStore:
         row = {
             "thread_id": one.address.thread_id,
             "ns": one.address.ns,
-            "checkpoint_id": one.id,
+            "checkpoint_id": one.address.checkpoint_id,
             "parent_id": one.parent,
             "session": one.session,
             "run_id": str(run_id) if run_id else None,
@@ -561,7 +561,7 @@ class CheckpointStore:
                 if packed is None:
                     raise CorruptStoreError("the value is missing")  # noqa: TRY301
                 shape = self.codec.unpack(packed)
-            return attach(shape, self.messages.read(connection, session, value.numbers))
+            return attach(shape, self.messages.read(connection, session, value.numbers, value.said))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
 

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +24,7 @@ from langchain_tokenmem.storage.json_values import to_json
 from langchain_tokenmem.storage.serializer import advice
 
 _id_of = attrgetter("id")
+_fields_of = attrgetter("__class__.__name__", "__dict__", "__pydantic_extra__")
 
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
 """Kinds that LangGraph's serializer writes; any other one was put there by somebody else."""
@@ -48,6 +50,7 @@ class Codec:
 
     Attributes:
         is_plain: Whether what it writes can be read by whoever reads the database.
+        digest: Returns 16 bytes that name a message with all its fields but its id.
 
     Raises:
         ConfigurationError: When the serializer falls back to pickle.
@@ -64,10 +67,7 @@ class Codec:
         self.is_plain = isinstance(serde, JsonPlusSerializer)
         # A plain digest of an encrypted message would tell what it says to who guesses it.
         self._secret = b"" if self.is_plain else os.urandom(32)
-
-    def digest(self, message: BaseMessage) -> bytes:
-        """Return 16 bytes that name a message with all its fields but its id."""
-        return message_digest(message, self._secret)
+        self.digest = partial(message_digest, key=self._secret)
 
     def hash(
         self, messages: Sequence[BaseMessage], before: hashlib.blake2b | None = None
@@ -78,7 +78,7 @@ class Codec:
         """
         if not all(map(_id_of, messages)):
             return None
-        fields = [[type(m).__name__, m.__dict__, m.__pydantic_extra__] for m in messages]
+        fields = list(map(_fields_of, messages))
         try:
             said = orjson.dumps(fields, option=_STRICT)
         except TypeError:

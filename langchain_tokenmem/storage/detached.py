@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -103,14 +104,14 @@ def _is_plain(value: Any) -> bool:
     return kind in _PLAIN or kind is bytes
 
 
-def to_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Return numbers as runs: a chat of any length is one of them.
+def to_ranges(numbers: Iterable[int], before: Iterable[Sequence[int]] = ()) -> list[list[int]]:
+    """Return numbers as runs, behind others: a chat of any length is one of them.
 
     Example:
         >>> to_ranges([1, 2, 3, 7])
         [[1, 3], [7, 7]]
     """
-    runs: list[list[int]] = []
+    runs = [[*run] for run in before]
     for number in numbers:
         if runs and runs[-1][1] + 1 == number:
             runs[-1][1] = number
@@ -121,4 +122,4 @@ def to_ranges(numbers: Iterable[int]) -> list[list[int]]:
 
 def from_ranges(runs: Iterable[Sequence[int]]) -> list[int]:
     """Return the numbers that `to_ranges` was given."""
-    return [number for first, last in runs for number in range(first, last + 1)]
+    return [*chain.from_iterable(range(first, last + 1) for first, last in runs)]

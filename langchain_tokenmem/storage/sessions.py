@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, exists, insert, select, update
+from sqlalchemy import Connection, bindparam, exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from langchain_tokenmem.core.budget import TokenBudget
@@ -109,6 +109,13 @@ def checked_id(name: Any, what: str = "session_id") -> str:
     return name
 
 
+# Made once: a put makes few other statements.
+_FIND = select(sessions).where(
+    sessions.c.kind == bindparam("of_kind"), sessions.c.name == bindparam("named")
+)
+_SAVE = update(sessions).where(sessions.c.id == bindparam("number"))
+
+
 def lock_name(kind: str, name: str) -> str:
     """Return the thread of a session; documents of a user have one that no conversation has."""
     return NAMESPACE_SEPARATOR + name if kind == OF_USER else thread_of(name)
@@ -122,8 +129,7 @@ def find(
     Raises:
         ScopeError: When an id is none, or the session belongs to another user.
     """
-    own = (sessions.c.kind == kind, sessions.c.name == checked_id(name))
-    row = connection.execute(select(sessions).where(*own)).first()
+    row = connection.execute(_FIND, {"of_kind": kind, "named": checked_id(name)}).first()
     if user_id is not None:
         checked_id(user_id, "user_id")
     if row is None:
@@ -180,8 +186,7 @@ def find_or_make(
 
 def save(connection: Connection, session: Session, **changes: Any) -> Session:
     """Change columns of a session, and return it as it is then."""
-    own = sessions.c.id == session.id
-    connection.execute(update(sessions).where(own).values(changes))
+    connection.execute(_SAVE, {"number": session.id, **changes})
     return replace(session, **changes)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, or_, select, text, update
 
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
@@ -19,6 +20,7 @@ from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.message_cache import MessageCache
 from langchain_tokenmem.storage.message_json import EncodedMessage, checksum, decoded_message
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import Session, later
@@ -40,12 +42,14 @@ class ThreadMessages:
         index: Takes what is new in a transcript.
         before_store: Changes messages on their way into the transcript.
         hides_removed: Whether the transcript hides what the head of a thread has no more.
+        cache: Keeps what was read last.
     """
 
     codec: Codec
     index: SearchIndex
     before_store: BeforeStore | None = None
     hides_removed: bool = False
+    cache: MessageCache = field(default_factory=MessageCache)
 
     def store(
         self,
@@ -88,27 +92,39 @@ class ThreadMessages:
         return batch.save(), numbers
 
     def read(
-        self, connection: Connection, session: int, numbers: Sequence[int]
+        self, connection: Connection, session: int, numbers: list[int], said: bytes | None = None
     ) -> list[BaseMessage]:
         """Return messages by their numbers; no object is shared.
+
+        Args:
+            connection: To the database.
+            session: The session.
+            numbers: The messages.
+            said: Hash of what they say, where their checkpoint has one.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
+        read = partial(self._read, connection, session)
+        return self.cache.read(session, numbers, said, read, self.codec.hash)
+
+    def _read(
+        self, connection: Connection, session: int, numbers: Sequence[int]
+    ) -> list[BaseMessage]:
         found: dict[int, BaseMessage] = {}
         missing = set(numbers)
-        for number, text, proof in _rows(connection, session, missing, _PLAIN, *_IS_PLAIN):
-            if crc32(text.encode()) != proof:
+        for number, said, proof in _rows(connection, session, missing, _PLAIN, *_IS_PLAIN):
+            if crc32(said.encode()) != proof:
                 raise CorruptStoreError("a message is damaged")
-            found[number] = decoded_message(text)
+            found[number] = decoded_message(said)
         missing -= found.keys()
-        for number, text, exact, proof in _rows(connection, session, missing, _ODD):
+        for number, said, exact, proof in _rows(connection, session, missing, _ODD):
             if exact is not None:
                 found[number] = self.codec.unpack(exact)
                 continue
-            if text is None or checksum(text) != proof:
+            if said is None or checksum(said) != proof:
                 raise CorruptStoreError("a message is damaged")
-            found[number] = decoded_message(text)
+            found[number] = decoded_message(said)
             found[number].id = None  # the transcript has given it one
         missing -= found.keys()
         if missing:
@@ -141,9 +157,7 @@ class ThreadMessages:
         was, there = set(before[size:]), set(now[size:])
         changed: set[int] = set()
         if added := there - was:
-            own = (messages.c.session == session.id, messages.c.is_shown == 0)
-            query = select(messages.c.number, messages.c.seq).where(*own)
-            rows = connection.execute(query.where(messages.c.seq.is_not(None))).all()
+            rows = connection.execute(_HIDDEN, {"of": session.id}).all()
             again = {number: seq for number, seq in rows if number in added}
             if again:
                 show(connection, session, again)
@@ -163,6 +177,28 @@ _Key = tuple[bytes, str | None]
 
 _Place = tuple[int, int | None]
 """Number of a message in its session, and in the transcript."""
+
+
+def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
+    """Return statements for messages in a range, those that say the same, and hidden ones."""
+    table, own = messages.c, messages.c.session == bindparam("of")
+    query = select(table.number, table.seq, table.message_id, table.has_own_id, table.digest)
+    newest = select(func.max(table.number)).where(own).scalar_subquery()
+    same = or_(
+        table.digest.in_(bindparam("digests", expanding=True)),
+        table.message_id.in_(bindparam("ids", expanding=True)),
+        table.number == newest,
+    )
+    hidden = select(table.number, table.seq).where(table.is_shown == text("0"), own)
+    return (
+        query.where(own, table.number.between(bindparam("first"), bindparam("last"))),
+        query.where(own, same),
+        hidden.where(table.seq.is_not(None)),
+    )
+
+
+# Made once: building them anew takes longer than asking.
+_NEAR, _SAME, _HIDDEN = _lookups()
 
 
 class _Known:
@@ -187,19 +223,15 @@ class _Known:
         keys: Sequence[_Key],
         near: Collection[int],
     ) -> None:
-        table = messages.c
-        own = table.session == session.id
-        query = select(table.number, table.seq, table.message_id, table.has_own_id, table.digest)
+        own = {"of": session.id}
         rows: dict[int, Any] = {}
         if near:
-            between = table.number.between(min(near), max(near))
-            rows = {row.number: row for row in connection.execute(query.where(own, between))}
+            between = own | {"first": min(near), "last": max(near)}
+            rows = {row.number: row for row in connection.execute(_NEAR, between)}
         there = {(bytes(r.digest), r.message_id) for r in rows.values() if r.has_own_id and r.seq}
-        newest = select(func.max(table.number)).where(own).scalar_subquery()
         for some in chunks(set(keys) - there):
-            digests, ids = [digest for digest, _ in some], [name for _, name in some if name]
-            same = or_(table.digest.in_(digests), table.message_id.in_(ids), table.number == newest)
-            rows |= {row.number: row for row in connection.execute(query.where(own, same))}
+            same = {"digests": [digest for digest, _ in some], "ids": [name for _, name in some]}
+            rows |= {row.number: row for row in connection.execute(_SAME, own | same)}
         self.last = max(rows, default=0)
         self.seqs: dict[str, int] = {}
         self.places: dict[_Key, list[_Place]] = defaultdict(list)
