@@ -329,9 +329,12 @@ def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
 
 
 def newest_activity(connection: Connection, before: datetime) -> datetime | None:
-    """Return the time of the newest activity of a session that is not after `before`."""
-    own = sessions.c.active_at <= _text_of(before)
-    found = connection.execute(select(func.max(sessions.c.active_at)).where(own)).scalar()
+    """Return the time of the newest message that is not after `before`.
+
+    Sessions do not tell it: who is active now has no earlier time there.
+    """
+    own = messages.c.created_at <= _text_of(before)
+    found = connection.execute(select(func.max(messages.c.created_at)).where(own)).scalar()
     return None if found is None else datetime.fromisoformat(found)
 
 

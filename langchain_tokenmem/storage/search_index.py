@@ -119,6 +119,7 @@ class SearchIndex(VectorTable):
 
     def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
         """Replace what the index has of messages, in the transaction that edits them."""
+        session = find_by_id(connection, session.id) or session  # an append has counted meanwhile
         known = [seq for seq in seqs if seq < session.words_from]
         _forget(connection, session, known)
         delete_vectors(connection, session.id, seqs)

@@ -230,7 +230,7 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> _Exported:
     encoded = []
     for wording, where in found:
         try:
-            message = checked_message(json.dumps(wording["message"]))
+            message = checked_message(to_json(wording["message"])[0])
             time = datetime.fromisoformat(wording["created_at"]).astimezone(UTC)
             given = message if wording["has_own_id"] else message.model_copy(update={"id": None})
             is_dated = UNDATED not in marks_of(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Any
@@ -68,7 +68,7 @@ class TranscriptRow:
     is_hidden: bool = False
     is_dated: bool = True
     is_shown: bool = True
-    number: int = 0
+    number: int = field(default=0, compare=False)
 
 
 _COLUMNS = tuple(

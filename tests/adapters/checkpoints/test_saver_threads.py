@@ -101,7 +101,7 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
 def test_the_session_of_a_sub_graph_is_not_erased_from_under_its_thread(store):
     graph = with_sub_graph(TokenMemorySaver(store))
     say(graph, "hello")
-    with pytest.raises(StoreError, match="session, 't', and this one goes"):
+    with pytest.raises(StoreError, match="its thread, 't', and this one goes"):
         store.erase(session_id=thread_session("t", "sub"))
     assert len(say(graph, "again")["messages"]) == 4
 
