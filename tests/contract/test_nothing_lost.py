@@ -1,0 +1,257 @@
+"""Nothing that was said is lost: not by folds and cuts, nor by what stops a turn half-way."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import tool
+
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+    with_token_memory,
+)
+from langchain_tokenmem.errors import ConfigurationError
+from tests.contract.chats import Chat, Talker, Way, long_turns, texts
+
+STORED = pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in ("history", "chain", "middleware") for is_async in (False, True)],
+    indirect=True,
+    ids=lambda way: f"{way[0]}-{'async' if way[1] else 'sync'}",
+)
+PASTE = "".join(f"line {n} of the long paste\n" for n in range(600))
+FOUND = "".join(f"row {n} of the long result\n" for n in range(600))
+
+
+@tool
+def fetch(name: str) -> str:
+    """Fetch a table."""
+    return FOUND
+
+
+def small_memory(**keywords: Any) -> TokenMemory:
+    return TokenMemory(TokenBudget(context_window=2_000), background=False, **keywords)
+
+
+def calling(request: list[BaseMessage]) -> AIMessage | str:
+    """Call the tool for a question that asks for it; else answer."""
+    newest = request[-1]
+    if not isinstance(newest, ToolMessage) and "Fetch" in newest.text:
+        return AIMessage("", tool_calls=[{"name": "fetch", "args": {"name": "x"}, "id": "call-x"}])
+    return f"Reply to {newest.text[:10]}."
+
+
+def spoken(messages: list[BaseMessage]) -> list[tuple[str, str]]:
+    return [(message.type, message.text.rstrip()) for message in messages]
+
+
+async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
+    chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch])
+    asked = [PASTE, "Fetch the table.", *long_turns(12, words=150)]
+    for question in asked:
+        await chat.ask(question)
+    assert chat.memory.budget.limit < chat.memory.count(chat.said()).tokens
+    assert "Question 0" not in texts([m for m in chat.requests[-1] if m.type == "human"][1:])
+
+    said = spoken(chat.reopened().said())
+    assert [text for role, text in said if role == "human"] == [text.rstrip() for text in asked]
+    assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
+    answers = [text for role, text in said if role == "ai"]
+    assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
+    for question in long_turns(12, words=150):
+        assert f"Reply to {question[:10]}." in answers
+
+
+@STORED
+async def test_every_message_can_be_read_by_its_id_afterwards(way: Way):
+    chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
+    given = [HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(12, words=150)])]
+    for question in given:
+        await chat.ask(question)
+    await chat.ask(HumanMessage("Fetch the table.", id="fetch"))
+    chat.memory.close()
+    store = TranscriptStore(way.url) if way.url != "sqlite://" else chat.store
+    for message in given:
+        found = store.get("t1", str(message.id))
+        assert found is not None
+        assert found.text == message.text
+    rows = store.rows("t1", user_id="ann")
+    assert [row.seq for row in rows] == [*range(1, len(rows) + 1)]
+    assert len({row.message.id for row in rows}) == len(rows) == 2 * len(given) + 4
+    assert FOUND in [row.message.content for row in rows]
+
+
+async def test_a_failing_model_loses_nothing_and_the_next_turn_goes_on(way: Way):
+    failing = [ConnectionError("provider down"), "Back again."]
+    chat = way.chat(small_memory(), model=Talker(answer="Noted."))
+    for question in long_turns(8):
+        await chat.ask(question)
+    before = spoken(chat.said())
+    chat.model.answer = failing
+    with pytest.raises(ConnectionError):
+        await chat.ask("Are you there?")
+    kept = spoken(chat.said())
+    assert kept[: len(before)] == before
+    assert kept[len(before) :] in ([], [("human", "Are you there?")])
+
+    (request,) = await chat.ask("And now?")
+    assert request[-1].text.endswith("And now?")
+    said = spoken(chat.reopened().said())
+    assert said[: len(kept)] == kept
+    assert said[-2:] == [("human", "And now?"), ("ai", "Back again.")]
+
+
+class Breaking(Talker):
+    """Streams three words and breaks."""
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[Any]:
+        self._requests.append(list(messages))
+        for word in ("one ", "two ", "three "):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        raise ConnectionError("cut off")
+
+
+def chain_of(store: TranscriptStore, model: Talker) -> Any:
+    return with_token_memory(model, small_memory(), store)
+
+
+SESSION: Any = {"configurable": {"session_id": "t1"}}
+
+
+@pytest.mark.parametrize("stops", ["the model breaks", "the reader leaves"])
+async def test_an_aborted_stream_of_a_chain_leaves_whole_turns_only(url: str, stops: str):
+    with TranscriptStore(url) as store:
+        chain_of(store, Talker(answer="Noted.")).invoke("First.", SESSION)
+        broken = chain_of(store, Breaking())
+        if stops == "the model breaks":
+            with pytest.raises(ConnectionError):
+                list(broken.stream("Second.", SESSION))
+        else:
+            stream = broken.astream("Second.", SESSION)
+            assert (await anext(stream)).content == "one "
+            await stream.aclose()
+        assert spoken(store.messages("t1")) == [("human", "First."), ("ai", "Noted.")]
+        chain_of(store, Talker(answer="Yes.")).invoke("Third.", SESSION)
+        assert [text for _, text in spoken(store.messages("t1"))] == [
+            "First.",
+            "Noted.",
+            "Third.",
+            "Yes.",
+        ]
+
+
+@pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+async def test_an_aborted_run_of_a_graph_keeps_the_question(way: Way):
+    chat = way.chat(small_memory(), model=Breaking())
+    with pytest.raises(ConnectionError):
+        list(
+            chat.graph.stream(  # type: ignore[attr-defined]
+                {"messages": [HumanMessage("First.", id="h1")]}, chat.config, stream_mode="messages"
+            )
+        )
+    assert spoken(chat.reopened().said()) == [("human", "First.")]
+    assert chat.store.get("t1", "h1") is not None
+
+
+async def test_a_failing_summarizer_takes_no_word_along(way: Way):
+    def broken(*_: Any) -> str:
+        raise ConnectionError("summarizer down")
+
+    chat = way.chat(small_memory(summarizer=broken))
+    questions = long_turns(14, words=150)
+    for question in questions:
+        (request,) = await chat.ask(question)
+        assert question.rstrip() in request[-1].text
+    said = spoken(chat.reopened().said())
+    assert [text for role, text in said if role == "human"] == [q.rstrip() for q in questions]
+
+
+WRITERS, EACH = 4, 12
+
+
+def test_concurrent_writers_of_one_session_keep_every_message_and_its_order(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    start = threading.Barrier(WRITERS)
+
+    def write(writer: int) -> None:
+        with TranscriptStore(place) as store, small_memory() as memory:
+            history = TokenMemoryChatHistory("t1", memory=memory, store=store)
+            start.wait()
+            for n in range(EACH):
+                name = f"w{writer}-{n}"
+                question = HumanMessage(f"question {name} " + "word " * 30, id=name)
+                history.add_messages([question, AIMessage(f"answer {name}", id=f"{name}-answer")])
+                assert history.messages
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for done in [pool.submit(write, number) for number in range(WRITERS)]:
+            done.result()
+    with TranscriptStore(place) as store:
+        rows = store.rows("t1")
+    ids = [row.message.id for row in rows]
+    assert len(ids) == len(set(ids)) == 2 * WRITERS * EACH
+    assert [row.seq for row in rows] == [*range(1, len(ids) + 1)]
+    assert [f"{name}-answer" for name in ids[::2]] == ids[1::2], "a turn was torn apart"
+    for writer in range(WRITERS):
+        mine = [name for name in ids[::2] if name.startswith(f"w{writer}-")]
+        assert mine == [f"w{writer}-{n}" for n in range(EACH)]
+
+
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(url: str):
+    with TranscriptStore(url) as store:
+        store.add("t1", [HumanMessage("Before.", id="m0")])
+        with pytest.raises(ConfigurationError):
+            store.add("t1", [HumanMessage("Good.", id="m1"), RemoveMessage(id="m0")])
+        assert [m.id for m in store.messages("t1")] == ["m0"]
+
+
+def test_a_committed_summary_is_there_after_a_restart(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(place) as store:
+        history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        for question in long_turns(14, words=150):
+            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+            shown = spoken(history.messages)
+        state = store.state("t1").state
+        assert state is not None
+        assert state["summary"] is not None
+    with TranscriptStore(place) as store:
+        again = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        assert spoken(again.messages) == shown
+        assert json.dumps(store.state("t1").state) == json.dumps(state)
+
+
+def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    way = Way("middleware", is_async=False, url=place)
+    chats: list[Chat] = []
+    for question in ("One.", "Two."):
+        chat = way.chat(small_memory())
+        chat.graph.invoke({"messages": question}, chat.config)  # type: ignore[attr-defined]
+        chats.append(chat)
+        chat.store.close()
+    with TranscriptStore(place) as store:
+        saver = TokenMemorySaver(store)
+        found = saver.get_tuple({"configurable": {"thread_id": "t1"}})
+        assert found is not None
+        held = found.checkpoint["channel_values"]["messages"]
+        assert spoken(held) == spoken(store.messages("t1"))
+        assert [text for _, text in spoken(held)] == ["One.", "Noted.", "Two.", "Noted."]
