@@ -83,7 +83,9 @@ async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
 @STORED
 async def test_every_message_can_be_read_by_its_id_afterwards(way: Way):
     chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
-    given = [HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(12, words=150)])]
+    given = [
+        HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(12, words=150)])
+    ]
     for question in given:
         await chat.ask(question)
     await chat.ask(HumanMessage("Fetch the table.", id="fetch"))

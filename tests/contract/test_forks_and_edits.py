@@ -1,0 +1,199 @@
+"""Forks, time travel, resumed runs, removals and edits: a request has the words of its own branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver
+from tests.contract.chats import Talker, Way, long_turns, texts
+
+GRAPHS = pytest.mark.parametrize(
+    "way",
+    [("middleware", False), ("middleware", True), ("node", False), ("nodes", True)],
+    indirect=True,
+    ids=["middleware-sync", "middleware-async", "node-sync", "nodes-async"],
+)
+
+
+@pytest.fixture(params=["TokenMemorySaver", "InMemorySaver"])
+def chat_of(way: Way, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Return a function that begins a conversation on either checkpointer, as a graph's chat."""
+
+    def begin(**setting: Any) -> Any:
+        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+        store = way.store()
+        is_ours = request.param == "TokenMemorySaver"
+        saver = TokenMemorySaver(store) if is_ours else InMemorySaver()
+        return way.chat(memory, store=store, saver=saver, **setting)
+
+    return begin
+
+
+async def at_head(chat: Any) -> Any:
+    """Return the newest checkpoint of a thread."""
+    graph, config = chat.graph, chat.config
+    return await graph.aget_state(config) if chat.is_async else graph.get_state(config)
+
+
+async def update(chat: Any, *messages: BaseMessage) -> None:
+    """Change the messages of a thread from outside."""
+    values = {"messages": list(messages)}
+    if chat.is_async:
+        await chat.graph.aupdate_state(chat.config, values)
+    else:
+        chat.graph.update_state(chat.config, values)
+
+
+def questions_in(request: list[BaseMessage]) -> list[str]:
+    return [m.text for m in request if m.type == "human"]
+
+
+@GRAPHS
+async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for n, question in enumerate(long_turns(3)):
+        await chat.ask(HumanMessage(question, id=f"h{n}"))
+    early = (await at_head(chat)).config
+    for n in range(12):
+        await chat.ask(HumanMessage(f"Left: branch word{n} " + "left " * 120, id=f"left{n}"))
+    assert "<conversation_summary" in texts(chat.requests[-1]), "the branch was folded"
+    end = (await at_head(chat)).config
+
+    await chat.call(chat.graph, {"messages": [HumanMessage("Fork?", id="fork")]}, early)
+    forked = chat.requests[-1]
+    assert "left" not in texts(forked).lower()
+    assert "<conversation_summary" not in texts(forked)
+    assert [text.rstrip() for text in questions_in(forked)] == [
+        *[question.rstrip() for question in long_turns(3)],
+        "Fork?",
+    ]
+
+    await chat.call(chat.graph, {"messages": [HumanMessage("Back?", id="back")]}, end)
+    assert "Fork?" not in texts(chat.requests[-1])
+    assert "word11" in texts(chat.requests[-1])
+
+
+@GRAPHS
+async def test_a_replayed_checkpoint_sends_what_was_sent(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for n, question in enumerate(long_turns(12, words=120)):
+        await chat.ask(HumanMessage(question, id=f"h{n}"))
+    for number in (10, 5):
+        past = [
+            found
+            for found in chat.graph.get_state_history(chat.config)
+            if found.next and [m.id for m in found.values["messages"]][-1:] == [f"h{number}"]
+        ]
+        before = [m.model_dump(exclude={"id"}) for m in chat.requests[number]]
+        assert texts(chat.requests[number]).rstrip().endswith("word")
+        await chat.call(chat.graph, None, past[0].config)
+        assert [m.model_dump(exclude={"id"}) for m in chat.requests[-1]] == before
+
+
+@tool
+def send(parcel: str) -> str:
+    """Send a parcel, after somebody has agreed."""
+    return f"{parcel}: {interrupt('Send it?')}"
+
+
+@tool
+def weigh(parcel: str) -> str:
+    """Weigh a parcel."""
+    return f"{parcel} weighs 3 kg."
+
+
+def sending(request: list[BaseMessage]) -> AIMessage | str:
+    newest = request[-1]
+    if isinstance(newest, ToolMessage):
+        return "It is done."
+    if "Send" not in newest.text:
+        return "Noted."
+    calls = [{"name": name, "args": {"parcel": "P-1"}, "id": name} for name in ("weigh", "send")]
+    return AIMessage("", tool_calls=calls)
+
+
+@GRAPHS
+async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(
+    chat_of: Callable[..., Any],
+):
+    chat = chat_of(model=Talker(answer=sending), tools=[weigh, send])
+    for question in long_turns(12):
+        await chat.ask(question)
+    await chat.ask("Send " + "it now " * 100)
+    assert (await at_head(chat)).interrupts
+    await chat.call(chat.graph, Command(resume="agreed"))
+    request = chat.requests[-1]
+    assert [m.text for m in request[-2:]] == ["P-1 weighs 3 kg.", "P-1: agreed"]
+    assert [call["name"] for call in request[-3].tool_calls] == ["weigh", "send"]
+    assert chat.said()[-1].text == "It is done."
+    assert [m.text for m in chat.said() if m.type == "tool"] == ["P-1 weighs 3 kg.", "P-1: agreed"]
+    assert (await chat.last("And now?"))[-1].text == "And now?"
+
+
+@GRAPHS
+async def test_a_removed_message_is_in_no_later_request(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact"), "Well."):
+        await chat.ask(text)
+    await update(chat, RemoveMessage(id="fact"))
+    assert "QUOKKA" not in texts(await chat.last("What is the code?"))
+    assert "fact" not in [m.id for m in chat.said()]
+    assert "QUOKKA" not in texts(await chat.reopened().last("And now?"))
+
+
+@GRAPHS
+async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_saver_was_told(
+    way: Way,
+):
+    for on_remove, is_kept in (("keep", True), ("hide", False)):
+        store = way.store()
+        saver = TokenMemorySaver(store, on_remove=on_remove)
+        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+        chat: Any = way.chat(memory, store=store, saver=saver)
+        for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact")):
+            await chat.ask(text)
+        for question in long_turns(10, words=170):
+            await chat.ask(question)
+        assert "<conversation_summary" in texts(chat.requests[-1])
+        assert "QUOKKA" in texts(chat.requests[-1])
+        await update(chat, RemoveMessage(id="fact"))
+        request = await chat.last("What is the code?")
+        assert ("QUOKKA" in texts(request)) == is_kept, "a summary tells what is kept"
+        assert (store.get("t1", "fact") is not None) == is_kept
+        assert store.get("t1", "fact", include_superseded=True) is not None
+
+
+@GRAPHS
+@pytest.mark.parametrize("is_folded", [False, True], ids=["in the tail", "folded"])
+async def test_an_edit_by_id_replaces_the_words_everywhere(
+    chat_of: Callable[..., Any],
+    is_folded: bool,  # noqa: FBT001
+):
+    chat = chat_of()
+    await chat.ask("Hello.")
+    await chat.ask(HumanMessage("The code is QUOKKA-4711.", id="fact"))
+    for question in long_turns(12 if is_folded else 1, words=150):
+        await chat.ask(question)
+    assert "QUOKKA-4711" in texts(chat.requests[-1])
+    await update(chat, HumanMessage("The code is WOMBAT-1234.", id="fact"))
+    request = await chat.last("What is the code?")
+    assert "WOMBAT-1234" in texts(request)
+    assert "QUOKKA" not in texts(request)
+    assert [m.text for m in chat.said() if m.id == "fact"] == ["The code is WOMBAT-1234."]
+
+
+@GRAPHS
+async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
+    chat_of: Callable[..., Any],
+):
+    chat = chat_of()
+    await chat.ask(HumanMessage("The first wording.", id="q"))
+    request = await chat.last(HumanMessage("Another wording.", id="q"))
+    assert [m.text for m in request if m.type == "human"] == ["Another wording."]
