@@ -1,4 +1,4 @@
-"""Forks, time travel, resumed runs, removals and edits: a request has the words of its own branch."""
+"""Forks, time travel, resumed runs, removals, edits: a request has its own branch's words only."""
 
 from __future__ import annotations
 
@@ -153,10 +153,10 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
     way: Way,
 ):
     for on_remove, is_kept in (("keep", True), ("hide", False)):
-        store = way.store()
+        store, thread = way.store(), f"t-{on_remove}"
         saver = TokenMemorySaver(store, on_remove=on_remove)
         memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
-        chat: Any = way.chat(memory, store=store, saver=saver)
+        chat: Any = way.chat(memory, store=store, saver=saver, thread=thread)
         for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact")):
             await chat.ask(text)
         for question in long_turns(10, words=170):
@@ -166,8 +166,8 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
         await update(chat, RemoveMessage(id="fact"))
         request = await chat.last("What is the code?")
         assert ("QUOKKA" in texts(request)) == is_kept, "a summary tells what is kept"
-        assert (store.get("t1", "fact") is not None) == is_kept
-        assert store.get("t1", "fact", include_superseded=True) is not None
+        assert (store.get(thread, "fact") is not None) == is_kept
+        assert store.get(thread, "fact", include_superseded=True) is not None
 
 
 @GRAPHS

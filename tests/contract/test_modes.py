@@ -61,7 +61,9 @@ def kept(messages: list[BaseMessage]) -> str:
 
 def notes_in(request: list[BaseMessage], mode: str) -> str:
     """Return the working notes that a request shows: none is shown twice, so of all questions."""
-    found = re.findall(f'<working_notes mode="{mode}">(.*?)</working_notes>', texts(request), re.S)
+    found = re.findall(
+        f'<working_notes mode="{mode}">(.*?)</working_notes>', texts(request), re.DOTALL
+    )
     return "\n".join(found)
 
 

@@ -90,7 +90,7 @@ async def test_every_message_can_be_read_by_its_id_afterwards(way: Way):
         await chat.ask(question)
     await chat.ask(HumanMessage("Fetch the table.", id="fetch"))
     chat.memory.close()
-    store = TranscriptStore(way.url) if way.url != "sqlite://" else chat.store
+    store = chat.store if way.url == "sqlite://" else way.store()
     for message in given:
         found = store.get("t1", str(message.id))
         assert found is not None

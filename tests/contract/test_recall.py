@@ -43,9 +43,11 @@ def recalling(store: TranscriptStore, **keywords: Any) -> TokenMemory:
     return TokenMemory(budget, summarizer=summarized, background=False, recall=recall, **keywords)
 
 
-async def with_the_fact_folded(way: Way, **keywords: Any) -> Chat:
+async def with_the_fact_folded(
+    way: Way, thread: str = "t1", user: str = "ann", **keywords: Any
+) -> Chat:
     """Return a conversation in which the fact stands in no request any more."""
-    chat = way.chat(lambda store: recalling(store, **keywords), user="ann")
+    chat = way.chat(lambda store: recalling(store, **keywords), thread=thread, user=user)
     await chat.ask("Hello.")
     await chat.ask(FACT)
     for question in long_turns(5, words=300):
@@ -83,10 +85,10 @@ async def test_an_unrelated_question_brings_nothing_back(way: Way):
 @STORED
 async def test_recall_looks_into_other_sessions_of_the_user_only_where_it_may(way: Way):
     for scope, is_found in (("session", False), ("user", True)):
-        chat = await with_the_fact_folded(way, recall_scope=scope)
-        other = chat.also(thread="t2", user="ann")
+        chat = await with_the_fact_folded(way, f"{scope}-1", f"ann-{scope}", recall_scope=scope)
+        other = chat.also(thread=f"{scope}-2")
         assert (FACT in texts(await other.last(ASKED))) == is_found
-        stranger = chat.also(thread="t3", user="bob")
+        stranger = chat.also(thread=f"{scope}-3", user="bob")
         assert "QUOKKA" not in texts(await stranger.last(ASKED))
 
 
