@@ -10,7 +10,18 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
+import pytest
+
+from tests.contract.conftest import way
+
+__all__ = ["way"]
+
 MODULES = ("test_nothing_lost", "test_recall", "test_forks_and_edits")
+
+
+@pytest.fixture
+def url(postgres: str) -> str:
+    return postgres
 
 
 def _of_modules() -> Iterator[tuple[str, Any]]:
@@ -18,7 +29,7 @@ def _of_modules() -> Iterator[tuple[str, Any]]:
     for module in MODULES:
         names = vars(import_module(f"tests.contract.{module}"))
         fixtures = {
-            name: value for name, value in names.items() if hasattr(value, "_fixture_function")
+            key: value for key, value in names.items() if hasattr(value, "_fixture_function")
         }
         yield from fixtures.items()
         for name, value in names.items():

@@ -11,7 +11,7 @@ from tests.contract.chats import CHATS, Way
 
 @pytest.fixture
 def url() -> str:
-    """Database of the stores of contract tests; `integration_tests/contract` has PostgreSQL.
+    """Database of the stores; `integration_tests/contract` has PostgreSQL.
 
     There all stores of one test share a database: give threads of their own to several.
     """
