@@ -1,7 +1,7 @@
 """Hooks of the documentation's build, named in mkdocs.yml.
 
-Pages link the tests of their promises. In the repository such a link leads to the file; on the site,
-to a page with its text.
+Pages link the tests of their promises. In the repository such a link leads to the file; on the
+site, to a page with its text.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver
+from langchain_tokenmem import ThreadConflictError, TokenBudget, TokenMemory, TokenMemorySaver
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 GRAPHS = pytest.mark.parametrize(
@@ -197,3 +198,25 @@ async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
     await chat.ask(HumanMessage("The first wording.", id="q"))
     request = await chat.last(HumanMessage("Another wording.", id="q"))
     assert [m.text for m in request if m.type == "human"] == ["Another wording."]
+
+
+@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
+async def test_a_run_that_another_one_has_overtaken_is_an_error_where_it_was_asked_for(way: Way):
+    store = way.store()
+    saver = TokenMemorySaver(store, on_conflict="raise")
+    slow: Any = way.chat(TokenMemory(8_000), store=store, saver=saver)
+    await slow.ask("First.")
+    other: Any = way.chat(TokenMemory(8_000), store=store, saver=saver)
+
+    def answer(request: list[BaseMessage]) -> str:
+        if request[-1].text == "Slow.":  # while this model is at work, another run takes a turn
+            with ThreadPoolExecutor(1) as pool:  # a thread of its own: else it were a sub-graph
+                pool.submit(other.graph.invoke, {"messages": "Quick."}, other.config).result()
+        return "Noted."
+
+    slow.model.answer = answer
+    with pytest.raises(ThreadConflictError):
+        await slow.ask("Slow.")
+    said = [m.text for m in store.messages("t1")]
+    assert "Quick." in said
+    assert [m.text for m in other.said()][-2:] == ["Quick.", "Noted."]

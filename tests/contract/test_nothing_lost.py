@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -28,7 +31,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from tests.contract.chats import Chat, Talker, Way, long_turns, texts
 
 STORED = pytest.mark.parametrize(
@@ -184,6 +187,64 @@ async def test_a_failing_summarizer_takes_no_word_along(way: Way):
         assert question.rstrip() in request[-1].text
     said = spoken(chat.reopened().said())
     assert [text for role, text in said if role == "human"] == [q.rstrip() for q in questions]
+
+
+async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way: Way):
+    told: set[str] = set()
+
+    def reading(messages: list[BaseMessage]) -> str:
+        told.update(str(message.id) for message in messages)
+        return "- Several things were said."
+
+    chat = way.chat(small_memory(summarizer=reading), model=Talker(answer=calling), tools=[fetch])
+    for question in ["Hello.", "Fetch the table.", *long_turns(14, words=120)]:
+        request = await chat.last(question)
+        there = {str(message.id) for message in request}
+        said = [str(m.id) for m in chat.said()[:-1]]  # the newest is the answer to this request
+        assert [name for name in said if name not in there | told] == []
+    assert len(told) > 10
+
+
+def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):
+    with TranscriptStore(url) as store:
+        said: list[BaseMessage] = []
+        for number in range(4):
+            said += [HumanMessage(f"question {number}"), AIMessage(f"answer {number}")]
+            store.add("t1", said)
+        assert spoken(store.messages("t1")) == spoken(said)
+        store.add("t1", [HumanMessage("question 3"), AIMessage("answer 3")])
+        assert store.count("t1") == len(said) + 2, "who says the same again has said it twice"
+
+
+def test_a_state_that_others_have_changed_meanwhile_is_not_written_over(url: str):
+    with TranscriptStore(url) as store:
+        history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        for question in long_turns(14, words=150):
+            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+        state = history.compact()
+        version = store.state("t1").version
+        assert not store.save_state("t1", {**state, "summary": None}, expected=version - 1)
+        assert store.state("t1").state == state
+        assert store.save_state("t1", state, expected=version)
+
+
+def test_damage_of_a_message_is_an_error_and_never_a_shorter_history(tmp_path):
+    file = tmp_path / "memory.db"
+    said = [HumanMessage(f"message {number}", id=f"m{number}") for number in range(5)]
+    with TranscriptStore(file) as store:
+        store.add("t1", said)
+        store.add("t2", said)
+    for damage in (
+        "UPDATE tokenmem_messages SET message = replace(message, '2', 'X') WHERE seq = 3",
+        "DELETE FROM tokenmem_messages WHERE seq = 2",
+    ):
+        copy = shutil.copy(file, tmp_path / "damaged.db")
+        with closing(sqlite3.connect(copy)) as raw, raw:
+            assert raw.execute(f"{damage} AND session_key = '=t1'").rowcount
+        with TranscriptStore(copy) as store:
+            with pytest.raises(CorruptStoreError):
+                store.messages("t1")
+            assert store.messages("t2") == said, "other sessions stay readable"
 
 
 WRITERS, EACH = 4, 12

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
@@ -62,6 +63,24 @@ class Changes(CompactCallbacks):
 def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
     """Return what a provider reads of a request: all but ids and metadata."""
     return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
+
+
+@pytest.mark.parametrize("way", ["by-hand", "history", "middleware"], indirect=True)
+async def test_the_summary_grows_at_its_end(way: Way):
+    written: list[str] = []
+
+    def writing(messages: list[BaseMessage]) -> str:
+        written.append(f"- Entry {len(written)} tells of {len(messages)} messages.")
+        return written[-1]
+
+    memory = TokenMemory(TokenBudget(context_window=2_000), summarizer=writing, background=False)
+    chat = way.chat(memory)
+    for question in long_turns(TURNS, words=250):
+        request = texts(await chat.last(question))
+        places = [request.find(entry) for entry in written]
+        assert -1 not in places
+        assert places == sorted(places)
+    assert len(written) >= 3
 
 
 async def test_each_request_begins_with_the_one_before_unless_a_change_was_reported(way: Way):

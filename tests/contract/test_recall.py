@@ -23,6 +23,7 @@ from tests.contract.chats import Chat, Talker, Way, long_turns, texts
 
 FACT = "The gate code of the harbour warehouse is QUOKKA-4711."
 ASKED = "What is the gate code of the harbour warehouse?"
+UNRELATED = "Which code of conduct binds singing penguins at opera festivals in Patagonia?"
 STORED = pytest.mark.parametrize(
     "way",
     [(name, i) for name in ("history", "chain", "middleware") for i in (False, True)]
@@ -78,8 +79,8 @@ async def test_a_folded_message_comes_back_in_the_question_that_asks_for_it(way:
 @STORED
 async def test_an_unrelated_question_brings_nothing_back(way: Way):
     chat = await with_the_fact_folded(way)
-    request = await chat.last("Do penguins sing opera?")
-    assert "<recalled_messages" not in texts(request)
+    request = await chat.last(UNRELATED)
+    assert "<recalled_messages" not in request[-1].text
 
 
 @STORED
@@ -156,7 +157,7 @@ async def test_a_note_rides_with_the_question_that_it_matches_and_is_its_users(w
         notes = Notebook(SqlStore(notes_store))
         notes.add(FACT, level="global", user_id="ann")
         chat = way.chat(TokenMemory(8_000, notes=notes), user="ann")
-        assert "<kept_notes" not in texts(await chat.last("Do penguins sing opera?"))
+        assert "<kept_notes" not in texts(await chat.last(UNRELATED))
         asking = (await chat.last(ASKED))[-1].text
         assert "<kept_notes" in asking
         assert FACT in asking

@@ -1,8 +1,8 @@
 """Plant faults in a copy of the package, one at a time, and see which contract test fails.
 
 Each `NN_short_name.patch` beside this file changes a line. Its first line says which promise it
-breaks, and names the file of contract tests that is tried first. The exit code is 1 where fewer than
-36 faults are caught, where a patch does not apply, or where the tests fail without any fault.
+breaks, and names the file of contract tests that is tried first. The exit code is 1 where fewer
+than 36 faults are caught, where a patch does not apply, or where the tests fail without any fault.
 
 Run: python tests/contract/faults/run.py [--jobs N] [NAME ...], with parts of the names of patches.
 """
@@ -53,7 +53,7 @@ class Result:
 
 
 def try_fault(patch: Path | None) -> Result:
-    """Run the contract tests on a copy of the package with a fault; None for the package as it is."""
+    """Run the contract tests on a copy of the package with a fault; None for none."""
     started = time.monotonic()
     promise = caught_by = trouble = ""
     with tempfile.TemporaryDirectory(prefix="tokenmem-fault-") as name:
