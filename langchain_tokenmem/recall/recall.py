@@ -180,7 +180,7 @@ class Recall(IndexMaintenance, Closeable):
         with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
-            words = self.lexical.scores(query, reader)
+            words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(best_parts(self._fused(words)), options)
