@@ -211,12 +211,13 @@ async def test_a_run_that_another_one_has_overtaken_is_an_error_where_it_was_ask
     def answer(request: list[BaseMessage]) -> str:
         if request[-1].text == "Slow.":  # while this model is at work, another run takes a turn
             with ThreadPoolExecutor(1) as pool:  # a thread of its own: else it were a sub-graph
-                pool.submit(other.graph.invoke, {"messages": "Quick."}, other.config).result()
+                given = {"messages": "Quick."}
+                pool.submit(other.graph.invoke, given, other.config, durability="sync").result()
         return "Noted."
 
     slow.model.answer = answer
     with pytest.raises(ThreadConflictError):
-        await slow.ask("Slow.")
+        slow.graph.invoke({"messages": "Slow."}, slow.config, durability="sync")
     said = [m.text for m in store.messages("t1")]
     assert "Quick." in said
     assert [m.text for m in other.said()][-2:] == ["Quick.", "Noted."]
