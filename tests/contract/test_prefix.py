@@ -65,6 +65,16 @@ def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
     return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
 
 
+@pytest.mark.parametrize("way", ["by-hand", "middleware"], indirect=True)
+async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
+    changes = Changes()
+    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, callbacks=[changes])
+    chat = way.chat(memory, system="Rules: " + "word " * 1_100)
+    for question in long_turns(16, words=80):
+        await chat.ask(question)
+    assert 1 <= changes.count <= 4
+
+
 @pytest.mark.parametrize("way", ["by-hand", "history", "middleware"], indirect=True)
 async def test_the_summary_grows_at_its_end(way: Way):
     written: list[str] = []
