@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NotRequired
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_tokenmem import MemoryAgentState, MemoryNode, TokenMemory, TokenMemoryMiddleware
+from langchain_tokenmem import (
+    MemoryAgentState,
+    MemoryNode,
+    MemoryState,
+    TokenMemory,
+    TokenMemoryMiddleware,
+)
 from tests.adapters.graphs.test_nodes import config, memory_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 
 TURNS = 60
 WARNING = "The memory's state was not kept"
+
+
+class KeptState(MemoryAgentState):
+    """The supervisor is a node of its graph: its state is kept where the graph's schema has it."""
+
+    memory: NotRequired[MemoryState]
 
 
 def question(number: int) -> dict[str, list[HumanMessage]]:
@@ -115,7 +127,7 @@ def test_a_supervisor_and_its_agents_are_not_summarized_again_and_again(keeps, c
             model=talk.model("helper"),
             pre_model_hook=MemoryNode(memory),
             output_mode="last_message",
-            state_schema=MemoryAgentState if keeps else None,
+            state_schema=KeptState if keeps else None,
         )
     said = talk.play(builder.compile(checkpointer=InMemorySaver()))
     talk.check(memory)

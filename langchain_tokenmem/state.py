@@ -180,6 +180,21 @@ class Anchor(TypedDict):
     skip: NotRequired[bool]
 
 
+class Sent(TypedDict):
+    """The newest request of a model whose reasoning is bound to its prefix.
+
+    Attributes:
+        digest: Of its messages and tools: by it a change of the prefix is noticed.
+        count: How many messages it had.
+        unbound_to: Id of the newest message when the prefix last changed; None before any change.
+            Bound reasoning of the messages up to it is left out.
+    """
+
+    digest: str
+    count: _Number
+    unbound_to: str | None
+
+
 class MemoryState(TypedDict):
     """Decisions of the memory so far for one conversation.
 
@@ -204,6 +219,7 @@ class MemoryState(TypedDict):
         times: First sights of messages that carry no time and are not covered, where times are
             shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
         pins: Texts that stand in the system part, oldest first.
+        sent: The newest request; missing where no reasoning is bound to its prefix.
     """
 
     version: int
@@ -222,6 +238,7 @@ class MemoryState(TypedDict):
     modes: NotRequired[ModesState]
     times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]
     pins: NotRequired[list[Pin]]
+    sent: NotRequired[Sent]
 
 
 def new_state() -> MemoryState:

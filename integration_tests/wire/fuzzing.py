@@ -29,7 +29,7 @@ from tests.fakes import ListSummarizer
 WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)
 PROFILES = ("anthropic", "bedrock", "common", "gemini", "mistral", "openai", "strict")
 MEDIA = ("data", "base64", "url", "image_url", "file_data", "encrypted_content", "signature")
-RESPONSES_ONLY = ("_call", "reasoning", "server_tool")
+RESPONSES_ONLY = ("_call", "reasoning", "server_tool", "compaction")
 LONGEST_MEDIA = 90
 
 

@@ -120,6 +120,13 @@ def reasoning(dice: Dice, owner: str | None) -> dict[str, Any]:
     }
 
 
+def compaction(dice: Dice, owner: str) -> dict[str, Any]:
+    """Return what a provider's own compaction leaves in a reply."""
+    if owner == "openai":
+        return {"type": "compaction", "id": "cmp_1", "encrypted_content": "x" * 400}
+    return {"type": "compaction", "content": dice.choice([None, text(dice, most=900) or "Notes."])}
+
+
 def server_blocks(dice: Dice, owner: str | None) -> list[dict[str, Any]]:
     """Return what a tool on the provider's own server leaves in a reply."""
     key, said = f"{dice.getrandbits(40):x}", text(dice, most=4_000)
@@ -268,6 +275,8 @@ def reply(dice: Dice, owner: str | None, key: str | None) -> AIMessage:
         content = []
         if owner is not None and dice.random() < 0.4:
             content.append(reasoning(dice, owner))
+        if owner in {"openai", "anthropic"} and dice.random() < 0.04:
+            content.append(compaction(dice, owner))
         for _ in range(dice.randint(0, 2)):
             content.append(text_block(dice))
         if dice.random() < 0.3:

@@ -27,7 +27,7 @@ ANTHROPIC_BLOCKS = {
     "assistant": {
         *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use"),
         *ANTHROPIC_RESULTS.values(),
-        *("mcp_tool_use", "mcp_tool_result", "tool_search_tool_result"),
+        *("mcp_tool_use", "mcp_tool_result", "tool_search_tool_result", "compaction"),
     },
 }
 TEXT_KEYS = {"type", "text", "cache_control", "citations"}
@@ -111,6 +111,8 @@ def _anthropic_block(block: Mapping[str, Any], role: str) -> list[str]:  # noqa:
             *(["text content blocks must contain non-whitespace text"] * blank(block["text"])),
             *(f"text.{key}: extra inputs are not permitted" for key in {*block} - TEXT_KEYS),
         ]
+    if kind == "compaction":
+        return ["compaction.content: field required"] * ("content" not in block)
     if kind in {"thinking", "redacted_thinking"}:
         own = kind == "redacted_thinking" or str(block.get("signature")).startswith("anthropic")
         return [] if own and "cache_control" not in block else ["invalid `signature` in `thinking`"]
@@ -230,7 +232,7 @@ def _openai_function(function: Mapping[str, Any]) -> list[str]:
 _RESPONSE_ITEMS = {
     *("message", "reasoning", "function_call", "function_call_output", "web_search_call"),
     *("code_interpreter_call", "mcp_call", "file_search_call", "image_generation_call"),
-    *("custom_tool_call", "custom_tool_call_output"),
+    *("custom_tool_call", "custom_tool_call_output", "compaction"),
 }
 _RESPONSE_PARTS = {
     "user": {"input_text", "input_image", "input_file"},
@@ -268,6 +270,8 @@ def responses_faults(body: Mapping[str, Any]) -> list[str]:  # noqa: C901
             faults += _openai_function(item)
             if not item["call_id"] or len(item["call_id"]) > 64:
                 faults.append(f"input[{number}].call_id {item['call_id']!r}")
+        elif kind == "compaction" and {*item} - {"type", "id", "encrypted_content"}:
+            faults.append(f"input[{number}]: unknown parameters {[*item]}")
         elif kind == "function_call_output":
             answered.append(item["call_id"])
             if item["call_id"] not in calls:

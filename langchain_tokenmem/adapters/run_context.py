@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -39,8 +39,8 @@ _CHECKPOINTER = "__pregel_checkpointer"
 StreamWriter = Callable[[Any], None]
 
 
-def thread_key(config: RunnableConfig | None, name: str) -> Hashable:
-    """Return the key of a run's conversation: thread, namespace and memory; None without a thread.
+def thread_key(config: RunnableConfig | None, name: str) -> tuple[str, str, str] | None:
+    """Return the key of a run's conversation in its thread; None without a thread.
 
     The namespace holds the ids of tasks, so that sub-agents at work side by side are told apart.
 
@@ -223,14 +223,16 @@ def graph_thread(
     Raises:
         ScopeError: When an id of the run cannot be used.
     """
+    key, user = thread_key(config, name), user_of(config, shared_threads=shared_threads)
     return GraphThread(
         memory=memory,
         messages=messages,
         state=state,
-        key=thread_key(config, name),
+        key=key and (user, *key),
         scope=recall_scope(memory, config, shared_threads=shared_threads) if recalls else None,
         label=label,
-        user_id=user_of(config, shared_threads=shared_threads),
+        user_id=user,
+        thread=key[0] if key else None,
         subgraph=subgraph_of(config),
         pins=pins,
         settings=settings,

@@ -66,7 +66,8 @@ class BlockTypes:
     """Types of content blocks that a provider takes.
 
     `image.source` is a picture as Anthropic writes it, `file.file` a file as OpenAI does; without
-    the dot they are LangChain's own forms.
+    the dot they are LangChain's own forms. `compaction.content` is a summary of Anthropic's server,
+    `compaction` one of OpenAI's, which only says `encrypted_content`.
 
     Attributes:
         human: In human messages.
@@ -87,7 +88,11 @@ OPENAI = BlockTypes(
 )
 ANTHROPIC = BlockTypes(
     human=_PLAIN | PICTURES | {"image.source", "text-plain", "file", "document", "search_result"},
-    ai=_PLAIN | REASONING | ANTHROPIC_SERVER_CALLS | ANTHROPIC_SERVER_RESULTS | {"tool_use"},
+    ai=_PLAIN
+    | REASONING
+    | ANTHROPIC_SERVER_CALLS
+    | ANTHROPIC_SERVER_RESULTS
+    | {"tool_use", "compaction.content"},
     tool=_PLAIN | PICTURES | {"image.source", "document", "search_result", "tool_reference"},
 )
 GEMINI = BlockTypes(

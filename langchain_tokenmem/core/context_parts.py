@@ -69,6 +69,7 @@ class ContextParts:
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
+        compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
     counter: RequestCounter
@@ -96,6 +97,7 @@ class ContextParts:
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
     overhead_messages: int = 0
+    compaction: str | None = None
 
     def new_cut(self, key: str) -> Cut:
         """Return an empty cut of a message, with what its marker names.
@@ -240,7 +242,8 @@ class ContextParts:
     def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""
         return any(
-            message.id in {self.first_request, self.newest_human} or is_pinned(message)
+            message.id in {self.first_request, self.newest_human, self.compaction}
+            or is_pinned(message)
             for message in group.source.messages
         )
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system
@@ -19,7 +20,8 @@ from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, Pars
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter
+from langchain_tokenmem.core.request_counter import RequestCounter, group_sizes
+from langchain_tokenmem.core.server_compaction import after_compaction
 from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
@@ -77,7 +79,7 @@ def split_context(
     merged = merged_system([*own, *inside])
     if merged is not None:
         merged = fit_message(merged, profile, repairs)
-    return ContextParts(
+    context = ContextParts(
         counter=counter,
         system=merged,
         summary=summary,
@@ -96,6 +98,19 @@ def split_context(
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
     )
+    if sent := state.get("sent"):
+        covered_to = kept.groups[-1].source.last_id if kept.groups else None
+        context = replace(
+            context,
+            kept=without_bound_reasoning(kept.groups, covered_to),
+            tail=without_bound_reasoning(tail.groups, sent["unbound_to"]),
+        )
+    context = after_compaction(context)
+    for groups, parsed in ((context.kept, kept), (context.tail, tail)):
+        if groups is not parsed.groups:
+            sizes = group_sizes(groups, state["cuts"], counter.message, kinds)
+            counter.remember(groups, state["cuts"], sizes)
+    return context
 
 
 def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:

@@ -80,6 +80,8 @@ def block_text(block: Any) -> str:
         return text if isinstance(text, str) else ""
     if kind in _HIDDEN_BLOCKS:
         return ""
+    if kind == "compaction" and isinstance(block.get("content"), str):
+        return str(block["content"])
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
 
 

@@ -100,6 +100,8 @@ def _form_of(block: Mapping[str, Any]) -> Any:
     kind = block.get("type")
     if kind == "image" and "source" in block:
         return "image.source"
+    if kind == "compaction" and "content" in block:
+        return "compaction.content"
     return "file.file" if kind == "file" and "file" in block else kind
 
 

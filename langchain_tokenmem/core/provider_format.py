@@ -13,6 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.block_types import blocks_of
+from langchain_tokenmem.core.bound_reasoning import without_reasoning
 from langchain_tokenmem.core.messages import (
     Role,
     is_blank_block,
@@ -34,7 +35,6 @@ BLANK_TEXT = "[empty message]"
 """Text of a human message without content where a provider refuses it."""
 
 _CACHE_MARK = "cache_control"
-_REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
@@ -62,7 +62,7 @@ def fit_message(
     if not isinstance(fitted, AIMessage):
         return fitted
     if profile.drops_foreign_reasoning and _is_own(fitted, profile) is False:
-        fitted = _without_reasoning(fitted)
+        fitted = without_reasoning(fitted)
     if profile.pairs_reasoning:
         fitted = _without_last_reasoning(fitted)
     if profile.strips_server_ids:
@@ -90,17 +90,6 @@ def _is_own(message: BaseMessage, profile: LegalityProfile) -> bool | None:
     if not isinstance(provider, str) or not profile.providers:
         return None
     return provider.startswith(profile.providers)
-
-
-def _without_reasoning(message: AIMessage) -> AIMessage:
-    extras = message.additional_kwargs
-    kept = {key: value for key, value in extras.items() if key not in _REASONING_KWARGS}
-    content: Any = message.content
-    if isinstance(content, list):
-        content = [block for block in content if not is_reasoning_block(block)] or ""
-    if content == message.content and len(kept) == len(extras):
-        return message
-    return message.model_copy(update={"content": content, "additional_kwargs": kept})
 
 
 def _without_last_reasoning(message: AIMessage) -> AIMessage:

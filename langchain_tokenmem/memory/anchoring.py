@@ -206,7 +206,8 @@ def _comparable(context: ContextParts, state: MemoryState, model: CountedModel) 
     newest = (
         place
         for place in range(len(context.tail) - 1, first - 1, -1)
-        if _counts(context.tail[place].source.messages[0], model, is_known=anchor is not None)
+        if context.tail[place].messages  # not hidden behind a compaction by the provider
+        and _counts(context.tail[place].source.messages[0], model, is_known=anchor is not None)
     )
     found = [*islice(newest, REPLIES + has_to_skip)][::-1]
     return found[1:] if has_to_skip and len(found) <= REPLIES else found[-REPLIES:]

@@ -63,7 +63,7 @@ class MemoryDecisions:
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self.engine.prepare(messages, state, **options).view()
+        return self.engine.view(messages, state, **options)
 
     def plan(
         self,
@@ -82,6 +82,9 @@ class MemoryDecisions:
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
+        For a model whose reasoning is bound to its prefix the state also knows the request that is
+        sent next, so it changes with every call.
+
         Args:
             messages: The conversation, oldest first.
             state: What was decided so far; None for nothing.
@@ -92,6 +95,16 @@ class MemoryDecisions:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
+        work = self._after_asking(self.engine.compaction_to_send, messages, state, options)
+        return run(work, self.summarizer)
+
+    def compact_behind(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do the same in the background: other requests are sent before one under the new state."""
         work = self._after_asking(self.engine.compaction, messages, state, options)
         return run(work, self.summarizer)
 
@@ -102,7 +115,7 @@ class MemoryDecisions:
         **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        work = self._after_asking(self.engine.compaction, messages, state, options)
+        work = self._after_asking(self.engine.compaction_to_send, messages, state, options)
         return await arun(work, self.summarizer)
 
     def compact_and_view(
@@ -198,4 +211,4 @@ class MemoryDecisions:
 
         Nothing is called or changed. The list is that of `view`; arguments and errors as there.
         """
-        return self.engine.explanation(self.engine.prepare(messages, state, **options))
+        return self.engine.explanation(messages, state, **options)

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked, checked_choice
+from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
@@ -32,6 +33,13 @@ from langchain_tokenmem.core.working_notes.annotation_settings import Annotation
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
+from langchain_tokenmem.memory.bound_calls import (
+    answers_in,
+    is_continued,
+    is_untouched,
+    sent_request,
+    with_sent,
+)
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.corrected_summary import with_current_words
@@ -214,9 +222,24 @@ class Engine:
         """Return what a compaction would do."""
         return self._compaction(call).plan(call.context, call.budget, call.state["cuts"])[1]
 
-    def explanation(self, call: PreparedCall) -> Explanation:
-        """Return the request of the call, and what a compaction would do first."""
-        return Explanation(call.view(), self.plan(call), call.context.profile.name)
+    def explanation(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[RequestOptions],
+    ) -> Explanation:
+        """Return the request of a call, and what a compaction would do first."""
+        call, view = self._sendable(messages, self.prepare(messages, state, **options), options)
+        return Explanation(view, self.plan(call), call.context.profile.name)
+
+    def view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[RequestOptions],
+    ) -> View:
+        """Return the request of a call."""
+        return self._sendable(messages, self.prepare(messages, state, **options), options)[1]
 
     def compaction(
         self,
@@ -224,8 +247,20 @@ class Engine:
         state: MemoryState | None,
         **options: Unpack[CompactionOptions],
     ) -> Work[MemoryState]:
-        """Do what the plan asks for, and return the new state."""
+        """Do what the plan asks for, and return the new state; no request is made under it yet."""
         return (yield from self._compacted(messages, state, **options))[1]
+
+    def compaction_to_send(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        **options: Unpack[CompactionOptions],
+    ) -> Work[MemoryState]:
+        """Do the same for the request that is sent next."""
+        call, new, around = yield from self._compacted(messages, state, **options)
+        if not self._watches_prefix(call):
+            return with_sent(new, None)
+        return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)[0]
 
     def compaction_and_view(
         self,
@@ -235,9 +270,54 @@ class Engine:
     ) -> Work[tuple[MemoryState, View]]:
         """Do the same, and return the view under the new state with it."""
         call, new, around = yield from self._compacted(messages, state, **options)
-        if not call.is_prepared_for(new):
-            call = self.prepare(messages, new, **around)
-        return new, call.view()
+        return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)
+
+    def _prepared_for(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        call: PreparedCall,
+        options: RequestOptions,
+    ) -> PreparedCall:
+        if call.is_prepared_for(state):
+            return replace(call, state=state)
+        return self.prepare(messages, state, **options)
+
+    def _watches_prefix(self, call: PreparedCall) -> bool:
+        """Return whether a change of the prefix makes reasoning invalid, now or later."""
+        name = self._model_counted_for(call.budget).name
+        answers = answers_in(call.context)
+        is_first = bool(call.context.tail) and not answers and call.state["summary"] is None
+        may_bind = binds_reasoning(name) if name else is_first
+        return may_bind or any(map(has_bound_reasoning, answers))
+
+    def _sendable(
+        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
+    ) -> tuple[PreparedCall, View]:
+        """Return the call and its view without reasoning that is bound to another prefix."""
+        view = call.view()
+        if not any(map(has_bound_reasoning, view.messages)):
+            return call, view
+        is_known = binds_reasoning(self._model_counted_for(call.budget).name)
+        is_new = not is_known and is_untouched(call.context, call.state)
+        if is_new or is_continued(call.state.get("sent"), view.messages, options.get("tools")):
+            return call, view
+        last = call.context.tail[-1].source.last_id if call.context.tail else None
+        state: MemoryState = {**call.state, "sent": sent_request((), None, last)}
+        call = self.prepare(messages, state, **options)
+        return call, call.view()
+
+    def _as_sent(
+        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
+    ) -> tuple[MemoryState, View]:
+        """Return the state that knows the request of a call, and its view."""
+        if not self._watches_prefix(call):
+            return with_sent(call.state, None), call.view()
+        call, view = self._sendable(messages, call, options)
+        before = call.state.get("sent")
+        unbound_to = before["unbound_to"] if before else None
+        sent = sent_request(view.messages, options.get("tools"), unbound_to)
+        return with_sent(call.state, sent), view
 
     def _compacted(
         self,
@@ -268,7 +348,7 @@ class Engine:
     ) -> tuple[MemoryState, View]:
         """Return the state with what is new in its working notes, and the view under it."""
         call, _ = self._with_notes(messages, self.prepare(messages, state, **options), options)
-        return call.state, call.view()
+        return self._as_sent(messages, call, options)
 
     def _with_notes(
         self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions

@@ -14,6 +14,7 @@ from langchain_tokenmem.memory.recalled_blocks import Recaller
 from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 
 if TYPE_CHECKING:
+    from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
     from langchain_tokenmem.notes.notebook import Notebook
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -26,10 +27,12 @@ class ErasableMemory:
     Attributes:
         recall: Has the transcripts' store, and their vectors.
         notes: Notes that are kept on purpose.
+        finished_summaries: Summaries of this process that may be used again.
     """
 
     recall: Recaller | None
     notes: Notebook | None
+    finished_summaries: FinishedSummaries
 
     def erase(
         self,
@@ -43,6 +46,7 @@ class ErasableMemory:
 
         Transcripts, states with pins and blocks, checkpoints of a `TokenMemorySaver`, settings,
         words and vectors go with the transcripts' store; then notes in any store, JSON files too.
+        The finished summaries that this memory holds are dropped, those of others too.
         A store of somebody else is asked again afterwards. What fails in one part leaves out no
         other; call it again.
 
@@ -71,6 +75,7 @@ class ErasableMemory:
             1
         """
         parts = self._parts(store, notes)
+        self.finished_summaries.clear()
         works = parts.erasing_notes(session_id, user_id)
         counts, failure = parts.erase_transcripts(session_id, user_id)
         return _told(counts, [run(work, each.batch) for each, work in works], failure)
@@ -85,6 +90,7 @@ class ErasableMemory:
     ) -> Counts:
         """Do the same as `erase` without blocking the event loop."""
         parts = self._parts(store, notes)
+        self.finished_summaries.clear()
         works = await in_own_thread(parts.erasing_notes, session_id, user_id)
         counts, failure = await in_own_thread(parts.erase_transcripts, session_id, user_id)
         return _told(counts, [await arun(work, each.abatch) for each, work in works], failure)

@@ -1,30 +1,75 @@
-"""Finished background summaries, applied to the state as it stands by then.
+"""Finished summaries, applied to the state as it stands by then.
 
 A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
 or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
 checkpoints, where no thread of ours may write: there it waits for the thread's next call.
+
+A sub-graph without a checkpointer, or a client that sends the whole conversation with every call,
+loses the memory's state. Its messages come again, perhaps with new ids. Then the summaries of the
+same messages are found again, one after the other: by their owner only, and in another thread only
+where everything else that the summarizer may have read is the same, too.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Hashable, Sequence
+import hashlib
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.edited_words import as_said
-from langchain_tokenmem.core.messages import digest_of, with_ids
+from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
+from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
-from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
-from langchain_tokenmem.memory.summary_log import entry_ids
+from langchain_tokenmem.memory.bound_calls import with_sent
+from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
 
-_MAX_WAITING = 1_024
-"""Conversations for which a summary may wait at the same time; the oldest one goes first."""
+_MAX_KEPT = 1_024
+"""Summaries and reply times that are kept, those used last; a summary of 8,000 tokens is 32 kB."""
+
+
+class Origin(NamedTuple):
+    """Scope in which a summary is found again.
+
+    Attributes:
+        owner: The user; the thread where no user is named.
+        thread: The thread. In it a summary is found although the system text has changed since: it
+            is part of the same conversation. None without a thread.
+        read: Digest of what a summarizer may read beside the conversation: system text, tools ...
+            None where it read recalled text, which no other request has.
+    """
+
+    owner: Hashable
+    thread: str | None
+    read: bytes | None
+
+    def places(self) -> list[Hashable]:
+        """Return the scopes in which its summaries are found, the nearest first."""
+        named = (("thread", self.thread), ("read", self.read))
+        return [(self.owner, *place) for place in named if place[1] is not None]
+
+
+class _Key(NamedTuple):
+    """Names a summary that is found again.
+
+    Attributes:
+        place: Scope in which it is found; see `Origin.places`.
+        entries: Ids of the log's entries that it began with.
+        size: How many messages it covers beyond these.
+        covered: Digest of their words, in order.
+    """
+
+    place: Hashable
+    entries: tuple[str, ...]
+    size: int
+    covered: str
 
 
 @dataclass(frozen=True)
@@ -33,14 +78,18 @@ class _FinishedSummary:
 
     Attributes:
         entries: Ids of the log's entries that it began with.
-        pointer: Pointer of the state that it was made under; None for none.
-        covered: Ids and digests of what it covers beyond that pointer, in order.
+        start: How many messages stood before what it covers.
+        size: How many messages it covers beyond these.
+        ids: Ids of all messages, in order.
+        digests: Digests of those from `start` on.
         state: The state with it.
     """
 
     entries: tuple[str, ...]
-    pointer: str | None
-    covered: tuple[tuple[str, str], ...]
+    start: int
+    size: int
+    ids: tuple[str, ...]
+    digests: tuple[str, ...]
     state: MemoryState
 
     @classmethod
@@ -51,26 +100,31 @@ class _FinishedSummary:
         summary = after["summary"]
         if summary is None or summary == before["summary"]:
             return None
-        pointer = _pointer(before)
-        tail = _messages_after(messages, pointer)
-        ids = [message.id for message in tail]
-        if summary["covers_to"] not in ids:
+        named = with_ids(messages)
+        ids = tuple(message.id or "" for message in named)
+        start = _covered_by(before, ids)
+        if summary["covers_to"] not in ids[start:]:
             return None
-        entries = entry_ids(before["summary"])
-        return cls(entries, pointer, _digests(tail[: ids.index(summary["covers_to"]) + 1]), after)
+        size = ids.index(summary["covers_to"], start) + 1 - start
+        digests = tuple(map(_digest_of_said, named[start:]))
+        return cls(entry_ids(before["summary"]), start, size, ids, digests, after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
         """Return the state with the summary and later decisions; None where it no longer fits.
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
-        if self.entries != entry_ids(now["summary"]) or self.pointer != _pointer(now):
+        named = with_ids(messages)
+        ids = tuple(message.id or "" for message in named)
+        start, end = _covered_by(now, ids), self.start + self.size
+        if self.entries != entry_ids(now["summary"]) or (
+            ids[start : start + self.size] != self.ids[self.start : end]
+        ):
             return None
-        tail = _messages_after(messages, self.pointer)
-        size = len(self.covered)
-        if _digests(tail[:size]) != self.covered:
+        covered = named[start : start + self.size]
+        if tuple(map(_digest_of_said, covered)) != self.digests[: self.size]:
             return None
-        newer = {message.id for message in tail[size:]}
+        newer = {*ids[start + self.size :]}
         cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
         blocks = {name: block for name, block in now["blocks"].items() if name in newer}
         done = max(now["totals"]["compactions"], self.state["totals"]["compactions"])
@@ -89,10 +143,47 @@ class _FinishedSummary:
             merged["times"] = now["times"]
         if "edits" not in self.state:  # it knows of none: it is compared at the next load
             merged.pop("edits", None)
+        merged = with_sent(merged, now.get("sent"))  # a summary sends nothing
         if "pins" in merged:  # what was pinned, or unpinned, beside the summary
             merged["pins"] = now.get("pins", [])
         modes = _later_modes(now, self.state, messages)
         return {**merged, "modes": modes} if modes else merged
+
+    def told_again(
+        self, named: Sequence[BaseMessage], digests: Sequence[str], now: MemoryState
+    ) -> MemoryState | None:
+        """Return the state of a conversation of the same messages, under its own ids.
+
+        It gets the summary and the cuts, but no recalled text. None where earlier messages are
+        missing, so that the others are not found by their place.
+
+        Args:
+            named: The conversation, all of it, with ids.
+            digests: Digests of the messages that its summary does not cover yet.
+            now: Its state.
+        """
+        end, old = self.start + self.size, self.state["summary"]
+        if len(named) - len(digests) != self.start or old is None:
+            return None
+        places = zip(self.digests, digests, strict=False)
+        same = [True] * self.start + [one == other for one, other in places]
+        pairs = zip(self.ids, named, same, strict=False)
+        ids = {key: message.id or "" for key, message, is_same in pairs if is_same}
+        numbers = {key: n for key, n in self.state.get("numbers", {}).items() if key in ids}
+        cuts = {ids[key]: cut for key, cut in self.state["cuts"].items() if key in ids}
+        spoken = [message.id or "" for message in spoken_messages(named[:end])]
+        entries = _renamed(old["entries"], spoken)
+        found: MemoryState = {
+            **now,
+            "summary": {**old, "entries": entries, "covers_to": named[end - 1].id or ""},
+            "kept": [ids[key] for key in self.state["kept"] if key in ids],
+            "cuts": {**now["cuts"], **cuts},
+            "totals": self.state["totals"],
+        }
+        found.pop("turns", None)  # read again, of the messages that are covered now
+        if numbers:
+            found["numbers"] = {ids[key]: number for key, number in numbers.items()}
+        return found
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
         """Return the turn memories of messages that are still visible, the newest of each."""
@@ -128,53 +219,122 @@ def rebase_summary(
 
 
 class FinishedSummaries:
-    """Keeps one finished summary for each conversation until a call takes it.
+    """The finished summaries of a process that were used last.
 
-    Attributes:
-        by_content: Finds the latest summaries again where a state was not kept.
+    It also keeps the times at which replies were complete until the next call of their thread
+    stores them: the node behind the model's node must not write the memory's state, because
+    another node may write it in the same step.
     """
 
     def __init__(self) -> None:
-        self.by_content = SummariesByContent()
-        self._finished: OrderedDict[Hashable, _FinishedSummary] = OrderedDict()
+        self._kept: LRUCache[Hashable, Any] = LRUCache(_MAX_KEPT)
         self._lock = ForkSafeLock()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
 
     def put(
         self,
-        key: Hashable,
         messages: Sequence[BaseMessage],
         before: MemoryState | None,
         after: MemoryState,
+        *,
+        key: Hashable = None,
+        origin: Origin | None = None,
+        agent: Hashable = None,
     ) -> None:
-        """Keep the state that a compaction of `messages` under `before` has given."""
+        """Keep the summary that a compaction of `messages` under `before` has given.
+
+        Args:
+            messages: The conversation, oldest first.
+            before: The state that the compaction began with.
+            after: The state that it gave.
+            key: Names the conversation whose next call takes it; None for none.
+            origin: Scope in which it is found again; None where only that call takes it.
+            agent: Thread and sub-graphs in which it was made.
+        """
         finished = _FinishedSummary.of(messages, before or new_state(), after)
         if finished is None:
             return
+        covered = _digest_of_all(finished.digests[: finished.size])
         with self._lock:
-            self._finished.pop(key, None)
-            self._finished[key] = finished
-            while len(self._finished) > _MAX_WAITING:
-                self._finished.popitem(last=False)
+            if key is not None:
+                self._kept["waiting", key] = finished
+            for place in origin.places() if origin else ():
+                name = _Key(place, finished.entries, finished.size, covered)
+                self._kept[name] = finished, agent
 
     def take(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
     ) -> MemoryState | None:
         """Return the state that waits for a conversation, if it fits; the given one else."""
+        taken = self._waiting(key, messages, state or new_state())
+        if taken is None:
+            return state
         with self._lock:
-            finished = self._finished.get(key)
-            taken = finished.applied_to(messages, state or new_state()) if finished else None
-            if taken is None:
-                return state
-            del self._finished[key]
+            self._kept.pop(("waiting", key), None)
         return taken
 
     def is_waiting(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
     ) -> bool:
         """Return whether a state waits for a conversation that `take` would return."""
+        return self._waiting(key, messages, state) is not None
+
+    def _waiting(
+        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
+    ) -> MemoryState | None:
         with self._lock:
-            finished = self._finished.get(key)
-        return finished is not None and finished.applied_to(messages, state) is not None
+            finished = self._kept.get(("waiting", key))
+        return finished.applied_to(messages, state) if finished else None
+
+    def find(
+        self, origin: Origin, messages: Sequence[BaseMessage], now: MemoryState
+    ) -> tuple[MemoryState, Hashable] | None:
+        """Return the state with all known summaries of the conversation; None for none.
+
+        With it, the thread and sub-graphs in which the last one was made.
+
+        Args:
+            origin: Scope of the conversation.
+            messages: The conversation, oldest first, under any ids.
+            now: Its state.
+        """
+        places, found = {*origin.places()}, None
+        with self._lock:
+            kept = [key for key in self._kept if isinstance(key, _Key) and key.place in places]
+        if not kept:
+            return None
+        named = with_ids(messages)
+        digests = [*map(_digest_of_said, named)]
+        while True:
+            start = _covered_by(now, [message.id for message in named])
+            entries, rest = entry_ids(now["summary"]), digests[start:]
+            sizes = {key.size for key in kept if key.entries == entries and key.size <= len(rest)}
+            keys = (
+                _Key(place, entries, size, _digest_of_all(rest[:size]))
+                for size in sorted(sizes, reverse=True)
+                for place in origin.places()
+            )
+            with self._lock:
+                same = next(filter(None, (self._kept.get(key) for key in keys)), None)
+            state = same[0].told_again(named, rest, now) if same else None
+            if same is None or state is None:
+                return found
+            now, found = state, (state, same[1])
+
+    def note_replies(self, key: Hashable, times: Mapping[str, str]) -> None:
+        """Keep the times of a conversation's newest replies: UTC in ISO 8601, by message id."""
+        with self._lock:
+            self._kept["replies", key] = times
+
+    def reply_times(self, key: Hashable) -> Mapping[str, str]:
+        """Return the times of a conversation's newest replies; none where none is known."""
+        with self._lock:
+            times: Mapping[str, str] = self._kept.get(("replies", key), {})
+        return times
 
 
 def _later_modes(
@@ -196,17 +356,38 @@ def _later_modes(
     return {**later, "chosen": held["chosen"]} if "chosen" in held else later
 
 
-def _pointer(state: MemoryState) -> str | None:
-    return state["summary"]["covers_to"] if state["summary"] else None
+def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
+    """Return how many messages a state's summary covers; 0 where its pointer is not there."""
+    summary = state["summary"]
+    return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
 
 
-def _messages_after(messages: Sequence[BaseMessage], pointer: str | None) -> Sequence[BaseMessage]:
-    named = with_ids(messages)
-    for index in range(len(named) - 1, -1, -1):
-        if named[index].id == pointer:
-            return named[index + 1 :]
-    return named
+def _digest_of_said(message: BaseMessage) -> str:
+    return digest_of(as_said(message))
 
 
-def _digests(messages: Sequence[BaseMessage]) -> tuple[tuple[str, str], ...]:
-    return tuple((message.id or "", digest_of(as_said(message))) for message in messages)
+def _digest_of_all(digests: Sequence[str]) -> str:
+    return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
+
+
+def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[SummaryEntry]:
+    """Return entries for a conversation of the same words, whose messages have other ids.
+
+    Args:
+        entries: The entries.
+        ids: Ids of the messages that they cover, in order.
+    """
+    last_ids = list(ids[: -LAST_IDS - 1 : -1])
+    numbered = [entry for entry in entries if "digest" in entry]
+    if numbered != [*entries] or sum(entry["covered"] for entry in entries) != len(ids):
+        older: list[SummaryEntry] = [{**entry, "last_ids": []} for entry in entries[:-1]]
+        return [*older, {**entries[-1], "last_ids": last_ids}]
+    found: list[SummaryEntry] = []
+    before = start = 0
+    for entry in entries:
+        own = ids[start : start + entry["covered"]]
+        numbers = zip(own, numbers_in(entry, before), strict=False)
+        own_last = list(own[: -LAST_IDS - 1 : -1])
+        found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
+        before, start = entry["last"], start + entry["covered"]
+    return found

@@ -45,7 +45,6 @@ from langchain_tokenmem.memory.recalled_blocks import (
     checked_recall_k,
     checked_scope,
 )
-from langchain_tokenmem.memory.reply_times import ReplyTimes
 from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
@@ -198,7 +197,6 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         )
         self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
-        self.reply_times = ReplyTimes()
 
     @property
     def notes_in_blocks(self) -> Notebook | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -136,14 +135,6 @@ class PromptBuilder:
         named = escape_fences(", ".join(json.dumps(one, ensure_ascii=False) for one in unknown))
         order = fill_template(self.prompts.correct, unknown=named)
         return [*messages, AIMessage(answer), HumanMessage(order)]
-
-    def key(self, request: SummaryRequest, author: str) -> str:
-        """Return what names a summary: everything that goes into it, and who writes it."""
-        kind = "condensed" if request.condenses else "entry"
-        parts = [author, kind, self.language, request.prior or "", request.instruction or ""]
-        parts += [*map(render_message, request.messages), *request.sections]
-        parts += filter(None, [self._notes(request)])
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=24).hexdigest()
 
     def _rules(self, request: SummaryRequest, target: int) -> str:
         rules = self.prompts.rules(request.sections)

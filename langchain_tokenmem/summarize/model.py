@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.caches import BaseCache, InMemoryCache
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import Generation
 from langchain_core.runnables import Runnable
 
 from langchain_tokenmem.background import in_own_thread
@@ -24,7 +22,6 @@ from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, Prompt
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
 from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer, ToolExtracts
 from langchain_tokenmem.summarize.model_call import JobUsage, without_bindings
-from langchain_tokenmem.summarize.note_operations import as_operations
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
 
 ATTEMPTS = 3
@@ -59,7 +56,6 @@ class ModelSummarizer:
             another model than the called one, and not where that is made to call a tool or bound to
             a form of answer: then, and where False, the model is unbound from these and reads the
             batch alone.
-        cache: Where summaries are kept by what went into them, so that no batch is paid twice.
         tool_share: Share of an entry's tokens that extracts of its tool calls have, if they need
             so many; the model has the others. What it leaves is theirs, too. 0.0: no extracts.
         fallback: Writes where the model fails.
@@ -87,7 +83,6 @@ class ModelSummarizer:
         min_messages: int = 4,
         min_characters: int = 5_000,
         reuse_prefix: bool | None = None,
-        cache: BaseCache | None = None,
         tool_share: float = TOOL_SHARE,
         fallback: Summarizer | None = None,
         cool_down_s: float = COOL_DOWN_S,
@@ -106,7 +101,6 @@ class ModelSummarizer:
         )
         self._min_messages = min_messages
         self._min_characters = min_characters
-        self._cache = cache or InMemoryCache(maxsize=256)
         self._tool_share = tool_share
         self._fallback = fallback or ExtractiveSummarizer()
 
@@ -149,22 +143,11 @@ class ModelSummarizer:
     def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
         extracts = ToolExtracts(request, self._tool_share)
         asked = extracts.for_model()
-        key = self._builder.key(request, self.name)
-        known = self._cache.lookup(key, self.prompts.version)
-        if known and request.count_text(known[0].text) <= request.max_tokens:
-            operations = as_operations((known[0].generation_info or {}).get("note_operations"))
-            text = known[0].text
-            summary = Summary(text, self.name, self.prompts.version, operations=operations)
-            return extracts.behind(summary)
         writer = replace(self._writer, usage=JobUsage())
         try:
             entry = yield from writer.entry(asked)
         except NoNotesError:
             return replace(self._fallback.summarize(request), **vars(writer.usage))
-        kept = Generation(text=entry.text)
-        if entry.operations:
-            kept.generation_info = {"note_operations": [dict(one) for one in entry.operations]}
-        self._cache.update(key, self.prompts.version, [kept])
         summary = Summary(entry.text, self.name, self.prompts.version, **vars(writer.usage))
         return extracts.behind(replace(summary, operations=entry.operations))
 

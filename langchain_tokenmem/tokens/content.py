@@ -212,6 +212,10 @@ class _MessageCounter:
         rest = {key: value for key, value in block.items() if key != "result"}
         return media.image_tokens(size, self._image_rule) + self._unknown(rest, depth)
 
+    def _compaction(self, block: Mapping[str, Any], depth: int) -> int:
+        hidden = len(block.get("encrypted_content") or "")
+        return max(self._unknown(block, depth), hidden // HIDDEN_REASONING_CHARACTERS_PER_TOKEN)
+
     def _unknown(self, value: Any, depth: int, *, has_media: bool = False) -> int:
         """Count what no rule knows as text, with its keys; media only inside a tool's result."""
         if depth > _DEEPEST or value is None:
@@ -246,6 +250,7 @@ class _MessageCounter:
         **dict.fromkeys(["computer_call_output"], _result),
         **dict.fromkeys(blocks.IMAGES, _image),
         "image_generation_call": _generated_image,
+        "compaction": _compaction,
         **dict.fromkeys(["audio", "input_audio", "audio_url"], _audio),
         **dict.fromkeys(["video", "video_url", "input_video"], _video),
         **dict.fromkeys(["file", "document", "input_file", "file_url"], _file),

@@ -28,12 +28,14 @@ class TurnRequest:
         incoming: Messages of this turn that are not stored yet; none where the state has them.
         steps: Steps that may be taken; None for none: then only the view is made.
         instruction: Instruction of a compaction that the agent asked for; None where it did not.
+        is_sent: Whether the view is the request itself; a prompt of a chain makes another one.
     """
 
     options: RequestOptions = field(default_factory=RequestOptions)
     incoming: Sequence[BaseMessage] = ()
     steps: Steps | None = "all"
     instruction: str | None = None
+    is_sent: bool = True
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,21 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
-from langchain_tokenmem.core.pins import with_pins
+from langchain_tokenmem.core.pins import shown_pins, with_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
+from langchain_tokenmem.memory.finished_summaries import Origin
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.tokens.cache import request_digest
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
 from langchain_tokenmem.turns.removed_messages import RemovedMessages
@@ -34,10 +36,8 @@ STATE_IS_LOST = (
     "came again without their summary. It was found by their words, which works in this process "
     "only; elsewhere they are summarized again. To keep the state: in a graph, "
     "builder.compile(checkpointer=...) with entry = memory_nodes(builder, memory); an agent that "
-    "is a node of another graph, create_agent(..., checkpointer=True); without a checkpointer, "
-    'pass the "memory" of the last result in the next input, with StateGraph(MemoryMessagesState). '
-    "A run that starts again from an earlier checkpoint says this, too, and so does a second "
-    "thread with the same words."
+    "is a node of another graph, create_agent(..., checkpointer=True). A run that starts again "
+    "from an earlier checkpoint says this, too."
 )
 """Warning of a memory whose state gets lost between two calls."""
 
@@ -50,11 +50,12 @@ class GraphThread:
         memory: Decides what is shown.
         messages: The conversation as the graph's state holds it.
         state: The memory's state as the graph's state holds it; None for none yet.
-        key: Thread, namespace and name of the memory, for summaries in the background; None
+        key: User, thread, namespace and name of the memory, for summaries in the background; None
             without a thread: there are none then.
         scope: Where the thread is kept for recall; None: nothing is recalled.
         label: Name of the conversation in the log; empty where this view is not sent.
         user_id: Who owns the thread; None where the run names nobody, or the thread is shared.
+        thread: Name of the thread; None without one.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
         settings: Reads the thread's own settings from a store; None where none is known.
@@ -68,6 +69,7 @@ class GraphThread:
     scope: ConversationScope | None = None
     label: str = ""
     user_id: str | None = None
+    thread: str | None = None
     subgraph: str = ""
     pins: Mapping[str, Pin] | None = None
     settings: Callable[[], SessionSettings] | None = None
@@ -131,7 +133,7 @@ class GraphThread:
             self.memory.now(),
             shown=shown,
             kept=state["kept"],
-            replies=self.memory.reply_times.of(self.key),
+            replies=self.memory.finished_summaries.reply_times(self.key),
         )
         return state if times == before else {**state, "times": times}
 
@@ -142,7 +144,7 @@ class GraphThread:
         newest = takewhile(lambda message: role_of(message) == "ai", reversed(self.messages))
         time = self.memory.now().isoformat(timespec="seconds")
         times = {message.id: time for message in newest if message.id}
-        self.memory.reply_times.put(self.key, times)
+        self.memory.finished_summaries.note_replies(self.key, times)
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
         """Return the thread with the reply in it; None where a finished summary waits for it."""
@@ -168,16 +170,44 @@ class GraphThread:
         after, limit = before, self.memory.limit_of(snapshot.options)
         try:
             for part in beginnings(messages, before, limit):
-                after = self.memory.compact(part, after, **snapshot.options)
+                after = self.memory.compact_behind(part, after, **snapshot.options)
                 self.memory.background_summaries.goes_on(self.key)
         finally:
-            self.memory.finished_summaries.put(self.key, messages, before, after)
-            self._remember(snapshot, after)
+            self._remember(snapshot, after, self.key)
 
-    def _remember(self, snapshot: Snapshot, after: MemoryState) -> None:
-        known = self.memory.finished_summaries.by_content
+    def _remember(self, snapshot: Snapshot, after: MemoryState, key: Hashable = None) -> None:
+        """Keep a new summary, unless it was made under an instruction."""
+        if snapshot.request.instruction is not None:
+            return
         messages, before = snapshot.messages, snapshot.state
-        known.put(self.user_id, messages, before, after, made_in=self.subgraph)
+        origin = self._origin(before, snapshot.request, after)
+        self.memory.finished_summaries.put(
+            messages, before, after, key=key, origin=origin, agent=(self.thread, self.subgraph)
+        )
+
+    def _origin(
+        self, state: MemoryState, request: TurnRequest, after: MemoryState | None = None
+    ) -> Origin:
+        """Return the scope in which summaries of this conversation are found again.
+
+        Args:
+            state: The state before the summary.
+            request: The call; a summarizer may read its system text, tools and settings.
+            after: The state with the summary; None where one is looked for.
+        """
+        hidden = state["blocks"].keys() - after["blocks"].keys() if after else set()
+        options, system = request.options, request.options.get("system") or ""
+        mode = self.memory.mode_of(state, options.get("mode"))
+        around = (
+            repr(options.get("settings")),
+            mode.name if mode else "",
+            *(pin["text"] for pin in shown_pins(state)),
+        )
+        shown = [SystemMessage(system) if isinstance(system, str) else system]
+        summarizer = str(id(self.memory.summarizer))
+        read = request_digest(shown, options.get("tools"), summarizer, *around)
+        owner = ("thread", self.thread) if self.user_id is None else ("user", self.user_id)
+        return Origin(owner, self.thread, None if hidden else read)
 
     def _owned(self, state: MemoryState) -> MemoryState:
         """Return the state of a thread that belongs to the user of the run."""
@@ -203,12 +233,14 @@ class GraphThread:
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
-        known = self.memory.finished_summaries.by_content
-        found = known.find(self.user_id, self.messages, state)
-        if found is None or not self.memory.plan(self.messages, state, **request.options).fold:
+        if not self.memory.plan(self.messages, state, **request.options).fold:
             return None
-        state, made_in = found
-        if made_in == self.subgraph:  # else it is the summary of another agent of this graph
+        known = self.memory.finished_summaries
+        found = known.find(self._origin(state, request), self.messages, state)
+        if found is None:
+            return None
+        state, agent = found
+        if agent == (self.thread, self.subgraph):  # not that of another thread or agent
             self.memory.warn_once(STATE_IS_LOST)
         return state
 

@@ -232,7 +232,7 @@ class StoredSession:
         """Make the summary that is due, part by part where there is a backlog; commit each part."""
         jobs, limit = self.memory.background_summaries, self.memory.limit_of(begun.options)
         for part in beginnings(begun.messages, begun.state, limit):
-            state = self.memory.compact(part, begun.state, **begun.options)
+            state = self.memory.compact_behind(part, begun.state, **begun.options)
             if state is not begun.state:
                 committed = self._commit_summary(begun, state)
                 if committed is None:

@@ -20,6 +20,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
+from langchain_tokenmem.memory.bound_calls import with_sent
 from langchain_tokenmem.memory.drivers import PendingJob, Work, arun, run
 from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -266,7 +267,10 @@ class Turn:
             steps="all" if instruction is not None or steps is None else steps,
             **snapshot.options,
         )
-        return (yield from work)
+        state, view = yield from work
+        if not self.request.is_sent:
+            state = with_sent(state, snapshot.state.get("sent"))
+        return state, view
 
     def _without_summary(self, snapshot: Snapshot, error: SummaryError) -> TurnResult:
         """Return the view that fits without the summary, and a warning that tells why."""

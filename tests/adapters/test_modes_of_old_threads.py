@@ -118,8 +118,8 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(split):
     graph = builder.compile(checkpointer=InMemorySaver())
     graph.invoke({"messages": [*long_talk(300), HumanMessage("And?", id="q")]}, thread())
     memory.close()
-    result = graph.invoke({"messages": [HumanMessage("And now?", id="q2")]}, thread())
-    modes = result["memory"]["modes"]
+    graph.invoke({"messages": [HumanMessage("And now?", id="q2")]}, thread())
+    modes = graph.get_state(thread()).values["memory"]["modes"]
     assert modes["turn"] == 302
     assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
 
@@ -149,11 +149,13 @@ def graph_with(memory, checkpointer):
 def test_a_mode_that_comes_late_reads_what_was_summarized_before():
     saver = InMemorySaver()
     before = graph_with(memory_of(2_000), saver)
-    result = before.invoke({"messages": [*long_talk(20), HumanMessage("And?", id="q")]}, thread())
-    assert result["memory"]["summary"]["covered"] > 2
-    assert "modes" not in result["memory"]
+    before.invoke({"messages": [*long_talk(20), HumanMessage("And?", id="q")]}, thread())
+    state = before.get_state(thread()).values["memory"]
+    assert state["summary"]["covered"] > 2
+    assert "modes" not in state
     after = graph_with(memory_of(2_000, mode="reasoning"), saver)
-    modes = after.invoke({"messages": "And now?"}, thread())["memory"]["modes"]
+    after.invoke({"messages": "And now?"}, thread())
+    modes = after.get_state(thread()).values["memory"]["modes"]
     assert [one["source"] for one in modes["sections"]["decisions"]] == [1]
     assert modes["turn"] == 22
 

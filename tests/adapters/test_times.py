@@ -384,7 +384,7 @@ def test_a_fork_has_the_times_of_its_own_moment(clock):
 
 
 def test_a_reply_of_another_process_has_no_time_and_tells_none(clock):
-    model, memory = slow_model(clock), memory_of(clock)
+    model = slow_model(clock)
     graph = graph_of(clock, model)
     graph.invoke({"messages": "One?"}, THREAD)
     other = graph_of(clock, model)
@@ -392,7 +392,6 @@ def test_a_reply_of_another_process_has_no_time_and_tells_none(clock):
     clock.on(3_570)
     other.invoke({"messages": "Two?"}, THREAD)
     assert request_of(model) == [FIRST, SECOND, "[2026-02-14 16:00:00 UTC] Two?"]
-    assert memory.reply_times.of("anything") == {}
 
 
 def test_a_finished_summary_keeps_the_newer_times(clock):

@@ -18,6 +18,7 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TranscriptStore,
     format_message_for_provider,
+    memory_input,
     memory_nodes,
     with_token_memory,
 )
@@ -158,15 +159,15 @@ def test_a_chain_sends_it_and_stores_the_plain_words(store):
 
 
 def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
-    seen = []
+    seen, memory = [], memory_of()
 
     def call_model(state):
-        seen.append(state["llm_input_messages"])
+        seen.append(memory_input(state, memory))
         return {"messages": [AIMessage("Yes.")]}
 
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("model", call_model)
-    builder.set_entry_point(memory_nodes(builder, memory_of(), before="model"))
+    builder.set_entry_point(memory_nodes(builder, memory, before="model"))
     graph = builder.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t1"}}
     graph.invoke({"messages": [*turn(), HumanMessage("And?")]}, config)

@@ -50,6 +50,15 @@ def fetch(name: str) -> str:
     return FOUND
 
 
+@tool
+def count_up(name: str) -> str:
+    """Count up."""
+    return f"counted {name}"
+
+
+LOOP = 14
+
+
 def small_memory(**keywords: Any) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=2_000), background=False, **keywords)
 
@@ -203,6 +212,22 @@ async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way:
         said = [str(m.id) for m in chat.said()[:-1]]  # the newest is the answer to this request
         assert [name for name in said if name not in there | told] == []
     assert len(told) > 10
+
+
+async def test_the_question_stays_in_view_through_a_long_tool_loop(way: Way):
+    def looping(request: list[BaseMessage]) -> AIMessage | str:
+        number = len(chat.requests)
+        args = {"name": f"part {number} " + "x" * 400}
+        calls = [{"name": "count_up", "args": args, "id": f"c{number}"}]
+        return "Done." if number == LOOP else AIMessage("", tool_calls=calls)
+
+    chat = way.chat(small_memory(), model=Talker(answer=looping), tools=[count_up])
+    await chat.ask(
+        [HumanMessage("Hello."), AIMessage("Hi."), HumanMessage("Find the answer to QUOKKA-4711.")]
+    )
+    assert len(chat.requests) == LOOP
+    assert "<conversation_summary" in texts(chat.requests[-1])
+    assert all("Find the answer to QUOKKA-4711." in texts(request) for request in chat.requests)
 
 
 def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):

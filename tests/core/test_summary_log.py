@@ -274,7 +274,7 @@ def test_a_finished_summary_is_appended_only_to_the_entries_it_began_with(change
     longer = [*said, *talk(30, 500)]
     after = memory.compact(longer, before, force=True)
     assert ids_of(after) != ids_of(before)
-    finished.put("thread", longer, before, after)
+    finished.put(longer, before, after, key="thread")
     log = before["summary"]
     entries = {
         "another id": [*log["entries"][:-1], {**log["entries"][-1], "id": "redacted"}],

@@ -22,6 +22,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
+    memory_input,
     memory_nodes,
 )
 from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
@@ -70,7 +71,7 @@ class Door:
             self.graph: Any = create_agent(model, middleware=middleware, checkpointer=keeps)
             return
         builder = StateGraph(MemoryMessagesState)
-        builder.add_node("model", lambda s: {"messages": [self._answer(s["llm_input_messages"])]})
+        builder.add_node("model", lambda s: {"messages": [self._answer(memory_input(s, memory))]})
         if name == "prune":
             builder.add_node("sum", MemoryNode(memory))
             builder.add_node("prune", CompactNode(memory, archive=store, prune=True))

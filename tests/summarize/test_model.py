@@ -268,18 +268,6 @@ def test_reuse_prefix_sends_the_main_request_up_to_the_batch_and_one_instruction
     assert "The conversation above pauses here." in str(request[-1].content)
 
 
-def test_a_batch_is_never_paid_for_twice():
-    model = Scripted()
-    writer = ModelSummarizer(model)
-    first = writer.summarize(request_of(talk(10)))
-    again = writer.summarize(request_of(talk(10)))
-    assert (again.text, again.calls, len(model.requests)) == (first.text, 0, 1)
-    writer.summarize(request_of([*talk(10), HumanMessage("changed")]))
-    writer.summarize(request_of(talk(10), prior="other"))
-    writer.summarize(request_of(talk(10), instruction="other"))
-    assert len(model.requests) == 4
-
-
 def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     writer = ModelSummarizer(Scripted())
     call = {"name": "read", "args": {"path": "log" * 3_000}, "id": "c"}

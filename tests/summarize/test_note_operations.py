@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage
 
 from langchain_tokenmem.summarize.base import NotesToCorrect
@@ -120,15 +119,6 @@ def test_a_block_in_a_reused_request_is_taken_with_the_settings_of_the_main_call
     assert summary.operations == (ONE,)
     assert model.requests[0][: len(said)] == said
     assert model.kwargs[0] == {"tools": [tool], "temperature": 0}
-
-
-def test_an_entry_from_the_cache_has_its_operations():
-    model, cache = Scripted(answer=lambda _messages: f"{ENTRY}\n{BLOCK}"), InMemoryCache()
-    for _ in range(2):
-        writer = ModelSummarizer(model, cache=cache)
-        assert writer.summarize(noting(talk(5))).operations == (ONE,)
-    assert len(model.requests) == 1
-    assert ModelSummarizer(model, cache=cache).summarize(request_of(talk(5))).operations == ()
 
 
 @pytest.mark.slow

@@ -58,6 +58,11 @@ def _configured_name(model: Any, config: RunnableConfig | None) -> str | None:
     return f"{provider}:{name}" if name and provider else name
 
 
+def has_prompt(runnable: Runnable[Any, Any]) -> bool:
+    """Return whether a chain holds a chat prompt."""
+    return isinstance(runnable, BaseChatPromptTemplate) or any(map(has_prompt, _parts(runnable)))
+
+
 def replace_prompts(
     runnable: Runnable[Any, Any],
     replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],

@@ -137,7 +137,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
             "overhead_tokens": overhead,
             "overhead_messages": len(examples),
         }
-        request = replace(call.request, incoming=incoming, options=fitted)
+        request = replace(call.request, incoming=incoming, options=fitted, is_sent=True)
         call.fitted.append(request)
         return request, examples
 

@@ -22,6 +22,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem.adapters.chains.composition import (
     bound_kwarg,
     bound_model,
+    has_prompt,
     replace_model,
     replace_prompts,
 )
@@ -211,7 +212,8 @@ class _ChainTurns:
         budget = as_budget(configurable.get("token_budget"), "token_budget")
         mode = configurable.get("memory_mode")
         options: RequestOptions = {**self.options, "budget": budget, "mode": mode}
-        return ChainCall(session, messages, TurnRequest(options, messages))
+        request = TurnRequest(options, messages, is_sent=not has_prompt(self.chain))
+        return ChainCall(session, messages, request)
 
     def _with_view(
         self, value: Any, call: ChainCall, view: View, kwargs: dict[str, Any]

@@ -14,7 +14,6 @@ from langchain_tokenmem.adapters.graphs.compact_node import CompactNode
 from langchain_tokenmem.adapters.graphs.nodes import MemoryNode, RecallNode, SummarizeNode
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
-    UNTRACKED,
     MemoryAgentState,
     MemoryMessagesState,
     memory_input,
@@ -43,10 +42,9 @@ def memory_nodes(
 
     Edges that went to the model's node go to that name; the edge from the memory to the model is
     made here. The model's node reads `memory_input(state, memory)`. The channels that the memory
-    needs are added where the graph's state does not have them. Where the graph's output is its
-    whole state, the view of the run is taken out of it. Where the memory makes summaries in the
-    background, or shows times, an `AfterModelNode` stands behind the model's node, beside whatever
-    follows it.
+    needs are added where the graph's state does not have them; no input can write those. Where the
+    memory makes summaries in the background, or shows times, an `AfterModelNode` stands behind the
+    model's node, beside whatever follows it.
 
     Args:
         builder: The graph, before `compile`.
@@ -100,7 +98,6 @@ def memory_nodes(
         behind = AfterModelNode(memory, **keywords)
         builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema)
         builder.add_edge(before, f"{name}_after_model")
-    _keep_views_out_of_output(builder)
     _take_mode_from_input(builder, summarizing.keys.mode)
     for node_name, following in pairwise([*nodes, before]):
         builder.add_edge(node_name, following)
@@ -118,18 +115,3 @@ def _take_mode_from_input(builder: StateGraph[Any, Any, Any, Any], mode: str) ->
     wider = schema_of({**fields, mode: NotRequired[str]}, schema.__name__)
     builder.schemas[wider] = {**channels, mode: builder.channels[mode]}
     builder.input_schema = wider
-
-
-def _keep_views_out_of_output(builder: StateGraph[Any, Any, Any, Any]) -> None:
-    """Take the channels of one run out of a graph's output where that is its whole state."""
-    schema = builder.state_schema
-    if builder.output_schema is not schema or not is_typeddict(schema):
-        return
-    fields = get_type_hints(schema, include_extras=True)
-    if not UNTRACKED & fields.keys():
-        return
-    kept = {key: hint for key, hint in fields.items() if key not in UNTRACKED}
-    output = schema_of(kept, f"{schema.__name__}Output")
-    channels = builder.schemas[schema]
-    builder.schemas[output] = {key: channels[key] for key in kept}
-    builder.output_schema = output

@@ -29,8 +29,6 @@ from langchain_tokenmem.state import MemoryState, load_state, new_state
 
 VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"
-UNTRACKED = frozenset({VIEW_KEY, STAMP_KEY})
-"""Channels that live for one run: never in a checkpoint, never in the output."""
 
 DEFAULT_NAME = "memory"
 """Name of a graph's memory where the application gives none."""
@@ -151,42 +149,37 @@ class StateUpdate(dict[str, Any]):
 
 
 class MemoryMessagesState(TypedDict):
-    """Messages with a memory: LangGraph's `MessagesState` and what the memory keeps beside it.
+    """LangGraph's `MessagesState` with the mode of the session.
+
+    The memory's nodes add the channels that they need. These are private: they are in the
+    checkpoints, but an input of the graph cannot write them, and its output does not have them.
 
     Attributes:
         messages: The conversation; nothing is removed from it by default.
-        memory: What the memory decided so far; lives in the checkpoints.
-        llm_input_messages: The view for the next model call, of this run only. Read it by
-            `memory_input`, which makes it anew where it is missing or stale.
-        llm_input_stamp: What the view was made from.
-        token_memory_orders: Compactions that an agent asked for.
-        memory_mode: Name of the mode that the session is switched to, empty for none; an update of
-            any node switches it.
-        token_memory_pins: Pins by their ids; see `pin_update`.
+        memory_mode: Name of the mode that the session is switched to, empty for none; an input or
+            an update of any node switches it.
 
     Example:
         >>> from langgraph.graph import StateGraph
-        >>> sorted(StateGraph(MemoryMessagesState).channels)[:2]
-        ['llm_input_messages', 'llm_input_stamp']
+        >>> sorted(StateGraph(MemoryMessagesState).channels)
+        ['memory_mode', 'messages']
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
-    memory: NotRequired[MemoryState]
-    llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
-    # Two memories may write in one step: whose stamp it is not, makes its view anew.
-    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
-    token_memory_orders: NotRequired[Annotated[dict[str, str], merge_by_name]]
     memory_mode: NotRequired[str]
-    token_memory_pins: NotRequired[Annotated[dict[str, Pin], merge_pins]]
 
 
 class MemoryAgentState(MemoryMessagesState):
     """The same for `create_react_agent(pre_model_hook=MemoryNode(memory))`.
 
     Attributes:
+        llm_input_messages: The view for the next model call, of this run only.
+        llm_input_stamp: What the view was made from.
         remaining_steps: How many supersteps are left, which that agent asks for.
     """
 
+    llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
+    llm_input_stamp: NotRequired[Annotated[str, UntrackedValue(str, guard=False)]]
     remaining_steps: NotRequired[RemainingSteps]
 
 

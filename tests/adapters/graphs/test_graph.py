@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NotRequired
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -20,7 +20,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.state import STATE_VERSION
+from langchain_tokenmem.state import STATE_VERSION, MemoryState
 from tests.adapters.graphs.test_nodes import config, conversation, graph_of, memory_of
 from tests.adapters.strict import run_strictly
 from tests.legality import problems
@@ -30,7 +30,7 @@ from tests.providers import StrictModel
 def test_the_view_is_in_no_output_and_in_no_checkpoint():
     _, graph = graph_of(memory_of())
     result = graph.invoke({"messages": conversation(12)}, config())
-    assert set(result) == {"messages", "memory", "token_memory_orders", "token_memory_pins"}
+    assert set(result) == {"messages"}
     assert "llm_input_messages" not in graph.get_output_jsonschema()["properties"]
     saver = graph.checkpointer
     for saved in saver.list(config()):
@@ -46,7 +46,8 @@ def test_the_state_is_plain_json_with_a_version():
     import json
 
     _, graph = graph_of(memory_of())
-    memory = graph.invoke({"messages": conversation(12)}, config())["memory"]
+    graph.invoke({"messages": conversation(12)}, config())
+    memory = graph.get_state(config()).values["memory"]
     assert json.loads(json.dumps(memory)) == memory
     assert memory["version"] == STATE_VERSION
 
@@ -91,11 +92,17 @@ def test_a_model_that_raises_finds_its_view_again_after_the_resume():
     assert len(memory.summarizer.requests) == 1
 
 
+class ModelInput(MemoryMessagesState):
+    """The state of a node that reads the memory's private channel."""
+
+    memory: NotRequired[MemoryState]
+
+
 def test_a_models_node_reads_what_is_left_for_the_answer_from_a_view():
     memory = memory_of()
     inputs, views = [], []
 
-    def call_model(state: MemoryMessagesState) -> dict:
+    def call_model(state: ModelInput) -> dict:
         inputs.append(memory_input(state, memory))
         views.append(memory.view(state["messages"], state.get("memory")))
         return {"messages": [AIMessage("ok")]}

@@ -263,9 +263,12 @@ ids = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
 def test_a_summary_is_only_taken_where_the_conversation_begins_with_what_it_covers(told, now, size):
     handover = FinishedSummaries()
     size = min(size, len(told))
-    pointer: Any = {"covers_to": told[size - 1]}
+    pointer: Any = {"covers_to": told[size - 1], "entries": [{"id": "e"}]}
     handover.put(
-        "k", [HumanMessage(i, id=i) for i in told], None, {**new_state(), "summary": pointer}
+        [HumanMessage(i, id=i) for i in told],
+        None,
+        {**new_state(), "summary": pointer},
+        key="k",
     )
     taken = handover.take("k", [HumanMessage(i, id=i) for i in now], None)
     assert (taken is not None) == (now[:size] == told[:size])
@@ -276,9 +279,9 @@ def test_a_summary_is_only_taken_where_the_conversation_begins_with_what_it_cove
 def test_what_was_kept_and_pruned_meanwhile_stays_known():
     said = [HumanMessage(name, id=name) for name in "abcd"]
     before = {**new_state(), "stored_to": "b"}
-    pointer: Any = {"covers_to": "b"}
+    pointer: Any = {"covers_to": "b", "entries": [{"id": "e"}]}
     handover = FinishedSummaries()
-    handover.put("k", said, before, {**before, "summary": pointer})
+    handover.put(said, before, {**before, "summary": pointer}, key="k")
     now = {**before, "stored_to": "d", "pruned": [[1, 1]], "blocks": {"d": {"text": "", "ids": []}}}
     taken = handover.take("k", said, now)
     assert taken["summary"] == pointer

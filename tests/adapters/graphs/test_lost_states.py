@@ -26,8 +26,8 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.memory import summaries_by_content
-from langchain_tokenmem.memory.summaries_by_content import SummariesByContent
+from langchain_tokenmem.memory import finished_summaries
+from langchain_tokenmem.memory.finished_summaries import FinishedSummaries, Origin
 from langchain_tokenmem.state import MemoryState, new_state
 from tests.adapters.graphs.test_nodes import config, conversation, memory_of
 from tests.fakes import log_text
@@ -36,6 +36,7 @@ from tests.summarize.models import Gate, Scripted
 
 TURNS = 30
 WARNING = "The memory's state was not kept"
+ANN = Origin("ann", None, b"system text and tools")
 
 
 def answering(requests: list) -> Scripted:
@@ -87,16 +88,18 @@ def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(c
 @pytest.mark.slow
 @pytest.mark.parametrize("thread", [None, "each time another"])
 def test_a_client_that_sends_the_whole_list_again_finds_its_summary(thread, caplog):
-    """A stateless server: no checkpointer, new ids with every call."""
+    """A stateless server: no checkpointer, new ids with every call; of a user, or of nobody."""
     memory, requests = memory_of(), []
     agent = create_agent(answering(requests), middleware=[TokenMemoryMiddleware(memory)])
     said: list[tuple[str, str]] = []
     for number in range(TURNS):
         said.append(("user", question(number)))
-        result = agent.invoke({"messages": said}, config(f"t{number}") if thread else None)
+        result = agent.invoke(
+            {"messages": said}, config(f"t{number}", user_id="u") if thread else None
+        )
         said.append(("assistant", result["messages"][-1].text))
     assert len(memory.summarizer.requests) <= 5
-    assert caplog.text.count(WARNING) == 1
+    assert caplog.text.count(WARNING) == (0 if thread else 1)
     assert "conversation_summary" in requests[-1][0].text
     for request in requests:
         assert problems(request) == []
@@ -147,14 +150,6 @@ def test_a_summary_is_found_only_where_every_covered_word_is_the_same():
     assert len(memory.summarizer.requests) == 1 + covered
 
 
-def test_a_summary_is_not_found_by_another_user():
-    memory, said = memory_of(), conversation(12)
-    for number, user in enumerate(("u", "v", None), 1):
-        for thread in ("a", "b"):
-            MemoryNode(memory).invoke({"messages": said}, config(f"{thread}{user}", user_id=user))
-        assert len(memory.summarizer.requests) == number
-
-
 @pytest.mark.slow
 def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find():
     """A thread's later summaries rest on the earlier ones, and so on words that are gone."""
@@ -178,37 +173,37 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find():
         assert "SECRET" not in str(again["memory"])
 
 
-@pytest.mark.parametrize("second", ["b", "edited"])
-def test_a_summary_on_top_of_another_is_kept_only_if_nothing_was_edited_below(second):
-    known, said = SummariesByContent(), [HumanMessage(name, id=name) for name in "abcd"]
-    known.put(None, said, new_state(), summed("b"))
-    assert known.find(None, said, new_state()) is not None
-    said[1] = HumanMessage(second, id="b")
-    known.put(None, said, summed("b"), summed("d"))
-    found = known.find(None, said, new_state())
-    assert (found is not None) == (second == "b")
-    if found is not None:
-        assert log_text(found[0]) == "up to d"
-
-
-@pytest.mark.slow
-def test_a_graph_that_keeps_its_state_adds_one_summary_to_those_kept_by_content():
-    memory = memory_of()
-    _, graph = sub_agent(memory, checkpointer=True)
-    for number in range(TURNS):
-        graph.invoke({"messages": question(number)}, config())
-    assert len(memory.summarizer.requests) > 2
-    assert len(memory.finished_summaries.by_content) == 1
+def test_a_summary_that_follows_on_another_is_found_behind_it_only():
+    known, said = FinishedSummaries(), [HumanMessage(name, id=name) for name in "abcd"]
+    known.put(said, new_state(), summed("b"), origin=ANN)
+    known.put(said, summed("b"), summed("d"), origin=ANN)
+    assert log_text(known.find(ANN, said, new_state())[0]) == "up to d"
+    assert log_text(known.find(ANN, said[:3], new_state())[0]) == "up to b"
+    said[1] = HumanMessage("edited", id="b")
+    assert known.find(ANN, said, new_state()) is None
 
 
 def test_what_was_recalled_for_one_thread_reaches_no_other():
-    known, said = SummariesByContent(), [HumanMessage(name, id=name) for name in "abcd"]
+    known, said = FinishedSummaries(), [HumanMessage(name, id=name) for name in "abcd"]
     block: Any = {"d": {"text": "from another session", "ids": []}}
-    known.put(None, said, new_state(), {**summed("b"), "blocks": block, "stored_to": "d"})
-    found = known.find(None, [m.model_copy(update={"id": m.text * 2}) for m in said], new_state())
+    known.put(said, new_state(), {**summed("b"), "blocks": block, "stored_to": "d"}, origin=ANN)
+    again = [m.model_copy(update={"id": m.text * 2}) for m in said]
+    found = known.find(ANN, again, new_state())
     assert found is not None
     assert found[0]["blocks"] == {}
     assert found[0]["stored_to"] is None
+
+
+def test_another_thread_finds_only_what_was_made_beside_the_same_system_text_and_tools():
+    known, said = FinishedSummaries(), [HumanMessage(name, id=name) for name in "abcd"]
+    known.put(said, new_state(), summed("b"), origin=ANN._replace(thread="t"))
+    other = ANN._replace(thread="other", read=b"another system text")
+    assert known.find(other, said, new_state()) is None
+    assert known.find(other._replace(read=ANN.read), said, new_state()) is not None
+    assert known.find(other._replace(thread="t"), said, new_state()) is not None
+    assert known.find(ANN._replace(owner="bob", thread="t"), said, new_state()) is None
+    known.clear()
+    assert known.find(ANN._replace(thread="t"), said, new_state()) is None
 
 
 def summed(pointer: str, **fields: Any) -> MemoryState:
@@ -221,15 +216,14 @@ words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=12)
 
 @given(said=words, now=words, size=st.integers(1, 12), data=st.data())
 def test_a_found_summary_always_covers_the_same_words_under_the_new_ids(said, now, size, data):
-    known, size = SummariesByContent(), min(size, len(said))
+    known, size = FinishedSummaries(), min(size, len(said))
     messages = [HumanMessage(word, id=f"m{n}") for n, word in enumerate(said)]
     kept = data.draw(st.lists(st.sampled_from(range(size)), unique=True).map(sorted))
     cuts: Any = {f"m{n}": {"head": n, "tail": 0} for n in range(len(said))}
     state = summed(f"m{size - 1}", kept=[f"m{n}" for n in kept], cuts=cuts)
-    known.put("u", messages, new_state(), state)
+    known.put(messages, new_state(), state, origin=ANN)
     given_now = [HumanMessage(word, id=f"x{n}") for n, word in enumerate(now)]
-    assert known.find("v", given_now, new_state()) is None
-    found = known.find("u", given_now, new_state())
+    found = known.find(ANN, given_now, new_state())
     assert (found is not None) == (now[:size] == said[:size])
     if found is not None:
         after, _ = found
@@ -240,14 +234,14 @@ def test_a_found_summary_always_covers_the_same_words_under_the_new_ids(said, no
             assert int(key[1:]) == cut["head"]
 
 
-def test_summaries_that_are_kept_by_content_are_bounded(monkeypatch):
-    monkeypatch.setattr(summaries_by_content, "_MAX_SUMMARIES", 3)
-    known = SummariesByContent()
+def test_finished_summaries_are_bounded_and_those_used_last_stay(monkeypatch):
+    monkeypatch.setattr(finished_summaries, "_MAX_KEPT", 3)
+    known = FinishedSummaries()
     threads = [[HumanMessage(f"{n}"), HumanMessage("b", id="b")] for n in range(5)]
     for said in threads:
-        known.put(None, said, new_state(), summed("b"))
-        known.find(None, threads[0], new_state())  # what is used stays
-    found = [known.find(None, said, new_state()) is not None for said in threads]
+        known.put(said, new_state(), summed("b"), origin=ANN)
+        known.find(ANN, threads[0], new_state())  # what is used stays
+    found = [known.find(ANN, said, new_state()) is not None for said in threads]
     assert found == [True, False, False, True, True]
 
 

@@ -378,6 +378,7 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
 
 def test_two_memories_in_one_step_keep_separate_states_while_one_prunes(store):
     class TwoMemories(MemoryMessagesState):
+        memory: Any
         other: Any
 
     memory, said = memory_of(), conversation(12)

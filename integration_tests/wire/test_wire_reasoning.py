@@ -1,0 +1,183 @@
+"""Reasoning and compaction blocks as LangChain's own integrations put them on the wire."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from formatters import REASON, body_of
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+
+for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
+    pytest.importorskip(module, reason=REASON)
+
+TURNS = 14
+Body = dict[str, Any]
+
+
+def signature(*prefix: Any) -> str:
+    return hashlib.sha256(json.dumps(prefix).encode()).hexdigest()
+
+
+def blocks_of(message: Body) -> list[Body]:
+    content = message["content"]
+    return content if isinstance(content, list) else []
+
+
+def bound_faults(system: Any, messages: Sequence[Body], signed: Callable[[Body], Any]) -> list[str]:
+    """Return the reasoning in a body that does not belong to what stands before it."""
+    return [
+        f"messages.{place}.content.{number}: bound to a different conversation"
+        for place, message in enumerate(messages)
+        for number, block in enumerate(blocks_of(message))
+        if signed(block) not in {None, signature(system, messages[:place])}
+    ]
+
+
+def anthropic_signature(block: Body) -> Any:
+    return block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
+
+
+def bedrock_signature(block: Body) -> Any:
+    return block.get("reasoningContent", {}).get("reasoningText", {}).get("signature")
+
+
+def anthropic_parts(messages: Sequence[BaseMessage]) -> tuple[Any, list[Body]]:
+    body = body_of("anthropic", messages)
+    return body.get("system"), body["messages"]
+
+
+def bedrock_parts(messages: Sequence[BaseMessage]) -> tuple[Any, list[Body]]:
+    converse = pytest.importorskip("langchain_aws.chat_models.bedrock_converse", reason=REASON)
+    said, system = converse._messages_to_bedrock(list(messages))
+    return system, said
+
+
+def anthropic_thought(number: int, signed: str) -> Body:
+    if number % 4 == 3:
+        return {"type": "redacted_thinking", "data": signed}
+    return {"type": "thinking", "thinking": f"Thought {number}.", "signature": signed}
+
+
+def bedrock_thought(number: int, signed: str) -> Body:
+    said = {"text": f"Thought {number}.", "signature": signed}
+    return {"type": "reasoning_content", "reasoning_content": said}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "parts", "signed", "thought"),
+    [
+        (
+            *("anthropic", "claude-fable-5-1", anthropic_parts),
+            *(anthropic_signature, anthropic_thought),
+        ),
+        (
+            *("bedrock", "us.anthropic.claude-fable-5-1-v1:0", bedrock_parts),
+            *(bedrock_signature, bedrock_thought),
+        ),
+    ],
+    ids=["anthropic", "bedrock"],
+)
+def test_bound_reasoning_leaves_only_behind_its_own_prefix(
+    provider: str, model: str, parts: Any, signed: Any, thought: Any
+) -> None:
+    budget = TokenBudget(context_window=2_000, model=model)
+    memory = TokenMemory(budget, legality=provider)
+    metadata = {"model_name": model, "model_provider": provider}
+    said: list[BaseMessage] = []
+    state, sent, changes = None, 0, 0
+    for turn in range(TURNS):
+        said.append(HumanMessage(f"Question {turn}. " + "word " * 40, id=f"h{turn}"))
+        for step in range(2):
+            number = 2 * turn + step
+            state, view = memory.compact_and_view(said, state, system="You are a clerk.")
+            system, messages = parts(view.messages)
+            assert bound_faults(system, messages, signed) == []
+            kept = sum(signed(block) is not None for m in messages for block in blocks_of(m))
+            changes += kept < sent
+            sent = kept
+            content = [
+                thought(number, signature(system, messages)),
+                {"type": "text", "text": "Hm."},
+            ]
+            call: Any = {"name": "look", "args": {"place": "x"}, "id": f"c{number}"}
+            calls = [] if step else [call]
+            said.append(
+                AIMessage(content, tool_calls=calls, response_metadata=metadata, id=f"a{number}")
+            )
+            if calls:
+                said.append(ToolMessage("seen " * 60, tool_call_id=f"c{number}", id=f"t{number}"))
+            else:
+                break
+    assert changes, "the window is small: reasoning has to be left out sometimes"
+    assert sent, "reasoning that was produced since then is sent"
+
+
+def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
+    """Return the view after older turns were folded in front of the messages."""
+    memory = TokenMemory(TokenBudget(context_window=2_000), legality=provider)
+    older = [HumanMessage("word " * 200, id="o1"), AIMessage("word " * 200, id="o2")]
+    older += [HumanMessage("word " * 400, id="o3"), AIMessage("word " * 300, id="o4")]
+    state = memory.compact([*older, *messages], force=True)
+    assert state["summary"]
+    return memory.view([*older, *messages], state).messages
+
+
+def test_signatures_of_gemini_stay_on_their_calls_after_a_change_of_the_prefix() -> None:
+    call: Any = {"name": "look", "args": {"place": "x"}, "id": "c1"}
+    answer = AIMessage(
+        [{"type": "text", "text": "I look."}],
+        tool_calls=[call],
+        additional_kwargs={"__gemini_function_call_thought_signatures__": {"c1": "c2lnbmVk"}},
+        response_metadata={"model_provider": "google_genai", "model_name": "gemini-3-pro"},
+        id="a",
+    )
+    said = [
+        HumanMessage("Look.", id="h"),
+        answer,
+        ToolMessage("Seen.", tool_call_id="c1", name="look"),
+    ]
+    body = body_of("gemini", folded(said, "gemini"))
+    called = [part for c in body["contents"] for part in c["parts"] if "function_call" in part]
+    assert [part["thought_signature"] for part in called] == ["c2lnbmVk"]
+
+
+def test_encrypted_reasoning_of_openai_stays_with_its_item_after_a_change_of_the_prefix() -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    answer = AIMessage(
+        [item, {"type": "text", "text": "Yes.", "id": "msg_1"}],
+        response_metadata={"model_provider": "openai", "model_name": "gpt-5"},
+        id="a",
+    )
+    body = body_of("responses", folded([answer, HumanMessage("And now?", id="h")], "openai"))
+    kinds = [one.get("role") or one["type"] for one in body["input"]]
+    place = kinds.index("reasoning")
+    assert body["input"][place] == item
+    assert kinds[place + 1] == "assistant"
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_compaction_blocks_leave_as_they_came(provider: str) -> None:
+    block: Body = {"type": "compaction", "content": "Notes.", "encrypted_content": "e"}
+    if provider == "openai":
+        block = {"type": "compaction", "id": "cmp_1", "encrypted_content": "e" * 40}
+    metadata = {"model_provider": provider}
+    said = [
+        HumanMessage("First.", id="h1"),
+        AIMessage("Covered.", id="a1"),
+        HumanMessage("Second.", id="h2"),
+        AIMessage([block, {"type": "text", "text": "Yes."}], response_metadata=metadata, id="a2"),
+        HumanMessage("Third.", id="h3"),
+    ]
+    view = TokenMemory(TokenBudget(context_window=4_000), legality=provider).view(said)
+    if provider == "openai":
+        assert block in body_of("responses", view.messages)["input"]
+        return
+    sent = body_of("anthropic", view.messages)["messages"]
+    assert [b for m in sent for b in blocks_of(m) if b["type"] == "compaction"] == [block]
+    assert "Covered." not in json.dumps(sent)
