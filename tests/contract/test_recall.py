@@ -126,6 +126,20 @@ def test_a_search_finds_the_words_the_session_and_the_place_of_a_message():
         assert recall.search(ASKED, session_id="t1", max_tokens=5) == []
 
 
+def test_what_may_not_be_found_opens_no_gate_for_others():
+    vectors = {FACT: [0.28, 1.0, 0.0], UNRELATED: [1.0, 0.0, 0.0]}
+
+    def embedded(given: list[str]) -> list[list[float]]:
+        return [vectors.get(text, [0.0, 0.0, 1.0]) for text in given]
+
+    between = [HumanMessage(f"Between {number}.") for number in range(6)]
+    with TranscriptStore("sqlite://") as store, Recall(store, embeddings=embedded) as recall:
+        store.add("t1", [HumanMessage(FACT), *between, HumanMessage(UNRELATED, id="q")])
+        recall.index()
+        assert recall.search(UNRELATED, session_id="t1"), "the question itself is there, and near"
+        assert recall.search(UNRELATED, session_id="t1", exclude={"q"}) == []
+
+
 def test_an_index_is_made_again_from_the_transcript():
     with TranscriptStore("sqlite://") as store:
         store.add("t1", [HumanMessage(FACT, id="fact")])
