@@ -12,7 +12,8 @@ _Number = Annotated[int, Field(ge=0)]
 NoteSource = Literal["tool", "rule", "model", "application"]
 """Source of an item of working notes: a tool call, a rule on words, a model, the application."""
 
-PinnedBy = Literal["application", "tool"]
+Author = Literal["application", "tool"]
+"""Who made a pin or a note; tools of an agent change only what tools have made."""
 
 
 class Pin(TypedDict):
@@ -22,17 +23,13 @@ class Pin(TypedDict):
         id: `pin_` and 8 hex digits of the text's SHA-256.
         text: What is pinned.
         by: Who pinned it.
-        since: The prefix under which a tool pinned it: it is shown when there is another one.
         source: Number of the message that it was taken from; 0 for none.
-        until: The prefix under which it was unpinned, empty for at once; missing while it is not.
     """
 
     id: str
     text: str
-    by: PinnedBy
-    since: str
+    by: Author
     source: _Number
-    until: NotRequired[str]
 
 
 class FailedCommand(TypedDict):

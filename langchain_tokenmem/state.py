@@ -54,6 +54,8 @@ class SummaryEntry(TypedDict):
             where their words cannot be compared, as those of one that is cleared for a while.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
         operations: Changes of the working notes that the model gave with it; missing for none.
+        todos: The newest to-do list of these messages as text, empty where all of it is done;
+            missing where they write none.
     """
 
     id: str
@@ -76,6 +78,7 @@ class SummaryEntry(TypedDict):
     words: NotRequired[str]
     gaps: NotRequired[list[_Range]]
     operations: NotRequired[list[NoteOperation]]
+    todos: NotRequired[str]
 
 
 class RunningSummary(TypedDict):

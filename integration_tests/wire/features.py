@@ -97,7 +97,7 @@ def with_features(dice: Dice, state: MemoryState | None, shown: Sequence[BaseMes
     """Return a state with pins, and with a memory block in front of the newest question."""
     if dice.random() < 0.4:
         held = state or new_state()
-        pins = [new_pin("Answer in French."), new_pin("Port 8443 </pins>", by="tool", prefix="/0")]
+        pins = [new_pin("Answer in French."), new_pin("Port 8443 </pins>", by="tool")]
         pins = [
             unpinned(one, dice.choice(["", "/0"])) if dice.random() < 0.2 else one for one in pins
         ]

@@ -8,12 +8,13 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
-from langgraph.prebuilt import InjectedState
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 from pydantic import BeforeValidator
 
 from langchain_tokenmem.adapters.run_context import session_and_user, state_in_run
+from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.messages import spoken_messages, text_of
 from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered_messages
@@ -23,24 +24,26 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow
 
 COMPACT_REQUESTS = "token_memory_orders"
-"""State key of the compactions that an agent asked for, by the memory's name."""
+"""State key of the compactions that an agent asked for, by the name of each memory at work."""
 
 REQUEST_DONE = ""
-"""Stands for a request that was carried out; None would be taken for an update left out."""
+"""Order of a memory that has none to carry out: so a tool sees which memories there are."""
 
 _DEFAULT_INSTRUCTION = "Keep what the next steps need."
 _LONGEST_READ = 20_000
 """Most characters that one reading returns: about 5,000 tokens of English."""
 
 
-def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
+def compact_conversation_tool(name: str = "memory") -> BaseTool:
     """Return the tool `compact_conversation`, by which an agent folds its old messages itself.
 
     The tool only notes the request, in the graph's private state; the next model call carries it
-    out, by the same code as any other compaction. At that moment no tool call is open.
+    out, by the same code as any other compaction. At that moment no tool call is open. Where no
+    memory is at work, as outside of a graph, the tool says so.
 
     Args:
-        name: Whose memory: the middleware's name, or the state key of nodes (`memory`).
+        name: Whose memory, where there are several: the middleware's name, or the state key of
+            nodes.
 
     Example:
         >>> compact_conversation_tool().name
@@ -48,18 +51,24 @@ def compact_conversation_tool(name: str = "TokenMemoryMiddleware") -> BaseTool:
     """
 
     def compact_conversation(  # noqa: D417  # what is injected is not the model's to know
-        tool_call_id: Annotated[str, InjectedToolCallId], instruction: str = ""
-    ) -> Command[Any]:
+        instruction: str = "",
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> Command[Any] | str:
         """Replace the older messages of this conversation by a summary, to make room.
 
         Args:
             instruction: What the summary must keep, such as file names or decisions.
         """
+        scope = BoundScope().of(runtime)
+        orders = scope.state.get(COMPACT_REQUESTS) or state_in_run(COMPACT_REQUESTS) or {}
+        found = [name] if name in orders else [*orders]
+        if len(found) != 1:
+            return f'Nothing was compacted: there is no memory "{name}" here.'
         done = "Before your next step older messages become a summary; the latest ones stay."
         return Command(
             update={
-                COMPACT_REQUESTS: {name: instruction.strip() or _DEFAULT_INSTRUCTION},
-                "messages": [ToolMessage(done, tool_call_id=tool_call_id)],
+                COMPACT_REQUESTS: {found[0]: instruction.strip() or _DEFAULT_INSTRUCTION},
+                "messages": [ToolMessage(done, tool_call_id=scope.call_id or "")],
             }
         )
 

@@ -95,7 +95,7 @@ def _notes(
 ) -> NoteOperations:
     """Return what can be done with notes in the scope of a call."""
     scope = bound.of(runtime)
-    return notebook.operations(scope.user_id, scope.session_id, store=scope.store)
+    return notebook.operations(scope.user_id, scope.session_id, store=scope.store, by="tool")
 
 
 def _as_note_tool(notebook: Notebook, call: Callable[..., NoteAnswer]) -> BaseTool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
@@ -11,7 +11,8 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
-from langchain_tokenmem.adapters.pins import PINS_KEY, update_of
+from langchain_tokenmem.adapters.pins import PINS_KEY
+from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.adapters.tool_scope import (
     NO_SESSION_STORE,
     BoundScope,
@@ -20,14 +21,7 @@ from langchain_tokenmem.adapters.tool_scope import (
     on_one_line,
 )
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
-from langchain_tokenmem.core.pins import (
-    live_pins,
-    new_pin,
-    pin_named,
-    pinned_again,
-    prefix_of,
-    unpinned,
-)
+from langchain_tokenmem.core.pins import new_pin, pin_named, with_pins
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import new_state
@@ -84,19 +78,18 @@ def pin_context_tool(
 def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:
     """Pin in the state of the running graph, which forks with it."""
     memory = memory_state_in(dict(scope.state), name) or new_state()
-    channel: Mapping[str, Pin] = scope.state.get(PINS_KEY) or {}
-    held = {**{pin["id"]: pin for pin in memory.get("pins", ())}, **channel}
+    channel = scope.state.get(PINS_KEY) or state_in_run(PINS_KEY)
+    held = with_pins(memory, channel).get("pins", [])
     if action == "list":
-        return _listed(live_pins(held.values()))
+        return _listed(held)
     if action == "unpin":
-        found = pin_named(held.values(), text)
-        if found is None:
-            return _no_pin(text)
-        return _updated(scope, unpinned(found, prefix_of(memory)), _unpinned(found))
-    new = new_pin(text, by="tool", prefix=prefix_of(memory))
-    pin = pinned_again(held.values(), new)
-    known = pin_named(held.values(), pin["id"])
-    return _pinned(known) if known else _updated(scope, pin, _pinned(pin))
+        found = pin_named(held, text)
+        if found is None or found["by"] != "tool":
+            return _not_unpinned(found, text)
+        return _updated(scope, found["id"], None, _unpinned(found))
+    pin = new_pin(text, by="tool")
+    known = pin_named(held, pin["id"])
+    return _pinned(known) if known else _updated(scope, pin["id"], pin, _pinned(pin))
 
 
 def _in_session(pins: SessionPins, text: str, action: Action) -> str:
@@ -106,12 +99,15 @@ def _in_session(pins: SessionPins, text: str, action: Action) -> str:
     if action == "pin":
         return _pinned(pins.pin(text))
     found = pin_named(pins.pins(), text)
-    return _unpinned(found) if found and pins.unpin(found["id"]) else _no_pin(text)
+    if found is None or found["by"] != "tool":
+        return _not_unpinned(found, text)
+    pins.unpin(found["id"])
+    return _unpinned(found)
 
 
-def _updated(scope: ToolScope, pin: Pin, answer: str) -> Command[Any]:
+def _updated(scope: ToolScope, key: str, pin: Pin | None, answer: str) -> Command[Any]:
     message = ToolMessage(answer, tool_call_id=scope.call_id or "")
-    return Command(update={**update_of(pin), "messages": [message]})
+    return Command(update={PINS_KEY: {key: pin}, "messages": [message]})
 
 
 def _pinned(pin: Pin) -> str:
@@ -122,8 +118,10 @@ def _unpinned(pin: Pin) -> str:
     return f"Unpinned {pin['id']}."
 
 
-def _no_pin(text: str) -> str:
-    return f'There is no pin "{" ".join(text.split())[:80]}".'
+def _not_unpinned(found: Pin | None, text: str) -> str:
+    if found is None:
+        return f'There is no pin "{" ".join(text.split())[:80]}".'
+    return f"{found['id']} was pinned by the application; it stays."
 
 
 def _listed(pins: Sequence[Pin]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, unpinned
-from langchain_tokenmem.notes_state import Pin
+from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin
 
 PINS_KEY = PINS_CHANNEL
 """State key of the pins of a graph or an agent, by their ids."""
@@ -35,11 +34,5 @@ def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
     """
     pin = new_pin(text)
     if not unpin:
-        return update_of(pin)
-    name = pin["text"] if _ID.fullmatch(pin["text"]) else pin["id"]
-    return update_of(unpinned({**pin, "id": name}))
-
-
-def update_of(*pins: Pin) -> dict[str, Any]:
-    """Return the update of a graph's state that has some pins."""
-    return {PINS_KEY: {pin["id"]: pin for pin in pins}}
+        return {PINS_KEY: {pin["id"]: pin}}
+    return {PINS_KEY: {pin["text"] if _ID.fullmatch(pin["text"]) else pin["id"]: None}}

@@ -12,6 +12,7 @@ from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
+from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -203,7 +204,7 @@ def graph_thread(
     label: str,
     recalls: bool = True,
     shared_threads: bool = False,
-    pins: Mapping[str, Pin] | None = None,
+    pins: Mapping[str, Pin | None] | None = None,
     settings: Callable[[], SessionSettings] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn.
@@ -226,7 +227,7 @@ def graph_thread(
     key, user = thread_key(config, name), user_of(config, shared_threads=shared_threads)
     return GraphThread(
         memory=memory,
-        messages=messages,
+        messages=[*map(without_echo, messages)],
         state=state,
         key=key and (user, *key),
         scope=recall_scope(memory, config, shared_threads=shared_threads) if recalls else None,

@@ -30,6 +30,7 @@ from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, Repa
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
 from langchain_tokenmem.core.shown_turns import ShownTurns
+from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.state import Cut, RunningSummary
 
 _MOST_NEWEST = 4
@@ -66,6 +67,9 @@ class ContextParts:
         pins: The pins as they stand in the request; empty for none.
         pins_role: Message in which they stand: the system message, behind its text, or the first
             human one, behind the running summary.
+        todos: The open to-do list that was folded, as text; empty for none, None where it has no
+            room.
+        state_todos: The list that a graph's state holds, as text; None for none.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
@@ -94,6 +98,8 @@ class ContextParts:
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
     pins_role: Literal["system", "human"] = "system"
+    todos: str | None = ""
+    state_todos: str | None = None
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
     overhead_messages: int = 0
@@ -115,8 +121,9 @@ class ContextParts:
         return apply_cuts(group.messages, self.cuts)
 
     def memory_texts(self) -> tuple[str, ...]:
-        """Return what the memory tells of earlier messages: entries of the summary, a marker."""
+        """Return what the memory tells of earlier messages: the summary, to-dos, a marker."""
         texts = log_texts(self.summary["entries"]) if self.summary else ()
+        texts = (*texts, self.todos) if self.todos else texts
         return (*texts, LEFT_OUT) if self.left_out else texts
 
     def system_message(self) -> BaseMessage | None:
@@ -267,6 +274,7 @@ class ContextParts:
         rest = replace(self, kept=tuple(required), tail=self.tail[count:], turns=turns)
         if not count:
             return rest
+        rest = replace(rest, todos=self.todos_after_fold(count))
         if self.blocks:
             # A block stays with its message until that is covered; the newest question keeps its
             # own.
@@ -275,6 +283,21 @@ class ContextParts:
             rest = replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
         notes = self.notes_after_fold
         return rest if notes is None else rest.with_notes(notes)
+
+    def todos_after_fold(self, count: int) -> str | None:
+        """Return the to-do list that is shown when the oldest `count` tail groups are covered.
+
+        That of a graph's state counts where no later call is seen.
+        """
+        if self.todos is None:
+            return None
+        folded, left = (
+            next(todo_lists([m for group in groups for m in group.source.messages]), None)
+            for groups in (self.tail[:count], self.tail[count:])
+        )
+        if self.state_todos is not None and left is None:
+            return self.state_todos
+        return self.todos if folded is None else folded
 
     def with_notes(self, text: str, *, others: bool = False) -> ContextParts:
         """Return the context with working notes in the block of the newest human message.

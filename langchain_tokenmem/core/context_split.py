@@ -26,7 +26,7 @@ from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
 from langchain_tokenmem.core.turns import TurnReader, covered_turn
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
 def split_context(
@@ -91,6 +91,7 @@ def split_context(
         warnings=tuple(repairs),
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
+        todos=covered_todos(summary),
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
@@ -111,6 +112,12 @@ def split_context(
             sizes = group_sizes(groups, state["cuts"], counter.message, kinds)
             counter.remember(groups, state["cuts"], sizes)
     return context
+
+
+def covered_todos(summary: RunningSummary | None) -> str:
+    """Return the to-do list of the newest entry that has one; empty for none."""
+    entries = summary["entries"] if summary else ()
+    return next((entry["todos"] for entry in reversed(entries) if "todos" in entry), "")
 
 
 def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:

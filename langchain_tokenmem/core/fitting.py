@@ -31,9 +31,10 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     whole = context.with_newest_block()
     bare = replace(whole, blocks={}, turns=ShownTurns())
     # Working notes go first, what was recalled and turn memories next, then the oldest entries of
-    # the summary, before a message that must be present does.
+    # the summary and the to-do list, before a message that must be present does.
     first = next(_with_fewer_entries(whole, budget))
-    for candidate in (first, *_with_fewer_entries(bare, budget)):
+    rest = replace(bare, summary=None, todos=None)
+    for candidate in (first, *_with_fewer_entries(bare, budget), rest):
         rest = _drop_oldest(candidate, budget)
         parts = part_tokens(rest)
         if sum(parts.values()) <= budget.limit:

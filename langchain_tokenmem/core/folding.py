@@ -11,6 +11,7 @@ from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turn_memory_text import with_turn_text
 from langchain_tokenmem.state import SummaryEntry
 
@@ -201,7 +202,8 @@ class FoldForecast:
             fixed_tokens=request_tokens(rest)
             + opening
             + context.max_added_tokens()
-            + _tokens_of_new_notes(context),
+            + _tokens_of_new_notes(context)
+            + _tokens_of_new_todos(context),
             tail_tokens=sum(sizes),
             folded_tokens=[0, *accumulate(sizes)],
             freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],
@@ -243,3 +245,13 @@ def _tokens_of_new_notes(context: ContextParts) -> int:
         if any(message.id == context.newest_human for message in group.source.messages)
     )
     return max(0, sum(new.block_tokens(one) - context.block_tokens(one) for one in groups))
+
+
+def _tokens_of_new_todos(context: ContextParts) -> int:
+    """Return the tokens by which the to-do list may grow when something is folded."""
+    if context.todos is None:
+        return 0
+    lists = todo_lists([m for group in context.tail for m in group.source.messages])
+    sizes = [context.added_tokens((text,)) for text in (*lists, context.state_todos) if text]
+    shown = context.added_tokens((context.todos,)) if context.todos else 0
+    return max(0, *sizes, shown) - shown

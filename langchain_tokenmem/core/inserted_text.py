@@ -19,6 +19,7 @@ RECALL_FENCE = "recalled_messages"
 NOTES_FENCE = "working_notes"
 KEPT_FENCE = "kept_notes"
 PINS_FENCE = "pinned_context"
+TODOS_FENCE = "to_do_list"
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -27,8 +28,9 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-_NAMES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
-_FENCES = re.compile(rf"<(?=/?(?:{_NAMES}))", re.IGNORECASE)
+FENCES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}|{TODOS_FENCE}"
+"""Names of the fences of all that is inserted, as a pattern."""
+_FENCES = re.compile(rf"<(?=/?(?:{FENCES}))", re.IGNORECASE)
 
 
 def fenced(text: str, fence: str, about: str, attributes: str = "") -> str:

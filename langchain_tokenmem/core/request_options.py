@@ -32,6 +32,7 @@ class RequestOptions(TypedDict, total=False):
         budget: Budget of this call, instead of the memory's own.
         settings: Other keywords of the model call, such as `tool_choice`: a summarizer that reuses
             the request in a provider's cache sends the same ones.
+        todos: To-do list that a graph's state holds, items with a text and a status.
         mode: Name of the mode that is on from this call on, empty for none; None for no change.
     """
 
@@ -41,6 +42,7 @@ class RequestOptions(TypedDict, total=False):
     overhead_messages: int
     budget: TokenBudget | None
     settings: Mapping[str, Any]
+    todos: Any
     mode: str | None
 
 

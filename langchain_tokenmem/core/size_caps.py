@@ -33,7 +33,8 @@ def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
     Raises:
         BudgetExceededError: When they leave none.
     """
-    parts = part_tokens(replace(context, summary=None, kept=(), tail=(), left_out=0))
+    bare = replace(context, summary=None, kept=(), tail=(), left_out=0, todos=None)
+    parts = part_tokens(bare)
     room = budget.limit - sum(parts.values())
     if room <= 0:
         raise BudgetExceededError(parts, budget.limit)

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.core.inserted_text import without_fences
+from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marks_of, role_of
 from langchain_tokenmem.core.turn_memory import (
     MARK,
@@ -24,7 +24,9 @@ MAX_FAILURES = 10
 
 _HEADING = "Tool memory:"
 _ITEM = r"- (?:Files changed: [^\n]+|Failed bash: [^\n]+ \(exit -?\d+\)|\(\+\d+ more\))"
-_BLOCK_AT_END = re.compile(rf"\s*^{_HEADING}(?:\n{_ITEM})+\s*\Z", re.MULTILINE)
+_FENCED = rf"<(?:{FENCES})\b[^>\n]*>(?:(?!</?(?:{FENCES})\b)[\s\S])*</(?:{FENCES})>"
+_AT_START = re.compile(rf"\A\s*(?:{_FENCED}\s*)+")
+_AT_END = re.compile(rf"(?:^(?:{_HEADING}(?:\n{_ITEM})+|{_FENCED})\s*)+\Z", re.MULTILINE)
 
 
 def turn_memory_text(memory: TurnMemory) -> str:
@@ -93,30 +95,32 @@ def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
 
 
 def without_turn_text(text: str) -> str:
-    """Return a text without the turn memory at its end: a model may have copied the form."""
-    if _HEADING not in text:
+    """Return a text without what has the form of an inserted block, at its end or its beginning."""
+    if _HEADING not in text and "</" not in text:
         return text
-    return _BLOCK_AT_END.sub("", text)
+    copied = _AT_END.search(text)
+    return _AT_START.sub("", text[: copied.start()].rstrip() if copied else text)
 
 
 def without_echo(message: BaseMessage) -> BaseMessage:
-    """Return a reply without the turn memory that the model has copied to its end.
+    """Return a reply without blocks in the form of the memory's own: a model has made them up.
 
-    The same message where there is none, or nothing else in it.
+    The same message where there are none.
     """
-    content: Any = message.content
-    if role_of(message) != "ai" or not content:
+    if role_of(message) != "ai" or not message.content:
         return message
+    content: Any = message.content
     if isinstance(content, str):
         words: Any = without_turn_text(content)
     else:
-        last = content[-1]
-        if not isinstance(last, dict) or not isinstance(last.get("text"), str):
-            return message
-        text = without_turn_text(last["text"])
-        words = [*content[:-1], *([{**last, "text": text}] if text else [])]
-    same = not words or words == content
-    return message if same else message.model_copy(update={"content": words})
+        words = [*map(_block_without_echo, content)]
+    return message if words == content else message.model_copy(update={"content": words})
+
+
+def _block_without_echo(block: Any) -> Any:
+    if not isinstance(block, dict) or not isinstance(block.get("text"), str):
+        return block
+    return {**block, "text": without_turn_text(block["text"])}
 
 
 def _more(count: int) -> str:

@@ -78,6 +78,8 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings += ("The running summary did not fit beside the newest messages.",)
     elif whole.summary != context.summary:
         warnings += ("Older entries of the running summary did not fit and are left out.",)
+    if context.todos is None and whole.todos_after_fold(len(whole.tail)):
+        warnings += ("The to-do list did not fit beside the newest messages.",)
     if whole.working_notes and not context.working_notes:
         warnings += ("The working notes did not fit beside the newest messages.",)
     if whole.with_notes("").with_newest_block().blocks and not context.blocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 
 from langchain_core.messages import BaseMessage
 
@@ -21,6 +22,7 @@ from langchain_tokenmem.core.edited_words import (
     with_words,
 )
 from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.working_notes.edited_items import (
     without_edited_items,
     without_uncovered_items,
@@ -192,6 +194,9 @@ def written_again(
     words = digest_of_words(numbered.items())
     new: SummaryEntry = {**entry, "words": words or "", "failures": []}
     new.pop("operations", None)
+    new.pop("todos", None)
+    for todos in islice(todo_lists([*numbered.values()]), 1):
+        new["todos"] = todos
     if not entry["text"]:
         return new
     whole = {*state["kept"]} - state["cuts"].keys()  # they stand in the request themselves

@@ -26,8 +26,10 @@ from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_fo
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
+from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
+from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
@@ -148,10 +150,11 @@ class Engine:
         overhead_messages: int = 0,
         budget: TokenBudget | None = None,
         settings: Mapping[str, Any] | None = None,  # noqa: ARG002  # of use to a summarizer only
+        todos: Any = None,
         mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        messages, budget = as_messages(messages), self.budget_for(budget)
+        messages, budget = [*map(without_echo, as_messages(messages))], self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
         cache = self._cache_of(messages, tokens, profile)
         known = with_current_words(messages, load_state(state), tokens.text, cache.checked)
@@ -183,6 +186,7 @@ class Engine:
             can_read=offers_tool(tools or (), READ_MESSAGE),
             max_messages=self.policy.max_messages,
             overhead_messages=overhead_messages,
+            state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
         # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")

@@ -133,6 +133,9 @@ class LogWriter:
             entry["words"] = words
         if gaps := gaps_in(list(own.values()), before):
             entry["gaps"] = gaps
+        todos = self.context.todos_after_fold(len(folded))
+        if todos is not None and todos != self.context.todos:
+            entry["todos"] = todos
         if operations:
             entry["operations"] = list(operations)
         if summary.sources:
@@ -224,6 +227,8 @@ def _covering_all(entry: SummaryEntry, old: Sequence[SummaryEntry]) -> SummaryEn
             new.pop(name, None)
     if gaps := [gap for one in old for gap in one.get("gaps", ())]:
         new["gaps"] = gaps
+    if todos := [one["todos"] for one in old if "todos" in one]:
+        new["todos"] = todos[-1]
     return new
 
 

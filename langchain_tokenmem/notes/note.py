@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes_state import Author
 
 NoteLevel = Literal["session", "project", "global"]
 NoteKind = Literal["fact", "preference", "convention", "pattern"]
@@ -76,6 +77,7 @@ class Note:
         tags: Words to find it by: those given, then paths, functions and packages in the content.
         project: The project of a note of that level.
         source: Number of the message that it was taken from.
+        by: Who wrote it; an agent's tools never replace or remove a note of the application.
     """
 
     id: str
@@ -88,6 +90,7 @@ class Note:
     tags: tuple[str, ...] = ()
     project: Project | None = None
     source: int | None = None
+    by: Author = "application"
 
     @property
     def item_key(self) -> str:
@@ -222,6 +225,7 @@ def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> 
             tags=tuple(map(_text, value["tags"])),
             project=project and Project(_text(project["id"]), _text(project["label"])),
             source=value["source"],
+            by="tool" if value.get("by") == "tool" else "application",
         )
     except (KeyError, TypeError, ValueError):  # an application may have put anything there
         return None

@@ -25,6 +25,7 @@ from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -217,6 +218,7 @@ class Notebook:
         session_id: str | None = None,
         *,
         store: BaseStore | None = None,
+        by: Author = "application",
     ) -> NoteOperations:
         """Return what can be done with the notes of a user and a session, for `run` and `arun`.
 
@@ -224,6 +226,7 @@ class Notebook:
             user_id: The user.
             session_id: The session or thread.
             store: Store of the running graph, where it is known.
+            by: Who asks: a tool changes no note of the application.
 
         Raises:
             ScopeError: When an id cannot be used.
@@ -238,6 +241,7 @@ class Notebook:
             known=self._known,
             store=self._found_store(store),
             before_store=self.before_store,
+            by=by,
         )
 
     def _work(

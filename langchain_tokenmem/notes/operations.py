@@ -10,6 +10,7 @@ from typing import TypeVar
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchItem, SearchOp
 
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.known_notes import KnownNote, KnownNotes
 from langchain_tokenmem.notes.lifetime import SessionLifetime
 from langchain_tokenmem.notes.note import (
@@ -30,6 +31,7 @@ from langchain_tokenmem.notes.scope import Namespace, NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes.store_work import StoreWork
 from langchain_tokenmem.notes.tags import tags_in
+from langchain_tokenmem.notes_state import Author
 
 OptionalText = TypeVar("OptionalText", str, str | None)
 
@@ -66,6 +68,7 @@ class NoteOperations:
         known: Reads notes; those that were read before are known.
         store: Keeps them.
         before_store: Changes texts before they are stored.
+        by: Who asks for them: a tool changes no note of the application.
     """
 
     scope: NoteScope
@@ -75,6 +78,7 @@ class NoteOperations:
     known: KnownNotes
     store: BaseStore
     before_store: BeforeStore | None = None
+    by: Author = "application"
 
     def add(
         self,
@@ -96,7 +100,8 @@ class NoteOperations:
         if twin is not None and key is None:
             return NoteAddition(twin, is_stored=False)
         replaced = next((note for note in here if key is not None and note.key == key), None)
-        moved = [note for note in here if note.content == content and note.key is None]
+        self._check(replaced)
+        moved = [n for n in here if n.content == content and n.key is None and self._may_change(n)]
         moment = self.now()
         note = Note(
             id=note_id(content, {n.id for n in here if n not in moved and n != replaced}),
@@ -109,6 +114,7 @@ class NoteOperations:
             tags=tuple(dict.fromkeys([*given, *checked_tags(tags_in(content))])),
             project=self.scope.project if level == "project" else None,
             source=source,
+            by=self.by,
         )
         yield [self._put(note, namespace), *_deletions(namespace, moved)]
         dropped: tuple[Note, ...] = ()
@@ -118,6 +124,14 @@ class NoteOperations:
 
     def _as_kept(self, text: OptionalText) -> OptionalText:
         return text_as_kept(self.before_store, text) if text else text
+
+    def _may_change(self, note: Note) -> bool:
+        return self.by in {"application", note.by}
+
+    def _check(self, note: Note | None) -> None:
+        """Raise where a tool is about to replace or remove a note of the application."""
+        if note is not None and not self._may_change(note):
+            raise ConfigurationError(f"{note.id} was written by the application; it stays.")
 
     def _put(self, note: Note, namespace: Namespace) -> PutOp:
         value = value_of(note, self.scope.user_id)
@@ -130,8 +144,9 @@ class NoteOperations:
     def _drop_oldest(self, level: NoteLevel, newest: Note) -> StoreWork[tuple[Note, ...]]:
         """Delete what is over the limit, and return it; read again, for others may write, too."""
         here = yield from self._notes([level])
-        older = [note for note in _newest_first(here) if note.item_key != newest.item_key]
-        dropped = older[max(0, self.limit - 1) :]
+        others = [note for note in _newest_first(here) if note.item_key != newest.item_key]
+        older = [*filter(self._may_change, others)]
+        dropped = older[max(0, len(older) + self.limit - len(here)) :]
         yield _deletions(self.scope.namespace(level), dropped)
         return tuple(dropped)
 
@@ -170,6 +185,7 @@ class NoteOperations:
         """Delete the note of a key or an id, and return it; None where there is none."""
         note = yield from self.get(name, level=level)
         if note is not None:
+            self._check(note)
             yield _deletions(self.scope.namespace(note.type), [note])
         return note
 

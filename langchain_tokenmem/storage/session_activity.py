@@ -11,7 +11,6 @@ from typing import Any, Literal
 from sqlalchemy import Connection, and_, func, select
 
 from langchain_tokenmem.core.note_namespaces import namespace_label
-from langchain_tokenmem.core.pins import live_pins
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.codec import Transaction
@@ -120,7 +119,7 @@ def _verdict(
         if is_marked(tx.connection, session_ids):
             return "kept"
         states = [stored_state(checked_row(row)).state for row in rows]
-        in_states = any(live_pins(state.get("pins", ())) for state in states if state is not None)
+        in_states = any(state.get("pins") for state in states if state is not None)
         if in_states or any(has_pins(tx, head) for head in heads):
             return "pinned"
     except CorruptStoreError:

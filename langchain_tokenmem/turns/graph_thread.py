@@ -18,7 +18,7 @@ from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
-from langchain_tokenmem.core.pins import shown_pins, with_pins
+from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.memory.finished_summaries import Origin
@@ -71,7 +71,7 @@ class GraphThread:
     user_id: str | None = None
     thread: str | None = None
     subgraph: str = ""
-    pins: Mapping[str, Pin] | None = None
+    pins: Mapping[str, Pin | None] | None = None
     settings: Callable[[], SessionSettings] | None = None
     removed: RemovedMessages | None = None
 
@@ -201,7 +201,7 @@ class GraphThread:
         around = (
             repr(options.get("settings")),
             mode.name if mode else "",
-            *(pin["text"] for pin in shown_pins(state)),
+            *(pin["text"] for pin in state.get("pins", ())),
         )
         shown = [SystemMessage(system) if isinstance(system, str) else system]
         summarizer = str(id(self.memory.summarizer))

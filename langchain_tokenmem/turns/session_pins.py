@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from langchain_tokenmem.core.argument_checks import described
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
-from langchain_tokenmem.core.pins import (
-    live_pins,
-    new_pin,
-    pin_named,
-    pinned_again,
-    prefix_of,
-    unpinned,
-)
+from langchain_tokenmem.core.pins import new_pin, pin_named
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.notes_state import Pin, PinnedBy
+from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.conversation import ATTEMPTS
 
@@ -30,20 +23,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SessionPins:
-    """The pins of a session: what the application pins is shown from the next view on.
+    """The pins of a session.
 
     Attributes:
         store: Keeps the transcript and the state.
         session_id: Names the conversation.
         user_id: Owner of the session; checked by the store when it is given.
-        by: Who pins: what a tool pins is shown with the next change of the prefix.
+        by: Who pins.
         before_store: Changes texts before they are pinned.
     """
 
     store: TranscriptStore
     session_id: str
     user_id: str | None = None
-    by: PinnedBy = "application"
+    by: Author = "application"
     before_store: BeforeStore | None = None
 
     def pin(self, what: str | int) -> Pin:
@@ -62,15 +55,10 @@ class SessionPins:
             )
 
         def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:
-            prefix = prefix_of(state) if self.by == "tool" else ""
-            pin = new_pin(text, by=self.by, prefix=prefix, source=source)
+            pin = new_pin(text, by=self.by, source=source)
             known = pin_named(state.get("pins", ()), pin["id"])
-            if known is not None and known["by"] == "application":
+            if known is not None and (known["by"] == "application" or self.by == "tool"):
                 return state, known
-            if known is not None and self.by == "tool":
-                return state, known
-            if self.by == "tool":
-                pin = pinned_again(state.get("pins", ()), pin)
             others = [each for each in state.get("pins", ()) if each["id"] != pin["id"]]
             return {**state, "pins": [*others, pin]}, pin
 
@@ -84,23 +72,18 @@ class SessionPins:
             found = (
                 pin_named(held, text_as_kept(self.before_store, name))
                 if isinstance(name, str)
-                else next((pin for pin in live_pins(held) if pin["source"] == name), None)
+                else next((pin for pin in held if pin["source"] == name), None)
             )
             if found is None:
                 return state, False
-            if self.by == "application":
-                return {**state, "pins": [pin for pin in held if pin is not found]}, True
-            later = unpinned(found, prefix_of(state))
-            return {**state, "pins": [later if pin is found else pin for pin in held]}, True
+            return {**state, "pins": [pin for pin in held if pin is not found]}, True
 
         return self._change(without)
 
     def pins(self) -> list[Pin]:
         """Return the pins, oldest first."""
-        return live_pins((self._held() or new_state()).get("pins", ()))
-
-    def _held(self) -> MemoryState | None:
-        return self.store.conversation(self.session_id, user_id=self.user_id)[0].state
+        held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
+        return [*(held.state or new_state()).get("pins", ())]
 
     def _change(self, change: Callable[[MemoryState], tuple[MemoryState, T]]) -> T:
         """Store a changed state, on what others have committed meanwhile."""

@@ -89,7 +89,7 @@ class StoredSession:
     def add(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages to the transcript, as `before_store` of the memory gives them.
 
-        A turn memory that a model has copied to the end of its reply is left out.
+        What a model has written in the form of the memory's own blocks is left out.
         """
         given = self.memory.without_stamps(as_messages(messages))
         stored = self.memory.stored_form([*map(without_echo, given)])

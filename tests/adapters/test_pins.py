@@ -13,21 +13,16 @@ from langgraph.types import Command
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    MemoryNode,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_input,
     memory_nodes,
-    memory_tools,
     pin_update,
     with_token_memory,
 )
-from langchain_tokenmem.adapters.pins import update_of
-from langchain_tokenmem.core.pins import new_pin, prefix_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.state import new_state
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
+from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
 from tests.providers import CHECKS, StrictModel
 
 
@@ -167,22 +162,6 @@ def test_erasing_a_session_reaches_its_pins(store):
     assert history_on(store).pins() == []
 
 
-def test_the_tool_of_a_chain_pins_with_the_next_change_of_the_prefix(store):
-    history = history_on(store)
-    history.add_user_message("hi")
-    (tool,) = memory_tools(include={"pin_context"}, session_id="s1", user_id="ann", store=store)
-    assert tool.invoke({"text": "rule"}).startswith("Pinned pin_")
-    assert tool.invoke({"action": "list"}).startswith("- rule [pin_")
-    assert "rule" not in str(history.messages)
-    history.compact()
-    for number in range(4):
-        history.add_messages([HumanMessage(f"q{number} " * 300), AIMessage(f"a{number} " * 300)])
-    history.compact()
-    assert "rule" in str(history.messages[0].content)
-    assert tool.invoke({"text": "rule", "action": "unpin"}).startswith("Unpinned pin_")
-    assert tool.invoke({"text": "rule", "action": "unpin"}) == 'There is no pin "rule".'
-
-
 def pin_calls(*texts):
     calls = [
         {"name": "pin_context", "args": {"text": text}, "id": f"p{n}"}
@@ -197,23 +176,6 @@ def test_parallel_tool_calls_of_one_step_may_both_pin():
     agent.invoke({"messages": "Go."}, thread())
     pins = agent.get_state(thread()).values["token_memory_pins"]
     assert sorted(pin["text"] for pin in pins.values()) == ["one", "two"]
-
-
-@pytest.mark.slow
-def test_what_an_agent_pins_breaks_no_cache_and_moves_with_the_next_change():
-    memory = memory_of(4_000)
-    middleware = TokenMemoryMiddleware(memory, agent_tools={"pin_context"})
-    script = [pin_calls("Never delete rows."), *rounds(14)]
-    model, agent = agent_of(script, middleware, system_prompt="Be brief.")
-    agent.invoke({"messages": "Go."}, thread())
-    shown = ["Never delete rows." in request[0].content for request in model.seen]
-    assert not shown[1]
-    assert model.seen[1][: len(model.seen[0])] == model.seen[0]
-    assert "Never delete rows." in str(model.seen[1][-1].content)
-    at = shown.index(True)
-    assert all(shown[at:])
-    assert model.seen[at][: len(model.seen[at - 1])] != model.seen[at - 1]
-    assert any("conversation_summary" in str(m.content) for m in model.seen[-1]) or at > 1
 
 
 def graph_with(memory, pinning):
@@ -261,14 +223,6 @@ def test_a_pin_written_behind_the_memorys_node_stands_in_the_models_next_view():
     first, second = seen
     assert "Answer in French." in first[0].text
     assert "Answer in French." not in str(second)
-
-
-def test_what_a_tool_pinned_behind_the_memorys_node_waits_for_the_next_change():
-    memory = memory_of()
-    held = MemoryNode(memory).invoke({"messages": [HumanMessage("hi", id="h")]})
-    channel = update_of(new_pin("rule", by="tool", prefix=prefix_of(new_state())))
-    state = {"messages": [HumanMessage("hi", id="h")], **held, **channel}
-    assert memory_input(state, memory) == held["llm_input_messages"]
 
 
 def test_two_memories_of_one_graph_show_the_same_pins():
@@ -328,21 +282,6 @@ def test_the_pin_tool_lists_and_unpins_in_an_agent():
     assert given[1].startswith("- rule [pin_")
     assert given[2].startswith("Unpinned pin_")
     assert given[3:] == ["Nothing is pinned.", 'There is no pin "rule".']
-
-
-def test_the_tool_of_a_chain_pins_again_without_a_change_of_the_prefix(store):
-    history = history_on(store, memory=memory_of(8_000))
-    history.add_messages([HumanMessage("hi"), AIMessage("hello")])
-    (tool,) = memory_tools(include={"pin_context"}, session_id="s1", user_id="ann", store=store)
-    tool.invoke({"text": "Order 4711."})
-    for number in range(4):
-        history.add_messages([HumanMessage(f"q{number} " * 600), AIMessage(f"a{number} " * 600)])
-    history.compact()
-    before = history_on(store, memory=memory_of(8_000)).messages
-    assert "Order 4711." in str(before[0].content)
-    tool.invoke({"text": "Order 4711.", "action": "unpin"})
-    tool.invoke({"text": "Order 4711."})
-    assert history_on(store, memory=memory_of(8_000)).messages == before
 
 
 def test_a_text_that_begins_as_an_id_is_pinned_under_an_id_of_its_own():

@@ -1,4 +1,4 @@
-"""Pins as values: when they are shown, merged, cut to fit."""
+"""Pins as values: where they are shown, merged, cut to fit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.pins import (
-    live_pins,
-    merge_pins,
-    new_pin,
-    pinned_again,
-    pins_text,
-    prefix_of,
-    shown_pins,
-    unpinned,
-    with_pins,
-)
+from langchain_tokenmem.core.pins import new_pin, pins_text, with_pins
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.state import load_state, new_state
 from tests.fakes import CharCounter
@@ -30,10 +20,6 @@ def memory_of(window: int = 4_000, **options):
 
 def state_with(*pins, **more):
     return {**new_state(), "pins": list(pins), **more}
-
-
-def later(state):
-    return {**state, "totals": {**state["totals"], "compactions": 1}}
 
 
 def test_what_the_application_pins_stands_in_the_system_part_at_once():
@@ -55,26 +41,8 @@ def test_pins_are_counted_under_pinned_and_within_the_request():
     assert usage.input_tokens - bare.input_tokens == usage.parts["pinned"] - bare.parts["pinned"]
 
 
-def test_what_a_tool_pins_waits_for_the_next_change_of_the_prefix():
-    state = new_state()
-    state["pins"] = [new_pin("rule", by="tool", prefix=prefix_of(state))]
-    assert shown_pins(state) == []
-    assert shown_pins(later(state)) == state["pins"]
-
-
-def test_what_a_tool_unpins_stays_until_the_next_change_of_the_prefix():
-    state = new_state()
-    state["pins"] = [unpinned(new_pin("rule"), prefix_of(state))]
-    assert len(shown_pins(state)) == 1
-    assert shown_pins(later(state)) == []
-
-
-def test_what_the_application_unpins_is_gone_at_once():
-    assert shown_pins(state_with(unpinned(new_pin("rule")))) == []
-
-
 def test_a_tools_pin_is_data_and_stands_behind_the_applications():
-    state = later(state_with(new_pin("tool's", by="tool", prefix="/0"), new_pin("ours")))
+    state = state_with(new_pin("tool's", by="tool"), new_pin("ours"))
     text = memory_of().view([HumanMessage("hi")], state).messages[0].text
     assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
 
@@ -103,15 +71,8 @@ def test_a_channel_is_merged_and_what_is_unpinned_leaves_the_state():
     state = with_pins(state_with(one), {two["id"]: two})
     assert state["pins"] == [one, two]
     assert with_pins(state, {two["id"]: two}) is state
-    assert with_pins(state, {one["id"]: unpinned(one)})["pins"] == [two]
+    assert with_pins(state, {one["id"]: None})["pins"] == [two]
     assert with_pins(state, None) is state
-
-
-def test_the_reducer_joins_what_parallel_calls_pin():
-    one, two = new_pin("one"), new_pin("two")
-    both = merge_pins(merge_pins(None, {one["id"]: one}), {two["id"]: two})
-    assert list(both.values()) == [one, two]
-    assert live_pins(merge_pins(both, {one["id"]: unpinned(one)}).values()) == [two]
 
 
 @pytest.mark.parametrize("text", ["", " ", None, 3, "x" * 4_001])
@@ -149,24 +110,3 @@ def test_a_pin_never_leaves_its_fence(text, fence):
     inner = body.removeprefix("<pinned_context>").removesuffix("</pinned_context>")
     assert f"<{fence}" not in inner
     assert f"</{fence}" not in inner
-
-
-def test_a_tool_that_pins_again_what_it_has_unpinned_under_one_prefix_changes_nothing():
-    shown = new_pin("Order 4711.", by="tool", prefix="e1/0")
-    state = state_with(shown)
-    taken = unpinned(shown, prefix_of(state))
-    assert (
-        pinned_again([taken], new_pin("Order 4711.", by="tool", prefix=prefix_of(state))) == shown
-    )
-    after = state_with(pinned_again([taken], new_pin(shown["text"], by="tool", prefix="/0")))
-    assert memory_of().view([HumanMessage("hi")], after) == memory_of().view(
-        [HumanMessage("hi")], state
-    )
-    assert after["pins"] == [shown]
-
-
-def test_a_tool_that_pins_again_after_the_prefix_has_changed_waits_for_the_next_change():
-    gone = unpinned(new_pin("Order 4711.", by="tool", prefix="e1/0"), "e2/0")
-    new = new_pin("Order 4711.", by="tool", prefix="e3/0")
-    assert pinned_again([gone], new) == new
-    assert pinned_again([], new) == new

@@ -45,7 +45,7 @@ def memory_of(window, profile, mode="code"):
 
 
 def pinned_state() -> MemoryState:
-    pins = [new_pin("Answer in French."), new_pin("Port 8443", by="tool", prefix="/0")]
+    pins = [new_pin("Answer in French."), new_pin("Port 8443", by="tool")]
     return {**new_state(), "pins": pins}
 
 

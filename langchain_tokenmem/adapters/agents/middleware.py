@@ -27,7 +27,7 @@ from langchain_tokenmem.adapters.agents.model_call import (
     messages_of,
     system_and_messages,
     with_tools_of_mode,
-    without_stamps,
+    without_copies,
 )
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
@@ -39,9 +39,9 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.output_limit import output_setting
-from langchain_tokenmem.core.pins import merge_pins
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -68,7 +68,9 @@ class TokenMemoryAgentState(AgentState[Any]):
     token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
     memory_mode: NotRequired[Annotated[str, PrivateStateAttr]]
-    token_memory_pins: NotRequired[Annotated[dict[str, Pin], PrivateStateAttr, merge_pins]]
+    token_memory_pins: NotRequired[
+        Annotated[dict[str, Pin | None], PrivateStateAttr, merge_by_name]
+    ]
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
@@ -205,7 +207,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
-        response = without_stamps(call, response)
+        response = without_copies(call, response)
         state = call.answered(result, response).thread.with_first_sights(result.state)
         result = replace(result, state=state, changed=result.changed or state != result.state)
         yield call.answered(result, response)
@@ -238,6 +240,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 request.response_format, memory.counter_of(memory.budget)
             ),
             "budget": memory.budget,
+            "todos": state.get(TODOS_KEY),
             "mode": asked,
             "settings": {
                 **request.model_settings,
@@ -290,7 +293,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
-        if call.turn.instruction:
+        orders: Any = call.request.state.get("token_memory_orders")
+        if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
         runtime = call.request.runtime
         writer = runtime.stream_writer if runtime else None

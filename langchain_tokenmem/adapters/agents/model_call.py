@@ -13,6 +13,7 @@ from langchain_tokenmem.adapters.agents.overflow import smaller_budget
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
+from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -80,10 +81,10 @@ def with_tools_of_mode(request: ModelRequest[Any], mode: ModeProfile | None) -> 
     return request.override(tools=offered)
 
 
-def without_stamps(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
-    """Return the response without a time that the model has copied from its own answers."""
+def without_copies(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return the response without times and blocks in the form of the memory's own."""
     messages = call.thread.memory.without_stamps(response.result)
-    return response if messages is response.result else replace(response, result=[*messages])
+    return replace(response, result=[*map(without_echo, messages)])
 
 
 KEPT_BY_PROVIDER = (

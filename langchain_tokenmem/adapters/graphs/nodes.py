@@ -31,6 +31,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -96,7 +97,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = take_turn(thread, request)
-        return self._update(thread, request, result, self._removals(thread, result, config))
+        return self._update(input, thread, result, self._removals(thread, result, config))
 
     async def ainvoke(
         self,
@@ -110,7 +111,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             return {}
         result = await atake_turn(thread, request)
         removals = await in_own_thread(self._removals, thread, result, config)
-        return self._update(thread, request, result, removals)
+        return self._update(input, thread, result, removals)
 
     def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         thread = graph_thread(
@@ -129,7 +130,11 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         )
         mode, asked = value_of(state, self.keys.mode), value_of(state, COMPACT_REQUESTS) or {}
         instruction = asked.get(self.keys.state) or None if self._folds else None
-        options: RequestOptions = {**self._options, "mode": mode_asked(config, mode)}
+        options: RequestOptions = {
+            **self._options,
+            "todos": value_of(state, TODOS_KEY),
+            "mode": mode_asked(config, mode),
+        }
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _removals(
@@ -142,7 +147,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return Removals()
 
     def _update(
-        self, thread: GraphThread, request: TurnRequest, result: TurnResult, removals: Removals
+        self, state: Any, thread: GraphThread, result: TurnResult, removals: Removals
     ) -> dict[str, Any]:
         result = with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self.keys.state)
@@ -158,7 +163,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             update[self.keys.state] = result.state
         if removals.messages:
             update[self.keys.messages] = list(removals.messages)
-        if request.instruction:
+        orders = value_of(state, COMPACT_REQUESTS) if self._folds else None
+        if orders is not None and orders.get(self.keys.state) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
         return update
 

@@ -20,8 +20,9 @@ from langchain_tokenmem.adapters.reducers import merge_by_name
 from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.pins import merge_pins, shown_pins, with_pins
+from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -92,7 +93,7 @@ class StateKeys:
             self.state: MemoryState,
             self.mode: str,
             COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-            PINS_KEY: Annotated[dict[str, Pin], merge_pins],
+            PINS_KEY: Annotated[dict[str, Pin | None], merge_by_name],
         }
 
     def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,7 +123,7 @@ class StateKeys:
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, PINS_KEY, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_KEY, TODOS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -220,7 +221,7 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     ids = hash(tuple(message.id for message in messages))
     decided = state or new_state()
     summary = decided["summary"]["covers_to"] if decided["summary"] else ""
-    pins = (pin["id"] for pin in shown_pins(decided))
+    pins = (pin["id"] for pin in decided.get("pins", ()))
     rest = hash((*decided["cuts"], *decided["blocks"], *pins))
     return f"{len(messages)} {ids} {last} {summary} {rest}"
 
@@ -281,6 +282,7 @@ def memory_input(
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
+        "todos": value_of(state, TODOS_KEY),
         "mode": mode_asked(None, channel_of(state, keys.mode)),
     }
     fresh = called.view(messages, held, **options).messages

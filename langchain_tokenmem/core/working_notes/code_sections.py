@@ -10,6 +10,7 @@ from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, 
 from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_call
 from langchain_tokenmem.core.facts.sentences import one_line
 from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, plain_path
@@ -34,8 +35,6 @@ _MAX_CALL, _MAX_KEY = 120, 200
 """Characters of a call, and of the key by which it is known."""
 _READ = 6_000
 _PASTED_ERRORS = 3
-_TODO_LISTS = ("todos", "plan", "items")
-_TODO_TEXTS = ("content", "step", "task", "title")
 
 
 def read_task(draft: NotesDraft, sentences: Sequence[str], source: int) -> str | None:
@@ -174,17 +173,12 @@ def _add_file(draft: NotesDraft, item: NoteItem, verb: str | None) -> None:
 
 def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: int) -> None:
     """Read a list of to-dos: what is done is progress, the rest are sub-goals."""
-    todos = next((args[key] for key in _TODO_LISTS if isinstance(args.get(key), list)), None)
-    if not isinstance(todos, list) or not all(
-        isinstance(one, Mapping) and "status" in one for one in todos
-    ):
+    todos = next(filter(None, map(todos_in, args.values())), None)
+    if todos is None:
         return
     pending: list[NoteItem] = []
-    for todo in todos:
-        text = next((todo[key] for key in _TODO_TEXTS if isinstance(todo.get(key), str)), "")
-        if not text.strip():
-            continue
-        if str(todo["status"]).lower() in {"completed", "done"}:
+    for text, status in todos:
+        if status in DONE:
             _add_progress(draft, text, source)
         else:
             pending.append(draft.item(one_line(text, MAX_ITEM), source, "tool"))

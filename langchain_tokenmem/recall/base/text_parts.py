@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import regex
 
-from langchain_tokenmem.core.inserted_text import NOTES_FENCE, RECALL_FENCE, SUMMARY_FENCE
+from langchain_tokenmem.core.inserted_text import FENCES
 from langchain_tokenmem.core.search_units import MOST_PARTS, IndexSource
-
-FENCES = (SUMMARY_FENCE, RECALL_FENCE, NOTES_FENCE)
-"""Fences of what the memory inserts into a request; it is never indexed."""
 
 PART_TOKENS = 256
 """Tokens of a part: a paragraph or two, enough for a sentence and what it is about."""
@@ -16,7 +13,7 @@ PART_TOKENS = 256
 OVERLAP_TOKENS = 48
 """Tokens that two parts share, so that no sentence is cut for both."""
 
-_FENCED = regex.compile(rf"<({'|'.join(FENCES)})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
+_FENCED = regex.compile(rf"<({FENCES})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
 _INDEXED_ROLES = frozenset({"human", "ai", "tool", "document"})
 
 # About how o200k cuts a text; no vocabulary is asked, so that an index never depends on one.

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.checkpoint.base.id import UUID
 from sqlalchemy import Connection, func, select
 
-from langchain_tokenmem.core.pins import PINS_CHANNEL, live_pins
+from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoints.channel_values import read_value
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import find_checkpoint
@@ -109,4 +109,4 @@ def has_pins(tx: Transaction, head: ThreadHead) -> bool:
 
 
 def _is_pinned(value: Any) -> bool:
-    return bool(isinstance(value, dict) and live_pins(value.values()))
+    return isinstance(value, dict) and any(value.values())

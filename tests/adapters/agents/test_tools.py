@@ -73,7 +73,7 @@ def test_a_cut_message_is_read_again_in_parts():
 
 def test_both_tools_serve_a_hand_made_graph():
     memory = memory_of(50_000)
-    tools = [compact_conversation_tool("memory"), read_message_tool()]
+    tools = [compact_conversation_tool(), read_message_tool()]
     script = [
         call(0, "read_message", id="h"),
         call(1, "compact_conversation", instruction="Keep names."),

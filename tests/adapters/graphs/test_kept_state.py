@@ -137,7 +137,7 @@ def test_the_pre_model_hook_of_an_agent_without_state_schema_keeps_its_state(key
 
         agent = create_react_agent(
             Scripted(answer=lambda _messages: "ok " * 60),
-            [compact_conversation_tool("memory")],
+            [compact_conversation_tool()],
             pre_model_hook=MemoryNode(memory),
             checkpointer=InMemorySaver(),
             **keywords,
