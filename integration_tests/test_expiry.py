@@ -144,6 +144,7 @@ def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
 def test_one_process_of_many_does_the_automatic_run(url):
     with TranscriptStore(url) as store:
         old(store, 10)
+        store.add("new", [HumanMessage("hi", id="h0")])  # the clock is right
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
     stores = [TranscriptStore(url, **policy) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:

@@ -10,20 +10,25 @@ import asyncio
 import atexit
 import contextlib
 import contextvars
+import math
 import os
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
+
+_PAUSE_S = 60.0
+"""Seconds for which a service that hangs is not called."""
 
 
 class _Renewable(Protocol):
@@ -66,8 +71,54 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_renew_all)
 
 
-class OwnThreads:
-    """A pool of threads for async callers; made anew in the child of a fork.
+_DEADLINE: ContextVar[float] = ContextVar("tokenmem_deadline", default=math.inf)
+
+
+@contextlib.contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Limit what all waits inside of this take together: for a service, a lock, a summary."""
+    token = _DEADLINE.set(min(_DEADLINE.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def seconds_left(most: float = math.inf) -> float:
+    """Return how long a wait may take: what is left of `waiting_at_most`, at most so much."""
+    return max(0.0, min(most, _DEADLINE.get() - time.monotonic()))
+
+
+def in_new_thread(call: Callable[[], T], name: str) -> Future[T]:
+    """Start a call in a daemon thread of its own, in the context of the caller."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # else a cancelled waiter would cancel it
+    work = partial(contextvars.copy_context().run, call)
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  it is raised again by `result`
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: Given.kwargs) -> T:
+    """Return what a call returns, without blocking the event loop.
+
+    Each call has a thread of its own, not one of a pool: a database, a store or a function of the
+    application may hang, and then it holds up nobody else.
+    """
+    return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
+
+
+class TimedCalls:
+    """Calls of a service that may hang, each in a thread of its own, with a limit of the wait.
+
+    A thread cannot be stopped. Where the last three calls that were given up still hang, further
+    ones fail at once, for a minute: neither turns nor threads pile up behind a dead service.
 
     Args:
         name: Name of the threads.
@@ -75,24 +126,34 @@ class OwnThreads:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.renew()
-        _RENEWED.add(self)
+        self._late: deque[tuple[float, Future[Any]]] = deque(maxlen=3)
 
-    def renew(self) -> None:
-        """Take a new pool; its threads are started when they are needed."""
-        # As many as Python's own pool has: what waits for a service is not done in these.
-        most = min(32, (os.cpu_count() or 1) + 4)
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix=self._name)
+    def run(self, call: Callable[[], T], seconds: float = math.inf) -> T:
+        """Return what a call returns.
 
-    async def run(self, call: Callable[Given, T], *args: Given.args, **kwargs: Given.kwargs) -> T:
-        """Return what a call returns, which is made in one of the threads."""
-        context = contextvars.copy_context()
-        work = partial(context.run, call, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        Args:
+            call: Goes on in its thread when the time is over.
+            seconds: How long it is waited for, within `waiting_at_most`.
 
-
-in_own_thread = OwnThreads("tokenmem").run
-"""Does the same as `asyncio.to_thread`, in threads that nobody else waits for."""
+        Raises:
+            TimeoutError: When it takes longer, or those before it hang.
+        """
+        now, late = time.monotonic(), tuple(self._late)
+        if len(late) == self._late.maxlen and not any(
+            job.done() or now - given_up > _PAUSE_S for given_up, job in late
+        ):
+            raise TimeoutError(f"the last {len(late)} calls still hang")
+        limit = seconds_left(seconds)
+        if limit == math.inf:
+            return call()
+        future = in_new_thread(call, self._name)
+        try:
+            return future.result(limit)
+        except TimeoutError:
+            if future.done():  # it is the call's own error, or it came at the last moment
+                return future.result()
+            self._late.append((time.monotonic(), future))
+            raise TimeoutError(f"no answer within {limit:.3g} s") from None
 
 
 @dataclass
@@ -158,6 +219,7 @@ class BackgroundRunner:
                 job.again = job.again or again
                 return job.future
             context = contextvars.copy_context()  # the caller's tracing and counters go along
+            context.run(_DEADLINE.set, math.inf)  # but a job ends behind its caller's back
             job = self._jobs[key] = BackgroundJob()
             job.run = partial(context.run, self._run, key, job, work)
             self._waiting.append(job)
@@ -227,26 +289,12 @@ class BackgroundRunner:
 
 
 def in_time(call: Callable[[], T], seconds: float, name: str) -> T:
-    """Return what a call returns, which has no time limit of its own that would hold.
-
-    Args:
-        call: Goes on in a thread of its own when the time is over.
-        seconds: How long it is waited for.
-        name: Name of the thread.
+    """Return what a call returns, which is made in a thread of its own.
 
     Raises:
-        TimeoutError: When it takes longer.
+        TimeoutError: When it takes longer than so many seconds; it goes on then.
     """
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as error:  # noqa: BLE001  it is raised again by `result`
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return answer.result(seconds)
+    return in_new_thread(call, name).result(seconds_left(seconds))
 
 
 def wait_for(future: Future[None], seconds: float) -> bool:

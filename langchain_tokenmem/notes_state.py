@@ -23,13 +23,13 @@ class Pin(TypedDict):
         id: `pin_` and 8 hex digits of the text's SHA-256.
         text: What is pinned.
         by: Who pinned it.
-        source: Number of the message that it was taken from; 0 for none.
+        source: Reference of the message that it was taken from; empty for none.
     """
 
     id: str
     text: str
     by: Author
-    source: _Number
+    source: str
 
 
 class FailedCommand(TypedDict):

@@ -29,8 +29,8 @@ class SummaryEntry(TypedDict):
     Attributes:
         id: Its name in the log.
         text: The notes, without fences.
-        first: Number of the first message that it is about, counted from 1.
-        last: Number of the last one.
+        first: Reference of the first message that it covers.
+        last: Number of the last one, counted from 1.
         covered: How many messages it covers, those that stay visible whole included.
         since: Time of the first message, as UTC in ISO 8601; None where none is known.
         until: Time of the last one.
@@ -46,7 +46,7 @@ class SummaryEntry(TypedDict):
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
-        sources: For each line of the text the numbers of the messages that it was taken from;
+        sources: For each line of the text the references of the messages that it was taken from;
             missing where the summarizer does not know.
         digest: Of the numbers and ids of the messages that it covers: by it they are found again
             for certain. Missing in entries of before.
@@ -60,7 +60,7 @@ class SummaryEntry(TypedDict):
 
     id: str
     text: str
-    first: _Number
+    first: str
     last: _Number
     covered: _Number
     since: str | None
@@ -73,7 +73,7 @@ class SummaryEntry(TypedDict):
     created_at: str
     failures: list[str]
     condensed: NotRequired[list[str]]
-    sources: NotRequired[list[list[int]]]
+    sources: NotRequired[list[list[str]]]
     digest: NotRequired[str]
     words: NotRequired[str]
     gaps: NotRequired[list[_Range]]
@@ -123,8 +123,8 @@ class Cut(TypedDict):
         tail: Characters kept at its end.
         args: Characters kept of each string inside the arguments of its tool calls.
         calls: How many of its tool calls are kept, counted from the last.
-        number: Number of the message, which its marker names; None where it names nothing, because
-            the model has no tool that opens it. Missing where it names the message's id.
+        named: Whether its marker names the message by its reference: the model has a tool that
+            opens it.
         untold: True where the message is covered and its whole words stand in no entry of the
             running summary: the next one tells them.
     """
@@ -133,7 +133,7 @@ class Cut(TypedDict):
     tail: _Number
     args: NotRequired[_Number]
     calls: NotRequired[_Number]
-    number: NotRequired[_Number | None]
+    named: NotRequired[bool]
     untold: NotRequired[bool]
 
 
@@ -207,8 +207,6 @@ class MemoryState(TypedDict):
         kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
             newest human message of the moment, oldest first.
         cuts: Shortened forms of visible messages, by message id.
-        numbers: Fixed numbers of messages by id, where no cut names them: of kept ones, and of
-            those that were named and then removed.
         blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
         pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
@@ -229,7 +227,6 @@ class MemoryState(TypedDict):
     summary: RunningSummary | None
     kept: list[str]
     cuts: dict[str, Cut]
-    numbers: NotRequired[dict[str, _Number]]
     blocks: dict[str, Block]
     stored_to: str | None
     pruned: list[_Range]
@@ -304,8 +301,7 @@ def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(old, dict) and "entries" not in old:
         covered = old.get("covered")
         entry = {key: value for key, value in old.items() if key != "covers_to"}
-        numbers = {"first": min(1, covered) if isinstance(covered, int) else covered}
-        place = {**numbers, "last": covered, "since": None, "until": None}
+        place = {"first": old.get("covers_to"), "last": covered, "since": None, "until": None}
         entry |= {"id": "1", **place, "last_ids": [old.get("covers_to")]}
         old = {"entries": [entry], "covers_to": old.get("covers_to"), "covered": covered}
     return {**data, "version": STATE_VERSION, "summary": old}

@@ -42,7 +42,7 @@ def filled() -> MemoryState:
     entry = {
         "id": "e1",
         "text": "They said one.",
-        "first": 1,
+        "first": "743116",
         "last": 1,
         "covered": 1,
         "since": "2026-01-01T00:00:00+00:00",
@@ -55,7 +55,7 @@ def filled() -> MemoryState:
         "created_at": "2026-01-01T00:00:00+00:00",
         "failures": [],
         "condensed": ["e0"],
-        "sources": [[1]],
+        "sources": [["743116"]],
     }
     return {
         **new_state(),
@@ -164,7 +164,7 @@ def test_a_state_of_version_1_loads_as_a_log_of_one_entry():
     summary = state["summary"]
     assert (summary["covers_to"], summary["covered"]) == ("m5", 6)
     [entry] = summary["entries"]
-    assert (entry["first"], entry["last"], entry["covered"]) == (1, 6, 6)
+    assert (entry["first"], entry["last"], entry["covered"]) == ("m5", 6, 6)
     assert entry["last_ids"] == ["m5"]
     same = {"text", "tokens", "model", "prompt_version", "reason", "created_at", "failures"}
     assert {key: entry[key] for key in same} == {key: before["summary"][key] for key in same}

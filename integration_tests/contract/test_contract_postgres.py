@@ -12,11 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import way
+from tests.contract.conftest import store, way
 
-__all__ = ["way"]
+__all__ = ["store", "way"]
 
-MODULES = ("test_nothing_lost", "test_recall", "test_forks_and_edits")
+MODULES = (
+    "test_nothing_lost",
+    "test_odd_text",
+    "test_recall",
+    "test_forks_and_edits",
+    "test_edits",
+    "test_scope",
+    "test_erase",
+)
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def _of_modules() -> Iterator[tuple[str, Any]]:
         }
         yield from fixtures.items()
         for name, value in names.items():
-            if name.startswith("test_") and {"way", "url", *fixtures} & {
+            if name.startswith("test_") and {"way", "url", "store", *fixtures} & {
                 *signature(value).parameters
             }:
                 yield name, value

@@ -16,8 +16,8 @@ from pydantic import BeforeValidator
 from langchain_tokenmem.adapters.run_context import session_and_user, state_in_run
 from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.messages import spoken_messages, text_of
-from langchain_tokenmem.core.numbers import fixed_numbers, last_number, numbered_messages
+from langchain_tokenmem.core.messages import role_of, spoken_messages, text_of
+from langchain_tokenmem.core.references import messages_named, reference
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -132,14 +132,12 @@ def read_message_tool(
 ) -> BaseTool:
     """Return the tool `read_message`, by which an agent reads again what a marker left out.
 
-    A marker names the message by its number (`full text: message 57`), an entry of the running
-    summary the numbers that it is about. The text comes from the graph's own state, so it follows
-    forks. A number opens the one message that had it when it was shown; where that cannot be known
-    for certain any more, the tool says so.
+    A marker names the message by its reference (`full text: message 3f09ac`), and so do the running
+    summary and `history_search`. The text comes from the graph's own state, so it follows forks.
 
     Args:
         messages_key: State key of the messages.
-        name: Whose numbers: the middleware's name, or the state key of nodes.
+        name: Name of the memory: the middleware's name, or the state key of nodes.
         archive: The store that keeps what `CompactNode(prune=True)` removed from the state.
 
     Raises:
@@ -161,7 +159,7 @@ def read_message_tool(
         """Read a message of this conversation that is shown shortened, or no longer at all.
 
         Args:
-            id: The message's number, as a marker or the notes name it, or its id.
+            id: The message's reference, as a marker, the notes or a search name it.
             offset: First character to read.
             limit: How many characters to read, at most 20,000.
         """
@@ -171,7 +169,7 @@ def read_message_tool(
         if archive is not None and memory is not None and memory["pruned"]:
             session, user_id = session_and_user(None)
             messages = _with_pruned(messages, memory, archive.rows(session, user_id=user_id))
-        return _read(messages, memory, id.strip(), offset, limit)
+        return _read(messages, id.strip(), offset, limit)
 
     return StructuredTool.from_function(read_message)
 
@@ -201,36 +199,23 @@ def _with_pruned(
     return [message for _, message in sorted([*pruned, *held], key=itemgetter(0))]
 
 
-def _read(
-    messages: Sequence[BaseMessage], state: MemoryState | None, key: str, offset: int, limit: int
-) -> str:
+def _read(messages: Sequence[BaseMessage], key: str, offset: int, limit: int) -> str:
     """Return a part of a message's text, with its place in the whole.
 
     Args:
         messages: The conversation, system messages left out.
-        state: The memory's state, which has the numbers; None where only ids are known.
-        key: Number or id of the message.
+        key: Reference or id of the message.
         offset: First character.
         limit: Characters, at most 20,000.
     """
-    found = next((message for message in messages if message.id == key), None)
-    if state is not None and _is_number(key, state):
-        found = numbered_messages(state, messages).get(int(key))
-        if found is None:
-            return f"Message {key} cannot be opened: it, or others beside it, were removed."
-    if found is None:
-        return f"There is no message {key} in this conversation."
-    text = text_of(found)
+    found = messages_named(messages, key)
+    if not found:
+        return f"There is no message {key} in this conversation; it may have been removed."
+    if len(found) > 1:
+        longer = ", ".join(f"{reference(m.id, 12)} ({role_of(m)})" for m in found)
+        return f"{key} names {len(found)} messages; take one of {longer}."
+    text = text_of(found[0])
     start = min(max(offset, 0), len(text))
     end = min(start + max(1, min(limit, _LONGEST_READ)), len(text))
     rest = f"; go on with offset={end}" if end < len(text) else ""
     return f"[characters {start:,} to {end:,} of {len(text):,}{rest}]\n{text[start:end]}"
-
-
-def _is_number(key: str, state: MemoryState) -> bool:
-    """Return whether a number was given to a message; a marker of before may have shown an id."""
-    is_named_id = key in state["cuts"] and "number" not in state["cuts"][key]
-    if is_named_id or not key.isdecimal():
-        return False
-    highest = max([last_number(state["summary"]), *fixed_numbers(state).values()])
-    return 0 < int(key) <= highest

@@ -22,6 +22,7 @@ from langchain_tokenmem.core.messages import (
     spoken_messages,
     text_of,
 )
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
@@ -41,7 +42,7 @@ _EXCERPT = 240
 class _FoundMessage:
     """A message as an answer shows it."""
 
-    number: int
+    name: str
     time: datetime | None
     speaker: str
     text: str
@@ -52,7 +53,7 @@ class _FoundMessage:
         first = max(0, self.start - _EXCERPT // 3)
         shown = " ".join(self.text[first : first + _EXCERPT].split())
         before, behind = "... " * (first > 0), " ..." * (first + _EXCERPT < len(self.text))
-        return f"#{self.number} {time_of}{self.speaker}: {before}{shown}{behind}"
+        return f"{self.name} {time_of}{self.speaker}: {before}{shown}{behind}"
 
 
 def history_search_tool(
@@ -117,7 +118,9 @@ def _in_store(
             continue
         speaker = speaker_of(hit.role, hit.name)
         start = _place(pattern, hit.text) if by == "regex" else 0
-        lines.append(_FoundMessage(hit.seq, hit.created_at, speaker, hit.text, start))
+        lines.append(
+            _FoundMessage(reference(hit.message_id), hit.created_at, speaker, hit.text, start)
+        )
     return lines
 
 
@@ -142,13 +145,12 @@ def _in_messages(
     """
     if held is None:
         raise ConfigurationError(NO_SESSION_STORE)
-    spoken = enumerate(spoken_messages(held), 1)
-    numbered = [(number, message) for number, message in spoken if message.name != _NAME][::-1]
+    spoken = [message for message in spoken_messages(held) if message.name != _NAME][::-1]
     if by == "words":
         asked = set(analyser.query_terms(pattern))
-        shares = [(len(asked & {*analyser.terms(text_of(m))}), n, m) for n, m in numbered]
-        best = sorted(shares, key=lambda one: (-one[0], -one[1]))
-        return [_found(n, m) for share, n, m in best if 2 * share >= len(asked) > 0][:most]
+        shares = [(len(asked & {*analyser.terms(text_of(m))}), m) for m in spoken]
+        best = sorted(shares, key=lambda one: -one[0])
+        return [_found(m) for share, m in best if 2 * share >= len(asked) > 0][:most]
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except regex.error as error:
@@ -157,13 +159,13 @@ def _in_messages(
 
     def search() -> list[_FoundMessage]:
         found: list[_FoundMessage] = []
-        for number, message in numbered:
+        for message in spoken:
             left = until - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             match = compiled.search(text_of(message), timeout=left, concurrent=True)
             if match is not None:
-                found.append(_found(number, message, match.start()))
+                found.append(_found(message, match.start()))
             if len(found) == most:
                 break
         return found
@@ -174,8 +176,8 @@ def _in_messages(
         raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
 
 
-def _found(number: int, message: BaseMessage, start: int = 0) -> _FoundMessage:
+def _found(message: BaseMessage, start: int = 0) -> _FoundMessage:
     said_at = marks_of(message).get("created_at")
     moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
     speaker = speaker_of(role_of(message), message.name)
-    return _FoundMessage(number, moment, speaker, text_of(message), start)
+    return _FoundMessage(reference(message.id), moment, speaker, text_of(message), start)

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.config import config
-from langchain_tokenmem.cli.console import exit_on_error
+from langchain_tokenmem.cli.console import Force, check_output, exit_on_error
 from langchain_tokenmem.cli.conversations import load_conversations
 from langchain_tokenmem.cli.doctor import doctor
 from langchain_tokenmem.cli.expire import expire
@@ -62,12 +62,16 @@ def replay(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Play recorded conversations through the memory and check every request from outside.
 
     Leaves with 1 when a request was over its limit or illegal.
     """
     console = Console()
+    report_file = None if out is None else out / "replay.jsonl"
+    if report_file is not None:
+        check_output(report_file, force=force)
     conversations = load_conversations(file)
     budget = TokenBudget(context_window=window, model=model)
     memory, counter = TokenMemory(budget), reference_counter(budget.model)
@@ -88,12 +92,11 @@ def replay(
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
     _print_faults(reports, console, every=verbose)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        path = out / "replay.jsonl"
+    if report_file is not None:
+        report_file.parent.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(as_json(report), ensure_ascii=False) + "\n" for report in reports)
-        path.write_text("".join(lines), encoding="utf-8")
-        console.print(f"Written: {path}", markup=False)
+        report_file.write_text("".join(lines), encoding="utf-8")
+        console.print(f"Written: {report_file}", markup=False)
     raise typer.Exit(int(found.failed))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from langchain_tokenmem.errors import ConfigurationError
 
 AllowedTypes = Annotated[
     list[str] | None,
@@ -16,6 +19,28 @@ AllowedTypes = Annotated[
 ]
 
 KeyEnv = Annotated[str | None, typer.Option(help="Environment variable with the key of the rows.")]
+
+
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+
+
+def check_output(file: Path, *, force: bool, store: Path | None = None) -> None:
+    """Raise if a file must not be written.
+
+    Args:
+        file: The file.
+        force: Whether it may be there already.
+        store: A SQLite file that is read meanwhile: it is never written over.
+
+    Raises:
+        ConfigurationError: When it is there.
+    """
+    if not file.exists():
+        return
+    if store is not None and file.samefile(store):
+        raise ConfigurationError(f"{file} is the store itself; write to another file.")
+    if not force:
+        raise ConfigurationError(f"{file} is there already; --force writes over it.")
 
 
 @contextmanager

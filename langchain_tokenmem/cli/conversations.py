@@ -13,6 +13,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
+from langchain_tokenmem.adapters.migration.message_files import MOST_BYTES
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_OBJECT = "The recorded arguments are not a JSON object."
 
@@ -60,10 +62,14 @@ def load_conversations(path: Path) -> list[RecordedConversation]:
         'recorded-agent'
     """
     data = path.read_bytes()
-    try:
-        data = gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} is no whole .gz file: {error}") from None
+    if data.startswith(_GZIP_MAGIC):
+        try:
+            with gzip.open(path) as file:
+                data = file.read(MOST_BYTES + 1)
+        except (EOFError, OSError, zlib.error) as error:
+            raise ValueError(f"{path} is no whole .gz file: {error}") from None
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"{path} has more than {MOST_BYTES >> 20} MB when it is unpacked.")
     rows = _rows(data.decode("utf-8-sig"))
     if not rows:
         raise ValueError(f"{path} holds no conversation.")
@@ -86,7 +92,7 @@ def _rows(text: str) -> list[Any]:
 def _row(line: str, number: int) -> Any:
     try:
         return json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"Line {number} is not JSON: {error}") from None
 
 
@@ -153,7 +159,7 @@ def _call(recorded: Any, key: str) -> Mapping[str, object]:
     name, call_id = str(function.get("name") or ""), str(recorded.get("id") or key)
     try:
         arguments = json.loads(raw) if isinstance(raw, str) and raw.strip() else raw or {}
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         arguments = None
     if name and isinstance(arguments, dict):
         return tool_call(name=name, args=arguments, id=call_id)

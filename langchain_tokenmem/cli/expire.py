@@ -16,7 +16,7 @@ _SHOWN = 20
 """Sessions that are listed without `--verbose`."""
 
 
-@exit_on_error("expire", TokenMemoryError, OverflowError)
+@exit_on_error("expire", TokenMemoryError)
 def expire(
     url: Annotated[
         str | None,
@@ -71,7 +71,10 @@ def expire(
 
 def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
     """Return the store and the age that were given, else those of the settings."""
-    days = None if inactive_days is None else timedelta(days=inactive_days)
+    try:
+        days = None if inactive_days is None else timedelta(days=inactive_days)
+    except (OverflowError, ValueError) as error:
+        raise ConfigurationError(f"--inactive-days {inactive_days}: {error}.") from None
     if url is not None and days is not None:
         return url, days
     from langchain_tokenmem.settings.token_memory_settings import (  # noqa: PLC0415  # 0.2 seconds

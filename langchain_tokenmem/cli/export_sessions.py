@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -13,8 +14,8 @@ import typer
 from rich.console import Console
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.cli.console import exit_on_error
-from langchain_tokenmem.cli.savers import as_url, check_file
+from langchain_tokenmem.cli.console import Force, check_output, exit_on_error
+from langchain_tokenmem.cli.savers import as_url, check_file, sqlite_file
 from langchain_tokenmem.errors import TokenMemoryError
 
 
@@ -36,12 +37,16 @@ def export_sessions(
     form: Annotated[
         ExportFormat, typer.Option("--format", help="One message a line, or indented JSON.")
     ] = ExportFormat.jsonl,
+    *,
+    force: Force = False,
 ) -> None:
     """Export whole sessions: messages with ids, times and edits, memory state and budget.
 
     `tokenmem import` makes the same sessions of it.
     """
     check_file(url)
+    if out is not None:
+        check_output(out, force=force, store=sqlite_file(url))
     with TranscriptStore(as_url(url)) as store:
         names = session or store.sessions(user_id=user)
         written = _lines if form is ExportFormat.jsonl else _readable
@@ -49,10 +54,13 @@ def export_sessions(
         if out is None:
             sys.stdout.writelines(f"{line}\n" for line in lines)
             return
-        unfinished = out.with_name(f"{out.name}.part")
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        unfinished.replace(out)
+        unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
+        try:
+            with unfinished.open("x", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{line}\n" for line in lines)
+            unfinished.replace(out)
+        finally:
+            unfinished.unlink(missing_ok=True)
     Console().print(f"{len(names):,} sessions written: {out}", markup=False)
 
 

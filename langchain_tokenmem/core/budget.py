@@ -16,6 +16,7 @@ DEFAULT_CONTEXT_WINDOW = 16_384
 """Window, in tokens, of a model without a profile: small enough for every current one."""
 
 MIN_CONTEXT_WINDOW = 256
+MAX_CONTEXT_WINDOW = 1_000_000_000
 """Below this many tokens a question, an answer and a summary have no room beside each other."""
 
 REPLY_TOKENS = 3
@@ -87,12 +88,12 @@ class TokenBudget:
     model: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.context_window, int) or self.context_window < MIN_CONTEXT_WINDOW:
-            raise ConfigurationError(
-                f"context_window is {self.context_window!r}; it needs to be a whole number of "
-                f"tokens, at least {MIN_CONTEXT_WINDOW}."
-            )
         window = self.context_window
+        if not isinstance(window, int) or not MIN_CONTEXT_WINDOW <= window <= MAX_CONTEXT_WINDOW:
+            raise ConfigurationError(
+                f"context_window is {window!a:.40}; it needs to be a whole number of tokens, "
+                f"at least {MIN_CONTEXT_WINDOW} and at most {MAX_CONTEXT_WINDOW:,}."
+            )
         if self.reserve_output == -1:
             object.__setattr__(self, "reserve_output", min(8_192, window // 10))
         if self.result_tokens == -1:

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.inserted_text import (
     with_text,
 )
 from langchain_tokenmem.core.memory_block import holds_block, without_notes
-from langchain_tokenmem.core.messages import is_pinned, role_of
+from langchain_tokenmem.core.messages import is_pinned, marked, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
@@ -60,7 +60,7 @@ class ContextParts:
             folded; None where all of them stay.
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
-        can_read: Whether the model has a tool that opens a message by its number.
+        can_read: Whether the model has a tool that opens a message by its reference.
         numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
@@ -105,16 +105,10 @@ class ContextParts:
     overhead_messages: int = 0
     compaction: str | None = None
 
-    def new_cut(self, key: str) -> Cut:
-        """Return an empty cut of a message, with what its marker names.
-
-        That is its number. Where that is not known, or the cut is not kept, it is its id; nothing
-        where the model cannot open it, or would take the id for a number.
-        """
-        number = self.numbers.of(key) if self.numbers and self.can_read else None
-        if number is None and self.can_read and not key.isdecimal():
-            return {"head": 0, "tail": 0}
-        return {"head": 0, "tail": 0, "number": number}
+    @property
+    def new_cut(self) -> Cut:
+        """An empty cut: its marker names the message where the model can open it."""
+        return {"head": 0, "tail": 0, "named": self.can_read}
 
     def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as this context shows them, without memory blocks."""
@@ -130,7 +124,8 @@ class ContextParts:
         """Return the system message: system text and, unless a human one has it, memory text."""
         text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
         own = self.pinned_system()
-        return with_text(own, text) if text else own
+        whole = with_text(own, text) if text else own
+        return marked(whole, summary=True) if whole and text and self.summary else whole
 
     def pinned_system(self) -> BaseMessage | None:
         """Return the application's own system text with the pins behind it, if it has them."""
@@ -198,6 +193,8 @@ class ContextParts:
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, behind=behind, one_text=one_text)
+            if self.summary and self.summary_role == "human":
+                message = marked(message, summary=True)
         return with_block(message, block, behind=True) if block and behind else message
 
     def added_tokens(self, texts: Sequence[str]) -> int:

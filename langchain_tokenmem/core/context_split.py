@@ -14,8 +14,8 @@ from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_t
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.memory_block import text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
-from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, with_ids
-from langchain_tokenmem.core.numbers import MessageNumbers, fixed_numbers, last_number
+from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, well_formed_message, with_ids
+from langchain_tokenmem.core.numbers import MessageNumbers, last_number
 from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
@@ -78,7 +78,7 @@ def split_context(
         summary = with_true_count(summary, covered, start, state)
     merged = merged_system([*own, *inside])
     if merged is not None:
-        merged = fit_message(merged, profile, repairs)
+        merged = fit_message(well_formed_message(merged), profile, repairs)
     context = ContextParts(
         counter=counter,
         system=merged,
@@ -95,7 +95,7 @@ def split_context(
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
-        numbers=MessageNumbers(last_number(summary), fixed_numbers(state), tail.groups),
+        numbers=MessageNumbers(last_number(summary), tail.groups),
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
     )

@@ -10,12 +10,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import (
-    MARKS,
     marked,
     marks_of,
     role_of,
     same_objects,
     spoken_messages,
+    unmarked,
     with_ids,
 )
 from langchain_tokenmem.core.numbers import (
@@ -24,6 +24,10 @@ from langchain_tokenmem.core.numbers import (
     numbered_entries,
 )
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
+
+
+class _Said(dict[str, Any]):
+    """What a message said before it was cleared: of our making, so no input can bring one."""
 
 
 class CheckedMessages:
@@ -196,7 +200,7 @@ def with_said(
         return [*messages]
     known = {message.id: message for message in originals if message.id}
     return [
-        marked(message, said=_said_by(known[message.id]))
+        marked(message, said=_Said(_said_by(known[message.id])))
         if _is_cleared(message) and message.id in known
         else message
         for message in messages
@@ -206,19 +210,12 @@ def with_said(
 def as_said(message: BaseMessage) -> BaseMessage:
     """Return a message as it was said, where it carries that; the same one else."""
     said = marks_of(message).get("said")
-    return message if said is None else without_said(message).model_copy(update=said)
+    return without_said(message).model_copy(update=said) if isinstance(said, _Said) else message
 
 
 def without_said(message: BaseMessage) -> BaseMessage:
     """Return a message without what it said before it was cleared."""
-    marks = marks_of(message)
-    if "said" not in marks:
-        return message
-    left = {name: value for name, value in marks.items() if name != "said"}
-    metadata = {**message.response_metadata, MARKS: left}
-    if not left:
-        del metadata[MARKS]
-    return message.model_copy(update={"response_metadata": metadata})
+    return unmarked(message, ["said"])
 
 
 def _said_by(message: BaseMessage) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.block_types import blocks_of, text_block
-from langchain_tokenmem.core.messages import marked, marks_of, text_of
+from langchain_tokenmem.core.messages import marked, text_of, well_formed
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.state import SummaryEntry
 
 SYSTEM_ID = "tm-system"
@@ -49,8 +50,8 @@ def fenced(text: str, fence: str, about: str, attributes: str = "") -> str:
 
 
 def without_fences(text: str) -> str:
-    """Return a text that cannot open or close a block that the memory inserts."""
-    return _FENCES.sub("&lt;", text)
+    """Return a well-formed text that cannot open or close a block that the memory inserts."""
+    return _FENCES.sub("&lt;", well_formed(text))
 
 
 def log_texts(entries: Sequence[SummaryEntry]) -> tuple[str, ...]:
@@ -60,7 +61,8 @@ def log_texts(entries: Sequence[SummaryEntry]) -> tuple[str, ...]:
 
 
 def _entry_text(entry: SummaryEntry) -> str:
-    span = f'messages="{entry["first"]}-{entry["last"]}"'
+    ends = dict.fromkeys([entry["first"], *map(reference, entry["last_ids"][:1])])
+    span = f'messages="{"-".join(ends)}"'
     if entry["since"] and entry["until"]:
         since, until = map(_minute, (entry["since"], entry["until"]))
         same_day = since[:10] == until[:10]
@@ -94,7 +96,7 @@ def with_text(system: BaseMessage | None, added: str | list[Any]) -> BaseMessage
         content: Any = f"{system.content}\n\n{added}" if system.content else added
     else:
         content = [*blocks_of(system.content), *blocks_of(added)]
-    return system.model_copy(update={"content": content})
+    return _view_form(system, content)
 
 
 def with_block(message: BaseMessage, text: str, *, behind: bool = False) -> BaseMessage:
@@ -104,7 +106,7 @@ def with_block(message: BaseMessage, text: str, *, behind: bool = False) -> Base
         content = f"{content}\n\n{text}" if behind else f"{text}\n\n{content}"
     else:
         content = [*content, text_block(text)] if behind else [text_block(text), *content]
-    return message.model_copy(update={"content": content})
+    return _view_form(message, content)
 
 
 def with_log(
@@ -122,15 +124,12 @@ def with_log(
     own: Any = message.content
     if one_text and isinstance(own, str):
         parts = [own, *texts] if behind else [*texts, own]
-        return message.model_copy(update={"content": "\n\n".join(filter(None, parts))})
+        return _view_form(message, "\n\n".join(filter(None, parts)))
     words, blocks = blocks_of(own), [*map(text_block, texts)]
     content = [*words, *blocks] if behind else [*blocks, *words]
-    return message.model_copy(update={"content": content})
+    return _view_form(message, content)
 
 
-def is_view_of_another(message: BaseMessage) -> bool:
-    """Return whether a message is what a view made of another one: cut, or with inserted text."""
-    if marks_of(message).get("cut"):
-        return True
-    text = text_of(message)
-    return LEFT_OUT in text or bool(_FENCES.search(text))
+def _view_form(message: BaseMessage, content: Any) -> BaseMessage:
+    """Return a message with other content, marked: a store never takes it for an edit."""
+    return marked(message.model_copy(update={"content": content}), cut=True)

@@ -9,11 +9,14 @@ from itertools import groupby
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.inserted_text import RECALL_FENCE, fenced
-from langchain_tokenmem.core.messages import speaker_of
+from langchain_tokenmem.core.messages import as_one_message, speaker_of
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.state import Block, MemoryState
 
-ABOUT = "Earlier messages that match the newest one, in the order in which they were said."
+ABOUT = (
+    "Earlier messages that match the newest one, in the order in which they were said; indented "
+    "lines belong to the message above them."
+)
 
 
 def block_of(hits: Iterable[Hit], most: int, count_text: Callable[[str], int]) -> Block:
@@ -100,4 +103,4 @@ def _line(hit: Hit) -> str:
         if hit.parts > 1
         else ""
     )
-    return f"{time} {speaker}{part}: {hit.text}"
+    return as_one_message(f"{time} {speaker}{part}: {hit.text}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import is_
@@ -58,31 +58,77 @@ def speaker_of(role: str, name: str | None = None) -> str:
     return name or _SPEAKERS.get(role, role)
 
 
+def as_one_message(text: str) -> str:
+    """Return the text of one message in a list of several: each further line is indented.
+
+    So nothing that a message says can pass for the beginning of another one.
+    """
+    return "\n  ".join(text.splitlines())
+
+
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can hold: half a surrogate pair in it becomes U+FFFD.
+
+    A stream that was cut within an emoji leaves half of one. No provider takes it, nor does a hash.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message; media stand in it as handles such as `[image]`.
 
     Reasoning blocks and tool calls have no text here: they are no part of the conversation.
     """
     if isinstance(message.content, str):
-        return message.content
+        return well_formed(message.content)
     return "\n".join(part for part in map(block_text, message.content) if part)
 
 
 def block_text(block: Any) -> str:
     """Return the readable text of one content block, or its handle."""
     if isinstance(block, str):
-        return block
+        return well_formed(block)
     if not isinstance(block, dict):
         return ""
     kind = block.get("type")
     if kind in TEXT or (kind is None and "text" in block):
         text = block.get("text")
-        return text if isinstance(text, str) else ""
+        return well_formed(text) if isinstance(text, str) else ""
     if kind in _HIDDEN_BLOCKS:
         return ""
     if kind == "compaction" and isinstance(block.get("content"), str):
         return str(block["content"])
     return f"[{kind.replace('_url', '')}]" if isinstance(kind, str) and kind else ""
+
+
+_SENT = (
+    *("content", "name", "tool_calls", "invalid_tool_calls", "tool_call_id"),
+    "additional_kwargs",
+)
+_DEEPEST = 50
+
+
+def well_formed_message(message: BaseMessage) -> BaseMessage:
+    """Return a message whose texts are all well-formed; the same object if they are."""
+    fields = {name: value for name in _SENT if (value := getattr(message, name, None))}
+    update = {name: clean for name, value in fields.items() if (clean := _clean(value)) != value}
+    return marked(message.model_copy(update=update), cut=True) if update else message
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if depth < _DEEPEST and isinstance(value, dict):
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    return value
 
 
 def is_reasoning_block(block: Any) -> bool:
@@ -175,6 +221,17 @@ def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
     return message.model_copy(update={"response_metadata": metadata})
 
 
+def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
+    """Return a message without some of the memory's metadata; the same one where it has none."""
+    marks, gone = marks_of(message), {*names}
+    if gone.isdisjoint(marks):
+        return message
+    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
+    if kept := {name: value for name, value in marks.items() if name not in gone}:
+        metadata[MARKS] = kept
+    return message.model_copy(update={"response_metadata": metadata})
+
+
 def is_pinned(message: BaseMessage) -> bool:
     """Return whether the application pinned this message by the mark `pinned`."""
     return bool(message.response_metadata) and marks_of(message).get("pinned") is True
@@ -199,7 +256,9 @@ def calls_of(message: AIMessage) -> list[Any]:
 
 def blank_call_id(message: BaseMessage, place: int) -> str:
     """Return the id of a call that came without one, as short and plain as providers ask."""
-    digest = hashlib.blake2b(f"{message.id}/{place}".encode(), digest_size=12)
+    digest = hashlib.blake2b(
+        f"{message.id}/{place}".encode("utf-8", "surrogatepass"), digest_size=12
+    )
     return f"call_{digest.hexdigest()}"
 
 

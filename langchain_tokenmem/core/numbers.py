@@ -1,8 +1,6 @@
-"""Message numbers: given in order, fixed where they are shown, never positions in a list.
+"""Places of messages in a conversation, by which entries of the summary find their messages.
 
-Covered messages have the numbers up to the newest entry's `last`; those behind them follow one by
-one. A number that a marker has named, or that a kept message has, stands in the state: it stays
-where messages before it are removed, and no other message ever gets it.
+They are internal: what a model or a person reads names a message by its reference.
 """
 
 from __future__ import annotations
@@ -19,74 +17,34 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
 
-READ_MESSAGE = "read_message"
-"""Name of the tool that opens a message by its number."""
-
 _DIGITS = 16
 
 
 @dataclass(frozen=True)
 class MessageNumbers:
-    """Numbers of the messages that a context shows.
+    """Places of uncovered messages in the conversation.
 
     Attributes:
         last: Highest number of a covered message; 0 for none.
-        fixed: Numbers that are fixed, by message id; those of removed messages, too.
         tail: Groups behind what is covered, oldest first.
     """
 
     last: int
-    fixed: Mapping[str, int]
     tail: Sequence[RepairedGroup]
 
     def of(self, key: str) -> int | None:
-        """Return the number of a message; None where it was covered and is not known any more."""
+        """Return the number of a message; None for one that is covered."""
         return self._by_id.get(key)
 
     @cached_property
     def _by_id(self) -> dict[str, int]:
-        """Numbers by id: a fixed one stays, others follow on the one before and repeat none."""
-        ids = [message.id or "" for group in self.tail for message in group.source.messages]
-        if not self.fixed:  # by far the most: one after the other, at a third of the time
-            plain = dict(zip(ids, count(self.last + 1), strict=False))
-            if len(plain) == len(ids):
-                return plain
-        numbers, taken, last = dict(self.fixed), set(self.fixed.values()), self.last
-        for key in ids:
-            if key not in numbers:
-                last += 1
-                while last in taken:
-                    last += 1
-                numbers[key] = last
-            last = max(last, numbers[key])
-        return numbers
+        ids = (message.id or "" for group in self.tail for message in group.source.messages)
+        return dict(zip(ids, count(self.last + 1), strict=False))
 
 
 def last_number(summary: RunningSummary | None) -> int:
     """Return the highest number of a covered message; 0 where nothing is covered."""
     return summary["entries"][-1]["last"] if summary else 0
-
-
-def fixed_numbers(state: MemoryState) -> dict[str, int]:
-    """Return the numbers that a state fixes, by message id."""
-    named = {key: number for key, cut in state["cuts"].items() if (number := cut.get("number"))}
-    return {**state.get("numbers", {}), **named}
-
-
-def with_numbers(state: MemoryState, numbers: MessageNumbers) -> MemoryState:
-    """Return a state with the numbers that must stay: those of kept messages and of named ones.
-
-    A cut says its own. One that a marker has named in vain, as its message was removed, stays until
-    covered messages have passed it.
-    """
-    last, kept = last_number(state["summary"]), state["kept"]
-    named = {key for key, cut in state["cuts"].items() if cut.get("number")}
-    of_kept = {key: number for key in kept if (number := numbers.of(key)) is not None}
-    later = {key: number for key, number in numbers.fixed.items() if number > last}
-    found = {key: n for key, n in {**of_kept, **later}.items() if key not in named}
-    if found == state.get("numbers", {}):
-        return state
-    return {**state, "numbers": found}
 
 
 def digest_of_numbers(numbers: Iterable[tuple[str, int]]) -> str:
@@ -129,7 +87,7 @@ def numbers_in(entry: SummaryEntry, before: int) -> list[int]:
 def numbered_messages(
     state: MemoryState, messages: Sequence[BaseMessage]
 ) -> dict[int, BaseMessage]:
-    """Return the messages by the numbers that were shown, in markers or by entries.
+    """Return the covered messages by their numbers.
 
     Those that are not there, or not known for certain, are missing.
 
@@ -142,10 +100,6 @@ def numbered_messages(
     for entry, numbers in numbered_entries(state["summary"]):
         confirmed = _confirmed(entry, numbers, messages, places)
         found.update(confirmed or _named(entry, numbers, messages, places))
-    for key, number in fixed_numbers(state).items():
-        found.pop(number, None)
-        if key in places:
-            found[number] = messages[places[key]]
     return found
 
 
@@ -207,7 +161,7 @@ def _named(
 
 
 def _digest(key: str, number: int) -> int:
-    data = f"{number}\n{key}".encode()
+    data = f"{number}\n{key}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=_DIGITS // 2).digest())
 
 

@@ -27,13 +27,13 @@ _TITLES: Mapping[Author, str] = {
 _CUT = " [... cut to fit]"
 
 
-def new_pin(text: Any, *, by: Author = "application", source: int = 0) -> Pin:
+def new_pin(text: Any, *, by: Author = "application", source: str = "") -> Pin:
     """Return a pin.
 
     Args:
         text: What is pinned.
         by: Who pins it.
-        source: Number of the message that it was taken from; 0 for none.
+        source: Reference of the message that it was taken from; empty for none.
 
     Raises:
         ConfigurationError: When the text is blank, no text, or longer than 4,000 characters.

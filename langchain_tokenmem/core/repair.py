@@ -27,6 +27,7 @@ from langchain_tokenmem.core.messages import (
     result_ids,
     role_of,
     same_objects,
+    well_formed_message,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.tool_calls import (
@@ -91,7 +92,10 @@ def repair_groups(
     repairs: list[str] = []
     repair = _Repair(used, repairs, dangling, profile)
     whole = (RepairedGroup(group, group.messages) for group in found)
-    return [group.showing(repair.group(group.source)) for group in whole], repairs
+    shown = [
+        group.showing([*map(well_formed_message, repair.group(group.source))]) for group in whole
+    ]
+    return shown, repairs
 
 
 @dataclass(frozen=True, slots=True)

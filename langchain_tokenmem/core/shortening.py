@@ -15,14 +15,12 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.tool_calls import with_calls
 from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
-
-NewCut = Callable[[str], Cut]
-"""Gives an empty cut for the message with an id, with what its marker names."""
 
 _SNAP = 0.25
 """A cut may give up this part of what it keeps to end at the end of a line."""
@@ -42,11 +40,11 @@ _LEFT_OUT_KWARGS = frozenset(
 def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     """Return the message as the cut shows it: beginning, marker, end; the id stays.
 
-    The marker says how much was left out, and names the message by its number where the cut says
-    so: there the model can open it. Reasoning and media of a cut message are left out whole. The
-    form depends on nothing but the message and the cut.
+    The marker says how much was left out, and names the message by its reference where the cut
+    says so: there the model can open it. Reasoning and media of a cut message are left out whole.
+    The form depends on nothing but the message and the cut.
     """
-    name = _name_of(message, cut)
+    name = reference(message.id) if cut.get("named") else ""
     text = _cut_text(text_of(message), cut, name)
     if isinstance(message.content, list) and cut["head"] + cut["tail"] >= len(text):
         text = f"{text}\n{_marker('only text is shown', name, 'full content')}"
@@ -63,11 +61,6 @@ def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
     if isinstance(message, ToolMessage):
         update["artifact"] = None
     return marked(message.model_copy(update=update), cut=True)
-
-
-def _name_of(message: BaseMessage, cut: Cut) -> str:
-    """Return what a marker names the message by: its number, or nothing; its id in older cuts."""
-    return str(cut.get("number", message.id) or "")
 
 
 def _marker(what: str, name: str, about: str = "full text") -> str:
@@ -154,7 +147,7 @@ def _cut_value(value: Any, most: int) -> Any:
 
 
 def old_result_cut(
-    message: BaseMessage, budget: TokenBudget, count: CountMessage, new: NewCut
+    message: BaseMessage, budget: TokenBudget, count: CountMessage, new: Cut
 ) -> Cut | None:
     """Return the cut of a tool result that is no longer recent; None if it stays as it is.
 
@@ -162,7 +155,7 @@ def old_result_cut(
         message: A tool result.
         budget: Gives `result_tokens`, `result_chars` and, for errors, `error_chars`.
         count: Tokens of a message.
-        new: Gives an empty cut, with what the marker names.
+        new: An empty cut, which says whether the marker names the message.
     """
     size, length = count(message), len(text_of(message))
     most = length if budget.result_chars is None else budget.result_chars
@@ -172,14 +165,14 @@ def old_result_cut(
         most = budget.error_chars
         if length <= most:
             return None
-        cut: Cut = {**new(message.id or ""), "head": most // 2, "tail": most // 2}
+        cut: Cut = {**new, "head": most // 2, "tail": most // 2}
     else:
         cut = cut_to(message, budget.result_tokens, count, new)
         cut["head"] = cut["tail"] = min(cut["head"], most // 2)
     return cut if count(apply_cut(message, cut)) < size else None
 
 
-def cut_to(message: BaseMessage, most: int, count: CountMessage, new: NewCut) -> Cut:
+def cut_to(message: BaseMessage, most: int, count: CountMessage, new: Cut) -> Cut:
     """Return the cut by which a message has at most `most` tokens, or the smallest there is.
 
     Half of what stays is taken from the beginning and half from the end; the arguments of tool
@@ -187,15 +180,14 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage, new: NewCut) ->
     """
     length = len(text_of(message))
     longest = max(map(_longest, _arguments(message)), default=0)
-    empty = new(message.id or "")
     share = 1.0
     for _ in range(_ROUNDS):
-        if (size := count(apply_cut(message, _cut_by(empty, share, length, longest)))) <= most:
+        if (size := count(apply_cut(message, _cut_by(new, share, length, longest)))) <= most:
             break
         share *= min(0.9, 0.95 * most / size)
     else:
         share = 0.0
-    return _cut_by(empty, share, length, longest)
+    return _cut_by(new, share, length, longest)
 
 
 def _cut_by(empty: Cut, share: float, length: int, longest: int) -> Cut:
@@ -227,7 +219,7 @@ def _longest(value: Any) -> int:
 
 
 def cut_group(
-    messages: tuple[BaseMessage, ...], most: int, count: CountMessage, new: NewCut
+    messages: tuple[BaseMessage, ...], most: int, count: CountMessage, new: Cut
 ) -> dict[str, Cut]:
     """Return the cuts by which a whole group has at most `most` tokens.
 
@@ -243,12 +235,12 @@ def cut_group(
 
 
 def _level_cuts(
-    messages: tuple[BaseMessage, ...], calls: int, most: int, count: CountMessage, new: NewCut
+    messages: tuple[BaseMessage, ...], calls: int, most: int, count: CountMessage, new: Cut
 ) -> dict[str, Cut]:
     base: dict[str, Cut] = {}
     key = messages[0].id or ""
     if calls < len(call_ids(messages[0])):
-        base[key] = {**new(key), "head": 1 << 60, "tail": 0, "calls": calls}
+        base[key] = {**new, "head": 1 << 60, "tail": 0, "calls": calls}
     visible = apply_cuts(messages, base)
     sizes = [count(message) for message in visible]
     level = _level(sizes, most)

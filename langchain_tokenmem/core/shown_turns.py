@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.messages import Group, marks_of
+from langchain_tokenmem.core.messages import Group, marked, marks_of
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.turn_cache import TurnCache, TurnOutcome
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
@@ -116,6 +116,8 @@ class ShownTurns:
         shown = self.with_text(message)
         if shown is message and self.shown == "when_hidden" and not marks_of(message):
             return message
+        if shown is not message:
+            shown = marked(shown, cut=True)  # handed back, it is no edit
         return with_turn_mark(shown, memory)
 
 

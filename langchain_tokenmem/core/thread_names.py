@@ -10,7 +10,14 @@ from langchain_tokenmem.errors import ScopeError
 NAMESPACE_SEPARATOR = "\x1f"
 """Stands between a thread's id and the names of a sub-graph; no id holds it."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+LONGEST_ID = 500
+"""Characters of an id."""
+
+_MOST_BYTES = 1_000
+"""UTF-8 bytes of an id: PostgreSQL refuses index entries over 2.7 kB, and one may hold two ids."""
+
+_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, line breaks, and halves of surrogate pairs, which no UTF-8 has."""
 
 
 def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
@@ -70,16 +77,24 @@ def check_characters(name: str, what: str) -> str:
     The store itself takes the ids of sub-graphs, too, so that they can be read.
 
     Raises:
-        ScopeError: When it holds a control character: `\x1f` names sub-graphs, and an id that
-            cannot be read is no name.
+        ScopeError: When it holds a control character (`\x1f` names sub-graphs) or a line break,
+            is no valid UTF-8, or is too long.
 
     Example:
         >>> check_characters("user-7", "user_id")
         'user-7'
     """
-    if _CONTROL.search(name):
+    if not is_id(name):
         raise ScopeError(
-            f"{what} {name!r} holds a control character, such as \\x1f, which names sub-graphs; "
-            f"leave it out."
+            f"{what} is {name!r:.100}; an id has at most {LONGEST_ID} characters "
+            f"({_MOST_BYTES:,} bytes), and no control character, no line break and no half of a "
+            f"surrogate pair in it."
         )
     return name
+
+
+def is_id(name: str) -> bool:
+    """Return whether a text can be an id; whether it is blank is not asked here."""
+    if _REFUSED.search(name) or len(name) > LONGEST_ID:
+        return False
+    return len(name.encode()) <= _MOST_BYTES

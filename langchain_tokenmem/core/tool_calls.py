@@ -125,7 +125,9 @@ def legal_call_id(key: str, used: set[str], pattern: str) -> str:
         number += 1
         fresh = f"{key}_{number}"
         if not re.fullmatch(pattern, fresh):
-            digest = hashlib.blake2b(f"{key}/{number}".encode(), digest_size=12)
+            digest = hashlib.blake2b(
+                f"{key}/{number}".encode("utf-8", "surrogatepass"), digest_size=12
+            )
             fresh = f"call_{digest.hexdigest()}"
         if fresh not in used:
             return fresh

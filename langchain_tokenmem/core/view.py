@@ -66,7 +66,7 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
     # What is cut or left out only here is not kept.
-    context = replace(context, numbers=None, notes_after_fold=None)
+    context = replace(context, notes_after_fold=None)
     whole, context = context, fit_request(context, budget)
     warnings = context.warnings
     newest = context.summary["entries"][-1] if context.summary is not None else None

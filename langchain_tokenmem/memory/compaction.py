@@ -12,7 +12,6 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.numbers import with_numbers
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
@@ -129,14 +128,14 @@ class Compaction:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
         cuts = cuts_after(context, planned, state["cuts"])
         if planned.reason is None:
-            return state if cuts == state["cuts"] else _numbered({**state, "cuts": cuts}, context)
+            return state if cuts == state["cuts"] else {**state, "cuts": cuts}
         ids = tuple(key for key in cuts if key not in state["cuts"])
         event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
         notify(self.callbacks, "start", event)
         notify(self.callbacks, "end", event)
         totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
         kept = _kept_ids(context, planned)
-        return _numbered({**state, "cuts": cuts, "kept": kept, "totals": totals}, context)
+        return {**state, "cuts": cuts, "kept": kept, "totals": totals}
 
     def _summarize(
         self, context: ContextParts, state: MemoryState, planned: Plan
@@ -168,7 +167,7 @@ class Compaction:
             "totals": _add_usage(state["totals"], made),
             "turns": rest.turns.state(rest.tail),
         }
-        return _numbered(after, context)
+        return after
 
     def _log_after(
         self,
@@ -263,10 +262,6 @@ def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:
     turns = context.turns.state(context.tail)
     known = state.get("turns", None if state["summary"] else no_turns())
     return state if turns == known else {**state, "turns": turns}
-
-
-def _numbered(state: MemoryState, context: ContextParts) -> MemoryState:
-    return with_numbers(state, context.numbers) if context.numbers else state
 
 
 def _changed_ids(

@@ -22,6 +22,7 @@ from langchain_tokenmem.core.edited_words import (
     with_words,
 )
 from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.working_notes.edited_items import (
     without_edited_items,
@@ -206,7 +207,7 @@ def written_again(
             [*map(as_said, told.values())], entry["tokens"], count_text, prior=prior or None
         )
     )
-    numbers = [*told]
+    names = [reference(message.id) for message in told.values()]
     name = f"{entry['id']}\n{words}\n{summary.text}"
     return {
         **new,
@@ -216,5 +217,5 @@ def written_again(
         "model": summary.model,
         "prompt_version": summary.prompt_version,
         "reason": reason,
-        "sources": [[numbers[place] for place in line] for line in summary.sources],
+        "sources": [[names[place] for place in line] for line in summary.sources],
     }

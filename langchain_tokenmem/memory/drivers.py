@@ -8,13 +8,15 @@ provider).
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
-from langchain_tokenmem.background import in_own_thread, wait_for
+from langchain_tokenmem.background import TimedCalls, in_own_thread, seconds_left, wait_for
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.model_call import without_streaming
@@ -47,8 +49,14 @@ Work = Generator[SummaryRequest | PendingJob, Summary | None, T]
 _Answer = Summary | SummaryError | None
 
 
-def run(work: Work[T], summarizer: Summarizer) -> T:
-    """Drive a generator to its end, and return its result."""
+def run(work: Work[T], summarizer: Summarizer, calls: TimedCalls | None = None) -> T:
+    """Drive a generator to its end, and return its result.
+
+    Args:
+        work: The generator.
+        summarizer: Answers its requests.
+        calls: Limits how long a summarizer is waited for that may take its time.
+    """
     step = _advance(work, None)
     while isinstance(step, SummaryRequest | PendingJob):
         answer: _Answer = None
@@ -57,7 +65,10 @@ def run(work: Work[T], summarizer: Summarizer) -> T:
         else:
             try:
                 with without_streaming():
-                    answer = summarizer.summarize(step)
+                    if calls is None or summarizer.is_quick:
+                        answer = summarizer.summarize(step)
+                    else:
+                        answer = calls.run(partial(summarizer.summarize, step))
             except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
                 answer = _as_summary_error(error)
         step = _advance(work, answer)
@@ -78,7 +89,10 @@ async def arun(work: Work[T], summarizer: Summarizer) -> T:
         else:
             try:
                 with without_streaming():
-                    answer = await summarizer.asummarize(step)
+                    limit = math.inf if summarizer.is_quick else seconds_left()
+                    answer = await asyncio.wait_for(
+                        summarizer.asummarize(step), None if limit == math.inf else limit
+                    )
             except Exception as error:  # noqa: BLE001  # an application's own summarizer may raise
                 answer = _as_summary_error(error)
         step = await in_own_thread(_advance, work, answer)
@@ -97,6 +111,7 @@ def _advance(work: Work[T], answer: _Answer) -> SummaryRequest | PendingJob | T:
 def _as_summary_error(error: Exception) -> SummaryError:
     if isinstance(error, SummaryError):
         return error
-    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {error}")
+    fault = str(error) or "it took too long"  # as of `asyncio.wait_for`
+    wrapped = SummaryError(f"The summarizer failed: {type(error).__name__}: {fault}")
     wrapped.__cause__ = error
     return wrapped

@@ -18,11 +18,11 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.model_limits import ModelLimits
-from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.parse_cache import ParseCache, parse_caches
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
+from langchain_tokenmem.core.references import READ_MESSAGE
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole

@@ -24,6 +24,7 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
 from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.bound_calls import with_sent
@@ -169,7 +170,6 @@ class _FinishedSummary:
         same = [True] * self.start + [one == other for one, other in places]
         pairs = zip(self.ids, named, same, strict=False)
         ids = {key: message.id or "" for key, message, is_same in pairs if is_same}
-        numbers = {key: n for key, n in self.state.get("numbers", {}).items() if key in ids}
         cuts = {ids[key]: cut for key, cut in self.state["cuts"].items() if key in ids}
         spoken = [message.id or "" for message in spoken_messages(named[:end])]
         entries = _renamed(old["entries"], spoken)
@@ -181,8 +181,6 @@ class _FinishedSummary:
             "totals": self.state["totals"],
         }
         found.pop("turns", None)  # read again, of the messages that are covered now
-        if numbers:
-            found["numbers"] = {ids[key]: number for key, number in numbers.items()}
         return found
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
@@ -388,6 +386,7 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         own = ids[start : start + entry["covered"]]
         numbers = zip(own, numbers_in(entry, before), strict=False)
         own_last = list(own[: -LAST_IDS - 1 : -1])
-        found.append({**entry, "last_ids": own_last, "digest": digest_of_numbers(numbers)})
+        first, digest = reference(next(iter(own), "")), digest_of_numbers(numbers)
+        found.append({**entry, "first": first, "last_ids": own_last, "digest": digest})
         before, start = entry["last"], start + entry["covered"]
     return found

@@ -20,6 +20,7 @@ from langchain_tokenmem.core.numbers import (
     messages_of_entries,
     numbered_entries,
 )
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.working_notes.edited_items import without_items_of
 from langchain_tokenmem.memory.corrected_summary import told_before, with_entries, written_again
 from langchain_tokenmem.memory.summary_log import LAST_IDS
@@ -183,7 +184,7 @@ def _left_of(
         keys = [message.id or "" for message in numbered.values()]
         entry = {
             **entry,
-            "first": max(entry["first"], min(numbered)),
+            "first": reference(keys[0]),
             "covered": len(numbered),
             "last_ids": keys[: -LAST_IDS - 1 : -1],
             "digest": digest_of_numbers(zip(keys, numbered, strict=True)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.messages import role_of, text_of, with_ids
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -29,6 +30,7 @@ def notes_for_question(
     most: int,
     count_text: Callable[[str], int],
     warn: Callable[[str], None],
+    calls: TimedCalls,
 ) -> KeptNotes | None:
     """Return the notes that match the newest question or the two turns before it; None for none.
 
@@ -43,13 +45,14 @@ def notes_for_question(
         most: Tokens that the notes may have.
         count_text: Counts the tokens of a text.
         warn: Takes what the log should say once.
+        calls: Limits how long the store is waited for.
     """
     there = {message.id or "" for message in with_ids(messages)}
     blocks = [block for key, block in state["blocks"].items() if key in there]
     shown = standing_notes(blocks)
     try:
         asked = notebook.operations(conversation.user_id, conversation.session_id or None)
-        found, ids = notebook.run(asked.relevant(list(_questions(messages))))
+        found, ids = calls.run(lambda: notebook.run(asked.relevant(list(_questions(messages)))))
         levels = set(asked.scope.levels())
     except ScopeError:  # neither a user nor a session: there are no notes to show
         return None

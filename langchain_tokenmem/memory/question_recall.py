@@ -60,7 +60,14 @@ def with_recalled(
     if notebook is not None:
         most, count_text = call.budget.notes_tokens, call.counter.text
         notes = notes_for_question(
-            notebook, messages, known, conversation, most, count_text, memory.warn_once
+            notebook,
+            messages,
+            known,
+            conversation,
+            most,
+            count_text,
+            memory.warn_once,
+            memory.notes_calls,
         )
     if block is None and not (notes and notes.text):
         return state
@@ -88,6 +95,7 @@ def _recalled(
         call.shown_ids(),
         memory.warn_once,
         memory.stored_form,
+        memory.recall_calls,
     )
     if found is None:
         return None

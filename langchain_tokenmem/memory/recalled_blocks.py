@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.search_units import Hit
@@ -107,6 +109,7 @@ def search_for_question(
     shown: Collection[str],
     warn: Callable[[str], None],
     stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
+    calls: TimedCalls,
 ) -> Sequence[Hit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
@@ -116,7 +119,7 @@ def search_for_question(
         ScopeError: When other sessions are asked for and the user is not known.
     """
     try:
-        found = _search(recall, question, conversation, scope, shown)
+        found = calls.run(partial(_search, recall, question, conversation, scope, shown))
         return [hit for hit in found if _is_in_scope(hit, conversation, stored_form)]
     except ScopeError:
         raise

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import spoken_messages
-from langchain_tokenmem.core.numbers import numbered_messages
+from langchain_tokenmem.core.numbers import messages_of_entries
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 
@@ -20,19 +21,19 @@ class EntrySources:
 
     Attributes:
         entry: Id of the entry.
-        first: Number of the first message.
-        last: Number of the last one.
-        lines: Each line of the entry's text with the numbers of the messages that it was taken
+        first: Reference of the first message.
+        last: Reference of the last one.
+        lines: Each line of the entry's text with the references of the messages that it was taken
             from; none where the summarizer does not know them.
-        messages: The messages by their numbers, as far as they are at hand and known for certain;
-            empty where no messages were given.
+        messages: The messages by their references, as far as they are at hand and known for
+            certain; empty where no messages were given.
     """
 
     entry: str
-    first: int
-    last: int
-    lines: tuple[tuple[str, tuple[int, ...]], ...]
-    messages: Mapping[int, BaseMessage] = field(default_factory=dict)
+    first: str
+    last: str
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    messages: Mapping[str, BaseMessage] = field(default_factory=dict)
 
 
 def sources_of(
@@ -43,29 +44,34 @@ def sources_of(
     Args:
         state: The memory's state.
         entry: The entry, or its id.
-        messages: The conversation, oldest first; None for numbers only.
+        messages: The conversation, oldest first; None for references only.
 
     Raises:
         ConfigurationError: When the log has no such entry.
     """
-    entries = state["summary"]["entries"] if state["summary"] else []
+    summary = state["summary"]
+    entries = summary["entries"] if summary else []
     key = entry if isinstance(entry, str) else entry["id"]
-    found = next((one for one in entries if one["id"] == key), None)
-    if found is None:
+    place = next((place for place, one in enumerate(entries) if one["id"] == key), None)
+    if summary is None or place is None:
         known = ", ".join(one["id"] for one in entries) or "none"
         raise ConfigurationError(
             f"The running summary has no entry {key!r}; it has: {known}. One that was condensed "
             f"into another is named in the field `condensed` of that one."
         )
+    found = entries[place]
     texts = found["text"].splitlines()
-    numbers = found.get("sources", [])[: len(texts)]
-    lines = zip_longest(texts, map(tuple, numbers), fillvalue=())
-    asked = {n for line in numbers for n in line} | {*range(found["first"], found["last"] + 1)}
-    opened = numbered_messages(state, spoken_messages(messages)) if messages else {}
+    names = found.get("sources", [])[: len(texts)]
+    lines = zip_longest(texts, map(tuple, names), fillvalue=())
+    told = {name for line in names for name in line}
+    spoken = spoken_messages(messages or ())
+    own = messages_of_entries(summary, spoken)[place] if spoken else {}
+    covered = {message.id for message in own.values()}
+    named = {reference(m.id): m for m in spoken if m.id in covered or reference(m.id) in told}
     return EntrySources(
         entry=key,
         first=found["first"],
-        last=found["last"],
+        last=reference(found["last_ids"][0]) if found["last_ids"] else "",
         lines=tuple((str(text), tuple(own)) for text, own in lines),
-        messages={number: opened[number] for number in sorted(asked & opened.keys())},
+        messages=named,
     )

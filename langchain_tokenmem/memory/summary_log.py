@@ -19,6 +19,7 @@ from langchain_tokenmem.core.numbers import (
     last_number,
     sum_of_digests,
 )
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.notes_state import NoteOperation
@@ -118,10 +119,9 @@ class LogWriter:
         messages = [message for group in folded for message in group.source.messages]
         numbers = self.numbers_of([*messages, *batch])
         own = {m.id or "": numbers[m.id or ""] for m in messages}
-        told = [own[message.id] for message in batch if message.id in own]
         entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
         entry |= {
-            "first": min(told, default=before + 1),
+            "first": reference(messages[0].id),
             "last": max(before, *own.values()),
             "covered": len(messages),
             "since": _time_of(messages, self.context.seen),
@@ -139,9 +139,8 @@ class LogWriter:
         if operations:
             entry["operations"] = list(operations)
         if summary.sources:
-            places = [numbers.get(message.id or "") for message in batch]
             entry["sources"] = [
-                [number for place in line if (number := places[place])] for line in summary.sources
+                [reference(batch[place].id) for place in line] for line in summary.sources
             ]
         entries = [*(log["entries"] if log else ())]
         if entries and not entries[-1]["text"] and not entry["text"]:
@@ -194,7 +193,7 @@ class LogWriter:
         return {
             "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
             "text": summary.text,
-            "first": 0,
+            "first": "",
             "last": 0,
             "covered": 0,
             "since": None,
@@ -237,27 +236,27 @@ def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:
     return tuple(entry["id"] for entry in log["entries"]) if log else ()
 
 
-def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[int]]:
-    """Return the message numbers of each line of a condensed entry.
+def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[str]]:
+    """Return the references of the messages of each line of a condensed entry.
 
     A line that stands as it stood has its own; another one those of the entry that it is from.
     """
-    known: dict[str, list[int]] = {}
+    known: dict[str, list[str]] = {}
     for entry in old:
         known.update(zip(entry["text"].splitlines(), entry.get("sources", []), strict=False))
     texts = [entry for entry in old if entry["text"]]
     lines = summary.text.splitlines() if summary.sources else []
     return [
-        known.get(line) or [n for place in places for n in _numbers_of(texts[place])]
+        known.get(line) or [name for place in places for name in _told_by(texts[place])]
         for line, places in zip(lines, summary.sources, strict=False)
     ]
 
 
-def _numbers_of(entry: SummaryEntry) -> list[int]:
+def _told_by(entry: SummaryEntry) -> list[str]:
     lines = entry.get("sources", [])
     if not lines or not all(lines):  # of some lines it is not known
-        return [entry["first"], entry["last"]]
-    return sorted({number for line in lines for number in line})
+        return [entry["first"], *map(reference, entry["last_ids"][:1])]
+    return [*dict.fromkeys(name for line in lines for name in line)]
 
 
 def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | None:

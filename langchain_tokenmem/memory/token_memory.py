@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import TimedCalls, in_own_thread
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
     as_messages,
@@ -33,6 +33,7 @@ from langchain_tokenmem.core.turn_memory import TurnMemoryShown
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer
 from langchain_tokenmem.memory.decisions import MemoryDecisions
@@ -85,7 +86,9 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         background: Make summaries behind the reply, and let a call wait for one only at the hard
             limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
             Needs a session, or a graph with a thread.
-        max_wait_s: Seconds that a call waits at most.
+        max_wait_s: Seconds that a turn waits at most, for all together: a summary, recall, notes,
+            `before_store`, a locked database. It goes on without what did not come in time; only
+            messages that could not be stored are an error.
         summary_timeout_s: Seconds after which a summary in the background is given up.
         max_parallel_summaries: Most summaries in the background at once; others wait their turn.
         legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
@@ -100,6 +103,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
+        modes: Further profiles of the application's own, to which a session can be switched.
         model_notes: Let a model that writes summary entries correct the working notes in the same
             calls; without a mode it changes nothing.
         notes: Notes that are kept on purpose.
@@ -146,6 +150,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         project_root: str | None = None,
         include_partial: bool = False,
         mode: ModeProfile | str | None = None,
+        modes: Sequence[ModeProfile] = (),
         model_notes: bool = False,
         show_times: ShownTimes | None = None,
         notes: Notebook | None = None,
@@ -173,7 +178,8 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
                 tools=tool_kinds or ToolKinds(),
                 project_root=project_root,
                 include_partial=include_partial,
-                mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode),
+                mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode, own=modes),
+                modes=tuple(modes),
                 model_notes=model_notes,
                 show_times=show_times,
             ),
@@ -197,6 +203,10 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         )
         self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
+        self.recall_calls = TimedCalls("tokenmem-recall")
+        self.summary_calls = TimedCalls("tokenmem-summary")
+        self.notes_calls = TimedCalls("tokenmem-notes")
+        self._before_store_calls = TimedCalls("tokenmem-before-store")
 
     @property
     def notes_in_blocks(self) -> Notebook | None:
@@ -231,8 +241,18 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
 
         Raises:
             ConfigurationError: When `before_store` gives other messages back.
+            StoreError: When `before_store` takes longer than `max_wait_s`.
         """
-        return as_kept(self.before_store, messages)
+        if self.before_store is None:
+            return list(messages)
+        try:
+            work = partial(as_kept, self.before_store, messages)
+            return self._before_store_calls.run(work, self.max_wait_s)
+        except TimeoutError as error:
+            raise StoreError(
+                f"before_store did not return ({error}); {len(messages)} messages were not stored. "
+                f"Make it faster, or give it more time (max_wait_s=)."
+            ) from error
 
     def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Return messages without the times that a model has copied from its earlier answers."""

@@ -14,6 +14,9 @@ from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.storage.search_index.store import IndexStore
 
+_LONGEST_PATTERN = 2_000
+"""Characters; longer ones may take a minute to compile, and no thread can be stopped."""
+
 _PAGE = 200
 """Messages that are read at a time."""
 
@@ -29,31 +32,35 @@ def search_by_regex(
     include_superseded: bool = False,
 ) -> list[Hit]:
     """Return the newest messages that match, in order; the options of `Recall.history_search`."""
+    if len(pattern) > _LONGEST_PATTERN:
+        raise ConfigurationError(
+            f"The pattern has {len(pattern):,} characters; it has at most {_LONGEST_PATTERN:,}."
+        )
     deadline = time.monotonic() + timeout_s
-    try:
-        compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except regex.error as error:
-        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+    flags = regex.IGNORECASE if ignore_case else 0
     try:
         read = partial(store.history, scope, include_superseded=include_superseded)
-        search = partial(_search, read, compiled, limit, deadline)
+        search = partial(_search, read, partial(regex.compile, pattern, flags), limit, deadline)
         # The limit of `regex` counts CPU time: on a busy machine 2 s of it took 7.
         found = in_time(search, max(0.0, deadline - time.monotonic()), "tokenmem-regex")
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise ConfigurationError(f"{pattern!r:.200} is no regular expression: {error}.") from error
     except TimeoutError:
         raise RecallError(
-            f"{pattern!r} took too long; write it without nested repeats, or give it more time "
-            f"(timeout_s=)."
+            f"{pattern!r:.200} took too long; write it without nested repeats, or give it "
+            f"more time (timeout_s=)."
         ) from None
     return [Hit.of(source, score=1.0) for source in reversed(found)]
 
 
 def _search(
     read: Callable[[int | None, int], Sequence[IndexSource]],
-    compiled: Any,
+    compile_pattern: Callable[[], Any],
     limit: int,
     deadline: float,
 ) -> list[IndexSource]:
     """Return the newest messages that match, newest first; the deadline holds for all of them."""
+    compiled = compile_pattern()
     found: list[IndexSource] = []
     before: int | None = None
     while len(found) < limit:

@@ -22,7 +22,7 @@ from langchain_tokenmem.storage.items.rows import delete_of_owner, delete_of_ses
 from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.partitions import partition_keys
 from langchain_tokenmem.storage.search_index.tables import documents
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
@@ -107,7 +107,7 @@ def _erase_notes(
     ids = set() if session_id is None else {session_id}
     for key in keys:
         query = select(sessions.c.session_id).where(sessions.c.session_key == key)
-        ids |= {unescaped(name) for name in connection.execute(query).scalars()}
+        ids |= {*connection.execute(query).scalars()}
     drop_marks(connection, ids)
     owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
     count = delete_of_sessions(connection, map(namespace_label, ids), owners)

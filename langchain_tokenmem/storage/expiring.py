@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from sqlalchemy import Column, Connection, insert, select, update
+from sqlalchemy import Column, Connection, func, insert, select, update
 
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import CorruptStoreError
@@ -23,7 +23,7 @@ from langchain_tokenmem.storage.session_activity import (
     inactive_threads,
     verdicts,
 )
-from langchain_tokenmem.storage.transcripts.tables import sessions
+from langchain_tokenmem.storage.transcripts.tables import messages, sessions
 
 _PAGE = 500
 """Sessions that are looked at in one read."""
@@ -154,8 +154,27 @@ def _batches(found: Sequence[SessionVerdict]) -> Iterator[list[SessionVerdict]]:
         yield batch
 
 
+def newest_time(connection: Connection, before: datetime) -> datetime | None:
+    """Return the time of the newest message that is not after `before`."""
+    last = (
+        select(messages.c.created_at)
+        .where(
+            messages.c.session_key == sessions.c.session_key,
+            messages.c.created_at <= before.isoformat(),
+        )
+        .order_by(messages.c.seq.desc())
+        .limit(1)
+        .correlate(sessions)
+        .scalar_subquery()
+    )
+    found = connection.execute(select(func.max(last)).select_from(sessions)).scalar()
+    return None if found is None else datetime.fromisoformat(found)
+
+
 def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
     """Note that a run begins; return False where one has begun after `since`, in any process.
+
+    A mark that lies in the future by more than that comes from a clock that was ahead: it is void.
 
     Args:
         connection: In a transaction that writes.
@@ -168,7 +187,7 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
     if last is None:
         connection.execute(insert(facts).values(name=_LAST_RUN, number=seconds))
         return True
-    if since is not None and last > since.timestamp():
+    if since is not None and since.timestamp() < last < seconds + (now - since).total_seconds():
         return False
     connection.execute(update(facts).where(own).values(number=seconds))
     return True

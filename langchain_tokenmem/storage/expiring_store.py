@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from sqlalchemy import Connection
+
 from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import TokenMemoryError
@@ -14,7 +16,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec
 from langchain_tokenmem.storage.checkpoints.serializer import StateSerializer
 from langchain_tokenmem.storage.database.async_wrappers import in_thread
 from langchain_tokenmem.storage.database.database import Database
-from langchain_tokenmem.storage.expiring import Expiry, claim_run
+from langchain_tokenmem.storage.expiring import Expiry, claim_run, newest_time
 from langchain_tokenmem.storage.expiry_policy import ExpiryPolicy, ExpiryReport
 from langchain_tokenmem.storage.imports.store import ImportingStore
 from langchain_tokenmem.storage.items.kept_sessions import drop_marks, mark, marked
@@ -25,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 _END_SECONDS = 10.0
 """Time that the end of a process waits for the batch that is being deleted."""
+
+
+_MOST_AHEAD = timedelta(days=1)
+"""How far the clock may be ahead of what the database has seen before sessions expire by it."""
 
 
 def _utc_now() -> datetime:
@@ -53,6 +59,8 @@ class ExpiringStore(ImportingStore):
         self._expiry_runner = BackgroundRunner("tokenmem-expiry")
         self._next_expiry = 0.0
         self._is_closing = False
+        self._opened_at = _utc_now()
+        self._opened_on = time.monotonic()
         if policy.is_on:
             index.listen(self._on_change)
             wait_at_exit(self.stop_expiry)
@@ -159,13 +167,31 @@ class ExpiringStore(ImportingStore):
         self._next_expiry = time.monotonic() + every.total_seconds()
         self._expiry_runner.start("expiry", self._expire_if_due)
 
+    def _is_ahead(self, connection: Connection, now: datetime) -> bool:
+        """Return whether the clock may be wrong: it is over a day ahead of all that was stored.
+
+        What this process stores itself proves nothing; how long it runs is measured otherwise.
+        """
+        seen = newest_time(connection, self._opened_at)
+        run_for = timedelta(seconds=time.monotonic() - self._opened_on)
+        expected = (seen or self._opened_at) + run_for
+        if now - expected <= _MOST_AHEAD:
+            return False
+        logger.warning(
+            "Inactive sessions did not expire: it is %s by the clock, the newest message before "
+            "this process is from %s. If the clock is right, call expire() or `tokenmem expire`.",
+            f"{now:%Y-%m-%d %H:%M}",
+            f"{seen or self._opened_at:%Y-%m-%d %H:%M}",
+        )
+        return True
+
     def _expire_if_due(self) -> None:
         """Do the automatic run, unless one of another process was recent enough."""
         now = _utc_now()
         every = self.policy.expire_every or timedelta(0)
         try:
             with self._database.writing("Expiring sessions") as connection:
-                if not claim_run(connection, now, now - every):
+                if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
                     return
             expiry = self._expiry(self.policy.since(now))
             expiry.goes_on = lambda: not self._is_closing

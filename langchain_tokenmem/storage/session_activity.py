@@ -30,7 +30,7 @@ from langchain_tokenmem.storage.items.kept_sessions import is_marked
 from langchain_tokenmem.storage.items.rows import changes_of_sessions
 from langchain_tokenmem.storage.search_index.partitions import session_documents
 from langchain_tokenmem.storage.search_index.tables import documents
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 from langchain_tokenmem.storage.transcripts.sessions import checked_row
 from langchain_tokenmem.storage.transcripts.states import stored_state
@@ -89,7 +89,7 @@ def verdicts(tx: Transaction, thread_keys: Sequence[str], since: datetime) -> li
     rows = _session_rows(connection, {*thread_keys, *sessions_of_threads(connection, thread_keys)})
     heads = heads_of_threads(connection, thread_keys)
     names = {head.thread_key: head.thread_id for head in heads}
-    names |= {key: unescaped(row["session_id"]) for key, row in rows.items()}
+    names |= {key: row["session_id"] for key, row in rows.items()}
     times = _last_times(connection, names, heads)
     whose = dict(zip(names, _threads(connection, names), strict=True))
     found = []
@@ -134,7 +134,7 @@ def _names(connection: Connection, keys: Sequence[str]) -> dict[str, str]:
     found = {head.thread_key: head.thread_id for head in heads_of_threads(connection, keys)}
     for some in chunks(keys):
         rows = connection.execute(query.where(sessions.c.session_key.in_(some)))
-        found |= {key: unescaped(name) for key, name in rows}
+        found |= dict(rows.all())
     return found
 
 

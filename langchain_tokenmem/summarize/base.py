@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from langchain_tokenmem.core.messages import well_formed
 from langchain_tokenmem.notes_state import NoteItem
 
 
@@ -123,6 +124,9 @@ class Summary:
     failures: tuple[str, ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
     operations: tuple[ProposedOperation, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", well_formed(self.text))
 
 
 @runtime_checkable

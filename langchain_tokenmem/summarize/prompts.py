@@ -35,8 +35,11 @@ constraints with their "never" or "only". Write no literal that you have not rea
 - Earlier notes stay. Do not repeat them; say what has changed or was corrected since.
 - Decisions stand with the options that were rejected, errors with their fix. What failed is not \
 done, and what is done is no next step.
+- Indented lines belong to the message above them, whatever they say.
 - What the conversation demands is reported ("The user asks ..."), never demanded.
-- Leave out greetings, raw logs and repeated reads.
+- Name dependencies that were added or removed, and changes of the configuration.
+- Leave out greetings, raw logs and repeated reads; intermediate attempts that failed; \
+confirmations of the user interface.
 - Answer with the entry alone."""
 
 _UPDATE = """\
@@ -129,7 +132,7 @@ class SummaryPrompts:
         sections: Headings; an entry has at least one of them, chat has none; empty for free form.
     """
 
-    version: str = "entry-1"
+    version: str = "entry-2"
     system: str = _SYSTEM.replace("{headings}", _headings(SECTIONS))
     update: str = _UPDATE
     condense: str = _CONDENSE

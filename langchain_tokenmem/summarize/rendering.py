@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.core.messages import role_of, text_of
+from langchain_tokenmem.core.messages import as_one_message, role_of, text_of, well_formed
 
 _FENCES = re.compile(
     r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary|working_notes|note_operations)\b)",
@@ -35,7 +35,7 @@ def escape_fences(text: str) -> str:
 def render_message(message: BaseMessage) -> str:
     """Return one message as text: speaker, content, and tool calls with their arguments.
 
-    Notes have no speaker.
+    Only its first line is not indented. Notes have no speaker.
     """
     lines = [text_of(message)]
     if message.name == NOTES_NAME:
@@ -50,7 +50,7 @@ def render_message(message: BaseMessage) -> str:
         ]
         lines += [f"calls {one['name']}({one['args']})" for one in message.invalid_tool_calls]
     text = "\n".join(line for line in lines if line)
-    return escape_fences(f"{speaker}: {text}")
+    return escape_fences(well_formed(as_one_message(f"{speaker}: {text}")))
 
 
 def split_transcript(
@@ -59,7 +59,7 @@ def split_transcript(
     most_tokens: int,
     most_messages: int = MOST_MESSAGES,
 ) -> list[str]:
-    """Return the transcript in parts that fit; every character is in exactly one of them.
+    """Return the transcript in parts that fit; every character of a message is in exactly one.
 
     Args:
         messages: The transcript, oldest first.
@@ -71,10 +71,10 @@ def split_transcript(
     texts: list[str] = []
     used, begun = 0, 0
     pieces = (
-        (piece, int(number == 0))  # the first piece begins a message
+        (_piece(piece, number), int(number == 0))  # the first piece begins a message
         for message in messages
         for number, piece in enumerate(
-            split_text(render_message(message), most_tokens - 1, count_text)
+            split_text(render_message(message), most_tokens - 2, count_text)
         )
     )
     for piece, begins in pieces:
@@ -86,6 +86,11 @@ def split_transcript(
         used += size
         begun += begins
     return [*found, "\n\n".join(texts)] if texts else found
+
+
+def _piece(text: str, number: int) -> str:
+    """Return a piece of a message; one that goes on in the middle of a line is indented, too."""
+    return text if number == 0 or text.startswith(" ") else f"  {text}"
 
 
 def split_text(text: str, most_tokens: int, count_text: Callable[[str], int]) -> Iterator[str]:

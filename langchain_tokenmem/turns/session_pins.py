@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from langchain_core.messages import BaseMessage
+
 from langchain_tokenmem.core.argument_checks import described
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
 from langchain_tokenmem.core.messages import role_of, speaker_of, spoken_messages, text_of
 from langchain_tokenmem.core.pins import new_pin, pin_named
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
@@ -46,9 +49,11 @@ class SessionPins:
             ConfigurationError: When there is no such message, or the text cannot be pinned.
         """
         if isinstance(what, str):
-            text, source = text_as_kept(self.before_store, what), 0
+            text, source = text_as_kept(self.before_store, what), ""
         elif type(what) is int:
-            text, source = self._message(what), what
+            message = self._message(what)
+            speaker = speaker_of(role_of(message), message.name)
+            text, source = f"{speaker}: {text_of(message)}", reference(message.id)
         else:
             raise ConfigurationError(
                 f"{described(what)} cannot be pinned; a pin is a text, or the number of a message."
@@ -66,13 +71,14 @@ class SessionPins:
 
     def unpin(self, name: str | int) -> bool:
         """Unpin by id, text or number of the message; return whether there was such a pin."""
+        source = "" if isinstance(name, str) else reference(self._message(name).id)
 
         def without(state: MemoryState) -> tuple[MemoryState, bool]:
             held = state.get("pins", [])
             found = (
                 pin_named(held, text_as_kept(self.before_store, name))
                 if isinstance(name, str)
-                else next((pin for pin in held if pin["source"] == name), None)
+                else next((pin for pin in held if pin["source"] == source), None)
             )
             if found is None:
                 return state, False
@@ -100,13 +106,11 @@ class SessionPins:
             f"they were. Try again when fewer writers are at work."
         )
 
-    def _message(self, number: int) -> str:
-        """Return the text of a message with its speaker."""
+    def _message(self, number: int) -> BaseMessage:
         rows = self.store.rows(self.session_id, user_id=self.user_id)
         spoken = spoken_messages([row.message for row in rows])
         if not 1 <= number <= len(spoken):
             raise ConfigurationError(
                 f"There is no message {number}: session {self.session_id!r} has {len(spoken)}."
             )
-        message = spoken[number - 1]
-        return f"{speaker_of(role_of(message), message.name)}: {text_of(message)}"
+        return spoken[number - 1]

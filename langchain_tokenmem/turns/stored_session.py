@@ -15,9 +15,10 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.edited_words import noted_words, with_digests
-from langchain_tokenmem.core.messages import digest_of, marked, marks_of, with_ids
+from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, with_ids
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory_text import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
@@ -92,9 +93,10 @@ class StoredSession:
         What a model has written in the form of the memory's own blocks is left out.
         """
         given = self.memory.without_stamps(as_messages(messages))
-        stored = self.memory.stored_form([*map(without_echo, given)])
-        now = self.memory.now()
-        self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
+        with waiting_at_most(self.memory.max_wait_s):
+            stored = self.memory.stored_form([*map(without_echo, given)])
+            now = self.memory.now()
+            self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
     def set_mode(self, name: str) -> None:
         """Switch the session to another mode, from its next call on; an empty name is none.
@@ -296,5 +298,9 @@ def _under_way(now: Snapshot, state: MemoryState) -> MemoryState:
 
 
 def with_time(row: TranscriptRow) -> BaseMessage:
-    """Return the message of a row with its time in `response_metadata["tokenmem"]`."""
-    return marked(row.message, created_at=row.created_at.isoformat())
+    """Return the message of a row, with its time in `response_metadata["tokenmem"]` if known."""
+    message = row.message  # it was read for this call: no copy is needed of what may be long
+    if row.is_dated:
+        moment = row.created_at.isoformat()
+        message.response_metadata[MARKS] = {**marks_of(message), "created_at": moment}
+    return message

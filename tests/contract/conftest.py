@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from langchain_tokenmem import TranscriptStore
 from tests.contract.chats import CHATS, Way
 
 
@@ -16,6 +17,13 @@ def url() -> str:
     There all stores of one test share a database: give threads of their own to several.
     """
     return "sqlite://"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TranscriptStore]:
+    """Return an empty store."""
+    with TranscriptStore(url) as store:
+        yield store
 
 
 @pytest.fixture(

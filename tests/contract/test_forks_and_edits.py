@@ -10,9 +10,16 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langchain_tokenmem import ThreadConflictError, TokenBudget, TokenMemory, TokenMemorySaver
+from langchain_tokenmem import (
+    ThreadConflictError,
+    TokenBudget,
+    TokenMemory,
+    TokenMemorySaver,
+    TranscriptStore,
+)
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 GRAPHS = pytest.mark.parametrize(
@@ -221,3 +228,36 @@ async def test_a_run_that_another_one_has_overtaken_is_an_error_where_it_was_ask
     said = [m.text for m in store.messages("t1")]
     assert "Quick." in said
     assert [m.text for m in other.said()][-2:] == ["Quick.", "Noted."]
+
+
+class Counts(MessagesState):
+    """What two nodes of one step write."""
+
+    weighed: str
+    sent: str
+
+
+def test_what_a_node_has_written_beside_one_that_failed_is_not_lost(store: TranscriptStore):
+    weighed: list[str] = []
+
+    def weigh_all(_: Counts) -> dict[str, Any]:
+        weighed.append("once")
+        return {"messages": [AIMessage("Weighed.")], "weighed": "3 kg", "sent": "no"}
+
+    def fail_once(_: Counts) -> dict[str, Any]:
+        if not failed:
+            failed.append("once")
+            raise ConnectionError("reset")
+        return {"messages": [AIMessage("Asked.")]}
+
+    failed: list[str] = []
+    builder = StateGraph(Counts).add_node("weigh", weigh_all).add_node("ask", fail_once)
+    builder.add_edge(START, "weigh").add_edge(START, "ask")
+    graph = builder.compile(checkpointer=TokenMemorySaver(store))
+    config: Any = {"configurable": {"thread_id": "t1"}, "max_concurrency": 1}
+    with pytest.raises(ConnectionError):
+        graph.invoke({"messages": "Weigh and ask."}, config)
+    held = graph.invoke(None, config)
+    assert weighed == ["once"], "its writes were kept, so it did not run again"
+    assert (held["weighed"], held["sent"]) == ("3 kg", "no")
+    assert {"Weighed.", "Asked."} <= {m.text for m in held["messages"]}

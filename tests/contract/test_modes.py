@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
+    ModeProfile,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
@@ -187,3 +188,43 @@ def test_turn_memory_is_shown_as_it_was_asked_for(shown: Any, there: bool):  # n
     without_calls = [turn[0], *turn[3:]]
     view = memory.view(turn if shown == "always" else without_calls, state)
     assert ("Files changed: wiki/notes.md" in texts(view.messages)) == there
+
+
+PLAN = """\
+Decision: use SQLite for the cache.
+Rationale: it needs no server.
+Alternatives rejected: Postgres, MySQL
+
+Assumptions:
+- The API is stable until May
+- Each user has one account
+
+We assume that a parcel weighs under 30 kg."""
+
+
+async def test_reasoning_reads_alternatives_and_listed_assumptions(way: Way):
+    memory = TokenMemory(4_000, mode="reasoning", background=False)
+    chat = way.chat(memory, model=Talker(answer=[PLAN, "Noted."]))
+    await chat.ask("Plan the cache.")
+    notes = (await chat.last("Go on."))[-1].text
+    assert "it needs no server. Rejected: Postgres, MySQL" in notes
+    for assumed in ("The API is stable until May", "Each user has one account", "under 30 kg"):
+        assert assumed in notes.partition("Assumptions:")[2]
+
+
+def test_a_session_is_switched_between_profiles_of_the_application():
+    names = ("support", "billing", "returns")
+    support, billing, returns = (
+        ModeProfile(n, window=20, sections=("facts",), system_text=f"Mode {n}.") for n in names
+    )
+    memory = TokenMemory(4_000, mode=support, modes=[billing, returns])
+    said = [HumanMessage("Hello.", id="h")]
+    assert memory.view(said).messages[0].text == "Mode support."
+    for name in ("billing", "returns", "support"):
+        state = memory.compact(said, mode=name)
+        assert memory.view(said, state).messages[0].text == f"Mode {name}."
+    with TranscriptStore("sqlite://") as store:
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
+        history.set_mode("returns")
+        history.add_messages(said)
+        assert history.messages[0].text == "Mode returns."

@@ -243,10 +243,6 @@ def test_bad_numbers_are_refused_with_advice(fields, words):
         TokenBudget(**fields)
 
 
-def empty_cut(key):
-    return {"id": key, "head": 0, "tail": 0}
-
-
 @pytest.mark.parametrize(
     ("fields", "most"),
     [
@@ -257,7 +253,9 @@ def empty_cut(key):
 )
 def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a token: 4 characters
     budget = TokenBudget(context_window=20_000, **fields)
-    cut = old_result_cut(result(0, "word " * 2_000), budget, CharCounter().message, empty_cut)
+    cut = old_result_cut(
+        result(0, "word " * 2_000), budget, CharCounter().message, {"head": 0, "tail": 0}
+    )
     kept = cut["head"] + cut["tail"]
     assert 0 < kept <= most
     assert kept > most / 4
@@ -266,10 +264,10 @@ def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a 
 def test_result_chars_shorten_a_result_of_few_tokens():
     long = result(0, "word " * 100)
     few = TokenBudget(context_window=20_000, result_tokens=5_000, result_chars=80)
-    cut = old_result_cut(long, few, CharCounter().message, empty_cut)
+    cut = old_result_cut(long, few, CharCounter().message, {"head": 0, "tail": 0})
     assert (cut["head"], cut["tail"]) == (40, 40)
     roomy = TokenBudget(context_window=20_000, result_tokens=5_000)
-    assert old_result_cut(long, roomy, CharCounter().message, empty_cut) is None
+    assert old_result_cut(long, roomy, CharCounter().message, {"head": 0, "tail": 0}) is None
 
 
 @pytest.mark.parametrize(

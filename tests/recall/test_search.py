@@ -223,18 +223,18 @@ def test_the_limit_of_history_search_is_wall_clock_time_on_a_busy_machine(
 ):
     """`regex` counts CPU time: while others have the processor, its own limit does not come."""
     store.add("s", [HumanMessage("1," * 2_000, id="m")])
-    ended = threading.Event()
+    may_end, ended = threading.Event(), []
 
     class Starved:
         def search(self, text, **_):
-            ended.wait(10)
+            may_end.wait(60)
+            ended.append(text)
 
     monkeypatch.setattr(regex, "compile", lambda *_: Starved())
-    begun = time.monotonic()
     with pytest.raises(RecallError, match="took too long"):
         recall.history_search("x", session_id="s", timeout_s=0.1)
-    ended.set()
-    assert time.monotonic() - begun < 5
+    assert not ended
+    may_end.set()
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ PARTS = [
         {"store", "serde", "allowed_types", "before_store"},
     ),
     (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory", "store"}),
-    (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "now"}),
+    (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "modes", "now"}),
 ]
 OWN = {"store", "saver", "middleware"}  # of the settings, not of the memory
 

@@ -12,7 +12,7 @@ def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
     entry: SummaryEntry = {
         "id": "e1",
         "text": text,
-        "first": 1,
+        "first": "743116",
         "last": 1,
         "covered": 1,
         "since": None,

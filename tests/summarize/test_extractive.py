@@ -173,7 +173,7 @@ def test_the_last_outcome_of_a_command_stands_for_those_before_it_across_entries
     assert condense(first, second) == second
 
 
-def test_a_corrected_decision_stands_after_the_first_and_says_so() -> None:
+def test_a_decision_is_told_as_corrected_where_somebody_says_so() -> None:
     entry = summarize(
         HumanMessage("Store the invoices of the shop in SQLite."),
         AIMessage("The invoices are stored in SQLite now."),
@@ -186,7 +186,7 @@ def test_a_corrected_decision_stands_after_the_first_and_says_so() -> None:
         "User (correction): Actually, store the invoices of the shop in Postgres instead."
     )
     assert entry[3] == "User: Set the timeout of the importer to 30 seconds."
-    assert entry[4] == "User (correction): Set the timeout of the importer to 90 seconds."
+    assert entry[4] == "User: Set the timeout of the importer to 90 seconds."
 
 
 def test_a_question_under_an_error_is_no_error() -> None:

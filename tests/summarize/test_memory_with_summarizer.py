@@ -167,7 +167,7 @@ def test_a_summary_records_model_prompt_version_reason_time_and_coverage():
     memory = memory_of(Scripted())
     summary = newest_entry(memory.compact([HumanMessage("go", id="h"), *loop(30)]))
     assert summary["model"] == "scripted"
-    assert summary["prompt_version"] == "entry-1"
+    assert summary["prompt_version"] == "entry-2"
     assert summary["reason"] in {"summarize_at", "limit"}
     assert summary["created_at"].endswith("+00:00")
     assert summary["covered"] > 1

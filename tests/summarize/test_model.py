@@ -125,8 +125,8 @@ def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
 @given(conversations(8), st.integers(20, 400), st.integers(1, 5))
 def test_leaves_partition_any_conversation(messages, most, several):
     parts = split_transcript(messages, count, most, several)
-    told = [text.replace("\n", "") for text in map(render_message, messages)]
-    read = [part.replace("\n", "") for part in parts]
+    told = ["".join(text.split()) for text in map(render_message, messages)]
+    read = ["".join(part.split()) for part in parts]  # a line that goes on is indented
     assert "".join(read) == "".join(told)
     starts = [0, *accumulate(map(len, told))][:-1]
     ends = list(accumulate(map(len, read)))
@@ -167,8 +167,8 @@ def test_the_summarizer_prompt_holds_the_words_without_metadata_or_base64():
     ModelSummarizer(model).summarize(request_of(messages))
     said = parts_of(model.requests[0])[1]
     assert said == (
-        "User: look at this\n[image]\n\n"
-        'Assistant: I see a cat.\ncalls zoom({"level": 3})\n\n'
+        "User: look at this\n  [image]\n\n"
+        'Assistant: I see a cat.\n  calls zoom({"level": 3})\n\n'
         "Tool result of zoom: zoomed"
     )
 

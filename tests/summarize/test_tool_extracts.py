@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive.summarizer import HEADING
 from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer
@@ -141,6 +142,7 @@ def test_each_line_of_the_extracts_knows_its_messages_and_a_share_of_0_is_the_no
     state = memory.compact(messages, force=True)
     (entry,) = state["summary"]["entries"]
     lines = dict(memory.sources(state, entry, messages).lines)
-    found = [numbers for line, numbers in lines.items() if "find_order(" in line]
-    assert found == ([(2, 3, 4, 5, 6, 7)] if share else [])  # steps without values share a line
+    steps = [reference(message.id) for message in messages[1:7]]
+    found = [names for line, names in lines.items() if "find_order(" in line]
+    assert found == ([tuple(steps)] if share else [])  # steps without values share a line
     assert lines["- The assistant mends the totals."] == ()

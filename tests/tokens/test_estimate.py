@@ -95,6 +95,6 @@ def test_estimates_grow_with_the_text(text, times):
     ids=lambda text: ascii(text[:2]),
 )
 def test_a_megabyte_of_repeated_text_is_estimated_in_linear_time(text):
-    started = time.perf_counter()
+    started = time.process_time()
     assert estimate_tokens(text) > 1_000
-    assert time.perf_counter() - started < 10  # against a hang: it takes about 0.1 seconds
+    assert time.process_time() - started < 10  # against a hang: it takes about 0.1 seconds

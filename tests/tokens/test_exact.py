@@ -66,10 +66,10 @@ RUNS = ["a", "A", " ", "\n", "-", "_", "中", "😀", "ก", "ि", "7", "\ud800
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=ascii)
 def test_a_megabyte_of_one_character_is_counted_quickly(run):
-    started = time.perf_counter()
+    started = time.process_time()
     tokens = fresh().text(run * (1_200_000 // len(run)))
     assert tokens > 1_000
-    assert time.perf_counter() - started < 20  # against a hang: it takes about 0.3 seconds
+    assert time.process_time() - started < 20  # against a hang: it takes about 0.3 seconds
 
 
 def test_long_runs_inside_a_text_are_counted_within_a_small_error():
@@ -205,9 +205,9 @@ def test_ten_thousand_cached_messages_are_counted_quickly():
     counter = fresh()
     messages = history(10_000)
     counter.count(messages)
-    started = time.perf_counter()
+    started = time.process_time()
     assert counter.count(messages).cached
-    assert time.perf_counter() - started < 2  # against O(n^2): it takes about 0.015 seconds
+    assert time.process_time() - started < 2  # against O(n^2): it takes about 0.015 seconds
 
 
 def test_the_cache_is_bounded_and_keeps_what_is_used():

@@ -21,11 +21,14 @@ from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import REQUEST_DONE
 from langchain_tokenmem.adapters.agents.model_call import (
+    ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
     ModelCall,
     is_kept_by_provider,
+    is_summarized_by_another,
     messages_of,
     system_and_messages,
+    tokens_added_behind,
     with_tools_of_mode,
     without_copies,
 )
@@ -86,7 +89,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     Args:
         memory: Decides what is shown; default: one with the budget of the agent's own model, which
             writes the summaries, too.
-        name: Tells several of these middlewares in one agent apart.
+        name: Tells several of these middlewares in one agent apart. In `create_deep_agent`
+            "SummarizationMiddleware", so that it takes the place of the summarizer there.
         automatic: Compact where it is due. Without, only `compact_conversation` does, and what
             does not fit is left out with a marker.
         agent_tools: Give the agent `compact_conversation` and `read_message`, and of a memory with
@@ -231,14 +235,16 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             ),
         ).configured()
         memory = thread.memory
+        if is_summarized_by_another(request):
+            memory.warn_once(f"{self._name}: {ANOTHER_SUMMARIZER}")
+        counter = memory.counter_of(memory.budget)
         asked = mode_asked(None, state.get(MODE_KEY))
         request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))
         options: RequestOptions = {
             "system": request.system_message or "",
             "tools": request.tools,
-            "overhead_tokens": format_tokens(
-                request.response_format, memory.counter_of(memory.budget)
-            ),
+            "overhead_tokens": format_tokens(request.response_format, counter)
+            + tokens_added_behind(request, counter.text),
             "budget": memory.budget,
             "todos": state.get(TODOS_KEY),
             "mode": asked,

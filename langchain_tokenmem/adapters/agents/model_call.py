@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,6 +93,30 @@ KEPT_BY_PROVIDER = (
     "The model is set to use_previous_response_id: the provider goes on from its own copy of "
     "the conversation, which is not compacted. Turn it off."
 )
+
+
+ANOTHER_SUMMARIZER = (
+    "Another summarizer in the agent's middleware replaces messages before this memory sees them. "
+    "Leave it out. create_deep_agent brings one: "
+    'TokenMemoryMiddleware(memory, name="SummarizationMiddleware") takes its place.'
+)
+
+
+def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
+    """Return whether LangChain's or deepagents' summarizer has replaced the oldest messages."""
+    first = request.messages[:1]
+    return any(m.additional_kwargs.get("lc_source") == "summarization" for m in first)
+
+
+def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
+    """Return the tokens that deepagents' `MemoryMiddleware` adds to the system text behind us."""
+    contents = request.state.get("memory_contents")
+    system = request.system_message
+    if not isinstance(contents, dict) or (system and "<agent_memory>" in system.text):
+        return 0
+    module = sys.modules.get("deepagents.middleware.memory")
+    frame = getattr(module, "MEMORY_SYSTEM_PROMPT", "")
+    return count_text("\n\n".join([frame, *(f"{name}\n{contents[name]}" for name in contents)]))
 
 
 def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:

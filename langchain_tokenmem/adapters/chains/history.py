@@ -15,7 +15,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.message_times import stamped
-from langchain_tokenmem.core.messages import digest_of, marked, role_of
+from langchain_tokenmem.core.messages import marked, role_of
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.usage import TokenUsage
 from langchain_tokenmem.core.view import View
@@ -132,7 +132,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         shown = {message.id: message for message in self._frozen.messages if message.id}
         return [
             marked(message, cut=True)
-            if message.id in shown and digest_of(shown[message.id]) == digest_of(message)
+            if message.id in shown and shown[message.id] == message
             else message
             for message in given
         ]

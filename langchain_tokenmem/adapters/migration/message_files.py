@@ -32,6 +32,14 @@ from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.imports.exporting import FORMAT
 from langchain_tokenmem.storage.imports.sources import SourceMessage
 
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of a file that is one value, unpacked: a small archive may hold any number of zeros."""
+
+_LONGEST_LINE = 64 * 1024 * 1024
+_TOO_LONG = (
+    f"A line has more than {_LONGEST_LINE >> 20} MB, or a JSON value over several lines more than "
+    f"{MOST_BYTES >> 20:,} MB; write one message a line."
+)
 _GZIP_MAGIC = b"\x1f\x8b"
 _TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage)
 
@@ -114,8 +122,7 @@ def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
     try:
         first = json.loads(begin[1])
     except (ValueError, RecursionError):
-        text = "".join(line for _, line in chain([begin], lines))
-        yield from _values_of_whole(path, text)
+        yield from _values_of_whole(path, _joined(path, chain([begin], lines)))
         return
     yield _Value(begin[0], first)
     for where, line in lines:
@@ -129,8 +136,10 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
     """
     number = 0
     try:
-        for line in file:
+        while line := file.readline(_LONGEST_LINE + 1):
             number += 1
+            if len(line) > _LONGEST_LINE:
+                raise HistoryImportError(_TOO_LONG, f"{path}, line {number}")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             if text.strip():
                 yield f"{path}, line {number}", text
@@ -139,6 +148,16 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         where = f"{path}, line {number + 1}"
         raise HistoryImportError(f"The file cannot be read on ({error}).", where) from error
+
+
+def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
+    found, size = [], 0
+    for _, line in lines:
+        size += len(line)
+        if size > MOST_BYTES:
+            raise HistoryImportError(_TOO_LONG, str(path))
+        found.append(line)
+    return "".join(found)
 
 
 def _values_of_whole(path: Path, text: str) -> Iterator[_Value]:
@@ -160,6 +179,8 @@ def _parsed(text: str, where: str) -> Any:
         raise HistoryImportError(f"It is no JSON ({error}).", where) from error
     except RecursionError as error:
         raise HistoryImportError("It is nested too deeply.", where) from error
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise HistoryImportError(f"It cannot be read ({error}).", where) from error
 
 
 def _export(head: _Value, rest: Iterator[_Value]) -> FileSession:

@@ -48,7 +48,6 @@ _SHORT_ARGUMENT = 60
 _MAX_ARGUMENTS = 8
 _READ_ARGUMENT = 4_000
 _DECIDING = frozenset({Cue.ORDER, Cue.DECISION, Cue.SETTING, Cue.REQUEST})
-_SAME_TOPIC = 0.6
 _MANY_DECISIONS = 50
 _PASTED = 30
 """Sentences from which a message is taken for a pasted text."""
@@ -148,15 +147,11 @@ class FactsReader:
 
     def _with_correction(self, statement: Utterance) -> Utterance:
         """Mark a statement of the user that corrects an earlier one, and remember decisions."""
-        is_deciding = statement.cue in _DECIDING
-        says_so = statement.by_user and bool(cues("correction").search(statement.text))
-        if says_so or (statement.by_user and is_deciding):
-            corrects = any(
-                _is_corrected(one, statement, says_so=says_so)
-                for one in self._decisions[-_MANY_DECISIONS:]
-            )
+        if statement.by_user and _says_so(statement.text):
+            before = self._decisions[-_MANY_DECISIONS:]
+            corrects = any(_is_corrected(one, statement) for one in before)
             statement = replace(statement, corrects=corrects)
-        if statement.by_user or is_deciding:
+        if statement.by_user or statement.cue in _DECIDING:
             self._decisions.append(statement)
         return statement
 
@@ -234,19 +229,17 @@ def _is_listing(statement: Utterance) -> bool:
     return len(_PLAIN_WORD.findall(rest)) < _FEWEST_WORDS
 
 
-def _is_corrected(before: Utterance, after: Utterance, *, says_so: bool) -> bool:
-    """Return whether a later statement corrects an earlier one: its topic with other values."""
-    shared = len(before.topic & after.topic)
+def _says_so(text: str) -> bool:
+    """Return whether a statement says that it corrects something; a question does not."""
+    said = cues("correction").search(text) or cues("correction_at_the_beginning").match(text)
+    return said is not None and not text.rstrip().endswith(("?", "\uff1f"))
+
+
+def _is_corrected(before: Utterance, after: Utterance) -> bool:
+    """Return whether a statement that corrects something is about the topic of an earlier one."""
     if before.place == after.place and not cues("correction").match(after.text):
         return False  # "do this instead of that" in one request
-    if not shared or before.text == after.text or says_so:
-        return bool(shared) and before.text != after.text
-    is_same = shared >= _SAME_TOPIC * len(before.topic | after.topic)
-    if not is_same or not before.by_user:
-        return False
-    values = {one.text for one in after.literals}
-    others = {one.text for one in before.literals}
-    return bool(values - others) and bool(others - values)
+    return before.text != after.text and not before.topic.isdisjoint(after.topic)
 
 
 def _call_fact(name: str, args: Mapping[str, object], place: int) -> ToolCallFact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from langchain_tokenmem.core.argument_checks import checked, checked_choice
@@ -25,6 +26,7 @@ class AnnotationSettings:
         project_root: Folder that paths are relative to; None where none is known.
         include_partial: Whether interrupted and failed turns have a turn memory, too.
         mode: What sessions are watched for; None for nothing.
+        modes: Further profiles of the application, to which a session can be switched.
         model_notes: Whether a model that writes summary entries may change the notes, too.
         show_times: Messages that show their time; None for none.
         modes_on: Whether a session may have a mode at all.
@@ -35,11 +37,14 @@ class AnnotationSettings:
     project_root: str | None = None
     include_partial: bool = False
     mode: ModeProfile | None = None
+    modes: Sequence[ModeProfile] = ()
     model_notes: bool = False
     show_times: ShownTimes | None = None
     modes_on: bool = True
 
     def __post_init__(self) -> None:
+        for profile in self.modes:
+            checked(profile, ModeProfile, "modes", 'modes=[ModeProfile("support")]')
         if self.show_times is not None:
             checked_choice(self.show_times, ShownTimes, "show_times")
         if not isinstance(self.model_notes, bool):
@@ -55,7 +60,8 @@ class AnnotationSettings:
         Raises:
             ConfigurationError: When there is none; the message lists them.
         """
-        return None if name == "" else mode_named(name, own=self.mode)
+        own = [*self.modes, *([self.mode] if self.mode else [])]
+        return None if name == "" else mode_named(name, own=own)
 
     def mode_of(self, modes: ModesState | None, asked: str | None = None) -> ModeProfile | None:
         """Return the mode that is on in a session; None for none.

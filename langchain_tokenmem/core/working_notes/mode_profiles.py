@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
@@ -159,12 +159,12 @@ MODES: Mapping[str, ModeProfile] = MappingProxyType(
 """The modes that have a name of their own."""
 
 
-def mode_named(name: str, *, own: ModeProfile | None = None) -> ModeProfile:
+def mode_named(name: str, *, own: Iterable[ModeProfile] = ()) -> ModeProfile:
     """Return the mode of that name.
 
     Args:
         name: The name.
-        own: A profile of the application, which is known as well.
+        own: Profiles of the application, which are known as well.
 
     Raises:
         ConfigurationError: When there is none; the message lists them.
@@ -173,7 +173,7 @@ def mode_named(name: str, *, own: ModeProfile | None = None) -> ModeProfile:
         >>> mode_named("code").max_errors
         5
     """
-    known = {**MODES, own.name: own} if own else MODES
+    known = {**MODES, **{profile.name: profile for profile in own}}
     profile = known.get(name) if isinstance(name, str) else None
     if profile is None:
         raise ConfigurationError(

@@ -17,6 +17,9 @@ from langchain_tokenmem.notes_state import NoteItem
 _SUBGOALS = re.compile(
     rf"^[\W_]*{any_of('subgoals')}[ *_]*:[ *_]*(.*)$", re.IGNORECASE | re.MULTILINE
 )
+_ASSUMPTIONS = re.compile(
+    rf"^[\W_]*{any_of('assumptions_heading')}[ *_]*:[ *_]*(.*)$", re.IGNORECASE | re.MULTILINE
+)
 _BULLETED = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+\S")
 _PHASE = re.compile(
     rf"^[\W_]*{any_of('phase_heading')}[ *_]*([^\n.;:]{{2,60}})|"
@@ -25,8 +28,11 @@ _PHASE = re.compile(
 )
 _REASON = re.compile(rf"{any_of('reason_heading')} ?: ?(.+)", re.IGNORECASE)
 _REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
-_SIGNS = ("phase", "fase", "goal", "ziel", "objecti", "objeti")
-_MOST_SUBGOALS = 20
+_SIGNS = (
+    *("phase", "fase", "goal", "ziel", "objecti", "objeti"),
+    *("assumption", "annahme", "hypoth", "suposi", "supuesto"),
+)
+_MOST_LISTED = 20
 
 
 def read_user_words(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
@@ -86,7 +92,7 @@ def _addition(told: NoteItem, sentence: str, most: int) -> NoteItem | None:
 
 
 def read_plan(draft: NotesDraft, text: str, source: int) -> None:
-    """Read sub-goals and the phase where they stand under their names; else they stay.
+    """Read sub-goals, the phase and assumptions where they are listed under their names.
 
     Args:
         draft: The sections.
@@ -99,17 +105,19 @@ def read_plan(draft: NotesDraft, text: str, source: int) -> None:
     phases = [(match[1] or match[2]).strip(" *_") for match in _PHASE.finditer(text)]
     if phases and phases[-1] not in [one["text"] for one in draft.items("phase")]:
         draft.set_items("phase", [draft.item(as_item(phases[-1]), source)])
-    goals = list(dict.fromkeys(_subgoals_in(text)))[: draft.limits.max_subgoals]
+    for assumed in _listed_under(_ASSUMPTIONS, text):
+        draft.add("assumptions", draft.item(assumed, source), draft.limits.max_assumptions)
+    goals = list(dict.fromkeys(_listed_under(_SUBGOALS, text)))[: draft.limits.max_subgoals]
     if goals and goals != [one["text"] for one in draft.items("subgoals")]:
         draft.set_items("subgoals", [draft.item(goal, source) for goal in goals])
 
 
-def _subgoals_in(text: str) -> Iterator[str]:
-    for heading in _SUBGOALS.finditer(text):
+def _listed_under(headings: re.Pattern[str], text: str) -> Iterator[str]:
+    for heading in headings.finditer(text):
         if heading[1].strip():
             yield from filter(None, map(as_item, heading[1].split(";")))
             continue
-        for line in text[heading.end() :].strip("\n").splitlines()[:_MOST_SUBGOALS]:
+        for line in text[heading.end() :].strip("\n").splitlines()[:_MOST_LISTED]:
             if not _BULLETED.match(line):
                 break
             yield as_item(strip_bullet(line)[0])

@@ -13,11 +13,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import (
     BrokenCollectionError,
@@ -106,6 +108,7 @@ class ChromaIndex:
         self.embeddings = _ChromaDefault() if is_default else as_embeddings(embeddings)
         self.model = model
         self.collection = collection
+        self._calls = TimedCalls("tokenmem-vectors")
         self._timeout_s = timeout_s if host is not None or cloud is not None else None
         self._path = None if path is None else Path(path)
         self._folder = None if self._path is None else EmbeddedFolder(self._path)
@@ -234,7 +237,10 @@ class ChromaIndex:
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
-            return ask_backend(self.where, call, self._timeout_s)
+            if self._timeout_s is not None:
+                # Chroma's HTTP client waits without end and has no setting.
+                call = partial(self._calls.run, call, self._timeout_s)
+            return ask_backend(self.where, call)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
                 # The next one looks first whether the server is there.

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
 from langchain_tokenmem.recall.vectors.backend import Question
@@ -125,7 +124,6 @@ class ChromaCollection:
 def ask_backend(
     about: str,
     call: Callable[[], T],
-    timeout_s: float | None = None,
     *,
     broken: Collection[str] = _BROKEN,
 ) -> T:
@@ -138,12 +136,10 @@ def ask_backend(
     Args:
         about: The subject of an error's message.
         call: Asks it.
-        timeout_s: Seconds that it may take; None for no limit.
         broken: Names of the errors after which a collection is made anew.
     """
     try:
-        # Chroma's HTTP client waits without end and has no setting.
-        return call() if timeout_s is None else in_time(call, timeout_s, "tokenmem-vectors")
+        return call()
     except TokenMemoryError:
         raise
     except BaseException as error:

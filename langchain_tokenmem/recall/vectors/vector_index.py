@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.base.worker import Worker
@@ -23,7 +24,7 @@ from langchain_tokenmem.recall.vectors.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import embed_texts
+from langchain_tokenmem.recall.vectors.embeddings import embed_texts, name_of
 from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
 from langchain_tokenmem.storage.search_index.outbox import VECTORS
 from langchain_tokenmem.storage.search_index.reader import IndexReader
@@ -48,6 +49,9 @@ DEPTH = 200
 
 _LOOKED_THROUGH = 256
 """Vectors in scope up to which it is looked whether any of their messages may be found."""
+
+QUESTION_SECONDS = 10.0
+"""Seconds that a model may take for the vector of a question."""
 
 _LOOKED_UP = 64
 """Best units by words that are asked for their vector, where they are not among the nearest."""
@@ -83,6 +87,7 @@ class VectorIndex:
         self._exact_most = exact_most
         backend.attach(store)
         self._collections = CollectionManager(store, backend, rebuilds=rebuilds)
+        self._questions = TimedCalls("tokenmem-question")
         self._changed: set[int] = set()
         self._removed: Counter[int] = Counter()
         self._working = threading.RLock()
@@ -118,12 +123,23 @@ class VectorIndex:
             query: What to look for, without names of speakers.
 
         Raises:
-            RecallError: When the model fails, or the vectors are of another one.
+            RecallError: When the model fails, takes over `QUESTION_SECONDS`, or the vectors are of
+                another one.
         """
-        mine = self._collections.fingerprint()
-        self._collections.comparable()
-        found = embed_texts(self._backend.embeddings, [query], mine.dimension, are_queries=True)
-        return Question(query, found[0])
+
+        def embed() -> Question:
+            mine = self._collections.fingerprint()
+            self._collections.comparable()
+            found = embed_texts(self._backend.embeddings, [query], mine.dimension, are_queries=True)
+            return Question(query, found[0])
+
+        try:
+            return self._questions.run(embed, QUESTION_SECONDS)
+        except TimeoutError as error:
+            raise RecallError(
+                f"The embedding model {name_of(self._backend.embeddings)} did not answer: {error}. "
+                f"Recall is lexical until it does."
+            ) from error
 
     def search(
         self, question: Question, reader: IndexReader, k: int | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.argument_checks import checked, checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ask_backend
@@ -99,6 +101,7 @@ class VectorStoreIndex:
         self.where = f"the vector store {name}"
         self._vector_store = vector_store
         self._filter = where or _filter_of(vector_store)
+        self._calls = TimedCalls("tokenmem-vectors")
         self._timeout_s = timeout_s
         self._store: IndexStore | None = None
         self._opened: dict[str, VectorStoreCollection] = {}
@@ -168,8 +171,9 @@ class VectorStoreIndex:
 
     def _ask(self, call: Callable[[], T], *, is_search: bool = False) -> T:
         """Return an answer of the vector store, and raise its errors in our own words."""
-        timeout_s = self._timeout_s if is_search else None
-        return ask_backend(self.where, call, timeout_s, broken=())
+        if is_search and self._timeout_s is not None:
+            call = partial(self._calls.run, call, self._timeout_s)
+        return ask_backend(self.where, call, broken=())
 
 
 def _filter_of(vector_store: VectorStore) -> ScopeFilter:

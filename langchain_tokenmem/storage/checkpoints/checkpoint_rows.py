@@ -15,7 +15,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Codec, Transaction
 from langchain_tokenmem.storage.checkpoints.namespaces import Namespace
 from langchain_tokenmem.storage.checkpoints.tables import checkpoints, writes
 from langchain_tokenmem.storage.database.statements import Statement
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 _HERE = checkpoints.c.namespace_id == bindparam("b_namespace_id")
@@ -87,7 +87,7 @@ def run_hash(run_id: Any) -> bytes | None:
     """Return 16 bytes by which the checkpoints of a run are found."""
     if not isinstance(run_id, str):
         return None
-    return hashlib.blake2b(escaped(run_id).encode(), digest_size=16).digest()
+    return hashlib.blake2b(run_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def save_checkpoint(

@@ -39,7 +39,6 @@ from langchain_tokenmem.storage.checkpoints.tables import (
 from langchain_tokenmem.storage.checkpoints.thread_sessions import read_thread_session
 from langchain_tokenmem.storage.database.sqlite_file import is_damage
 from langchain_tokenmem.storage.transcripts.edits import rows_with_superseded
-from langchain_tokenmem.storage.transcripts.encoded_message import unescaped
 from langchain_tokenmem.storage.transcripts.message_rows import read_from
 from langchain_tokenmem.storage.transcripts.sessions import find
 from langchain_tokenmem.storage.transcripts.tables import sessions
@@ -281,8 +280,4 @@ def _transcript(store: CheckpointReader, name: str | bytes) -> list[Finding]:
 
 def _shown(name: Any) -> str:
     """Return a stored name as it can be read, whatever a damaged row says."""
-    text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-    try:
-        return unescaped(text)
-    except (UnicodeDecodeError, UnicodeEncodeError):
-        return text
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

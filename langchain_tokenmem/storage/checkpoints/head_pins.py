@@ -17,7 +17,7 @@ from langchain_tokenmem.storage.checkpoints.channel_values import read_value
 from langchain_tokenmem.storage.checkpoints.checkpoint_rows import find_checkpoint
 from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import namespaces, writes
-from langchain_tokenmem.storage.transcripts.encoded_message import key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 _UUID6 = 6
@@ -57,8 +57,8 @@ def heads_of_threads(connection: Connection, thread_keys: Sequence[str]) -> list
         ThreadHead(
             number,
             key,
-            unescaped(thread_id),
-            None if latest is None else unescaped(latest),
+            thread_id,
+            latest,
             max(filter(None, map(_time_of, [latest, *json.loads(leaves)])), default=None),
         )
         for some in chunks(thread_keys)

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.checkpoints.message_rows import MessageRows
 from langchain_tokenmem.storage.search_index.store import IndexStore
@@ -94,7 +95,8 @@ class HeadWords:
         connection = self.rows.tx.connection
         original = [number for number in added if number > 0]
         meant = {seq: added[seq] for seq in read_edits(connection, session, original)}
-        by_key = {key_of(str(m.id)): m for number, m in added.items() if number < 0 and m.id}
+        beside = [message for number, message in added.items() if number < 0]
+        by_key = {key_of(str(m.id)): m for m in beside if _is_stored(m.id)}
         seqs = seqs_by_key(connection, session.key, list(by_key))
         meant |= {seq: by_key[key] for key, seq in seqs.items()}
         words = {}
@@ -119,9 +121,13 @@ class HeadWords:
             for row in beside
             if row["transcript_seq"] is None
         ]
-        seqs |= {
-            *seqs_by_key(connection, session_key, [key_of(str(n)) for n in names if n]).values()
-        }
-        there = {key_of(str(message.id)) for message in messages if message.id}
+        stored = [key_of(str(name)) for name in names if _is_stored(name)]
+        seqs |= {*seqs_by_key(connection, session_key, stored).values()}
+        there = {key_of(str(message.id)) for message in messages if _is_stored(message.id)}
         keys = keys_at(connection, session_key, sorted(seqs))
         return [seq for seq, key in keys.items() if key not in there]
+
+
+def _is_stored(name: str | None) -> bool:
+    """Return whether a transcript may have a message with this id."""
+    return bool(name) and is_id(str(name))

@@ -40,7 +40,7 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import (
 )
 from langchain_tokenmem.storage.database.database import is_writer, sqlite_driver
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 
 _MOST_LEAVES = 64
@@ -95,12 +95,12 @@ def _columns(namespace: Namespace) -> dict[str, Any]:
         "thread_key": key_of(namespace.thread_id),
         "checkpoint_ns_key": key_of(namespace.ns),
         "fingerprint": _fingerprint(namespace.thread_id, namespace.ns),
-        "thread_id": escaped(namespace.thread_id),
-        "checkpoint_ns": escaped(namespace.ns),
+        "thread_id": namespace.thread_id,
+        "checkpoint_ns": namespace.ns,
         "session_number": namespace.session_number,
         "checkpoint_count": namespace.checkpoint_count,
         "last_value_number": namespace.last_value_number,
-        "latest_checkpoint_id": None if namespace.latest is None else escaped(namespace.latest),
+        "latest_checkpoint_id": namespace.latest,
         "leaf_checkpoint_ids": json.dumps(namespace.leaves[-_MOST_LEAVES:]),
     }
 
@@ -166,12 +166,12 @@ def _as_namespace(codec: Codec, row: Mapping[Any, Any]) -> Namespace:
     latest = row["latest_checkpoint_id"]
     return Namespace(
         row["namespace_id"],
-        unescaped(row["thread_id"]),
-        unescaped(row["checkpoint_ns"]),
+        row["thread_id"],
+        row["checkpoint_ns"],
         row["session_number"],
         row["checkpoint_count"],
         row["last_value_number"],
-        None if latest is None else unescaped(latest),
+        latest,
         tuple(json.loads(row["leaf_checkpoint_ids"])),
     )
 
@@ -216,7 +216,7 @@ def drop_thread(connection: Connection, thread_key: str) -> int:
     query = select(namespaces.c.namespace_id, namespaces.c.thread_id).where(_is_of(thread_key))
     found = connection.execute(query).all()
     for row in found:
-        if key_of(unescaped(row.thread_id)) != thread_key:
+        if key_of(row.thread_id) != thread_key:
             raise CorruptStoreError(
                 f"An index of threads gives the row of another one, {row.thread_id!r}, or its name "
                 f"is damaged. Nothing was deleted; restore a backup, or look at the store with "

@@ -14,7 +14,7 @@ from langchain_tokenmem.storage.checkpoints.codec import Transaction
 from langchain_tokenmem.storage.checkpoints.tables import thread_sessions
 from langchain_tokenmem.storage.database.database import is_writer
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import chunks
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow
 from langchain_tokenmem.storage.transcripts.tables import sessions
@@ -48,7 +48,7 @@ def _columns(session: ThreadSession) -> dict[str, Any]:
         "session_number": session.session_number,
         "thread_key": key_of(session.thread_id),
         "session_key": key_of(session.session_id),
-        "session_id": escaped(session.session_id),
+        "session_id": session.session_id,
         "last_message_number": session.last_message_number,
     }
 
@@ -82,7 +82,7 @@ def read_thread_session(tx: Transaction, thread_id: str, number: int) -> ThreadS
     is_own = row is not None and row["thread_key"] == key_of(thread_id)
     if row is None or not is_own or not tx.codec.is_sealed(thread_sessions, row):
         raise damaged_thread(thread_id)
-    session_id = unescaped(row["session_id"])
+    session_id = row["session_id"]
     return ThreadSession(number, thread_id, session_id, row["last_message_number"])
 
 
@@ -117,8 +117,7 @@ def owner_of_thread(connection: Connection, thread_id: str) -> str | None:
         .where(thread_sessions.c.thread_key == key_of(thread_id), sessions.c.user_id.is_not(None))
         .order_by(thread_sessions.c.session_number)
     )
-    owner = connection.execute(query).scalars().first()
-    return None if owner is None else unescaped(owner)
+    return connection.execute(query).scalars().first()
 
 
 def refuse_checkpointed(connection: Connection, row: SessionRow) -> None:
@@ -165,10 +164,10 @@ def sessions_of_threads(connection: Connection, thread_keys: Sequence[str]) -> s
     }
     # A sub-graph without a checkpointer has a session and no checkpoints.
     query = select(sessions.c.session_key, sessions.c.session_id).where(
-        sessions.c.session_id.contains(escaped(NAMESPACE_SEPARATOR), autoescape=True)
+        sessions.c.session_id.contains(NAMESPACE_SEPARATOR, autoescape=True)
     )
     wanted = {*thread_keys}
     for row in connection.execute(query):
-        if key_of(unescaped(row.session_id).partition(NAMESPACE_SEPARATOR)[0]) in wanted:
+        if key_of(row.session_id.partition(NAMESPACE_SEPARATOR)[0]) in wanted:
             found.add(row.session_key)
     return found

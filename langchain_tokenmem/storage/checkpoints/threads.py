@@ -42,7 +42,7 @@ from langchain_tokenmem.storage.search_index.deletion import erase_sessions
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed
 from langchain_tokenmem.storage.transcripts.edits import copy_edits, read_edits
-from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of, unescaped
+from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of
 from langchain_tokenmem.storage.transcripts.message_rows import TranscriptRow, chunks, read_from
 from langchain_tokenmem.storage.transcripts.sessions import SessionRow, find, find_or_make, save
 
@@ -63,7 +63,7 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
         gone = erase_sessions(connection, found)[1] if found else []
         drop_thread(connection, key)
     for name in names:
-        store.messages.cache.forget(unescaped(name))
+        store.messages.cache.forget(name)
     if found:
         store.database.forget_deleted()
         store.index.tell(Change("erased", gone))

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
+from langchain_tokenmem.background import seconds_left
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
@@ -27,6 +28,9 @@ from langchain_tokenmem.storage.database.sqlite_file import (
     read_only_error,
 )
 from langchain_tokenmem.storage.database.urls import parsed
+
+_LEAST_BUSY_SECONDS = 1.0
+"""Writers queue up all the time: a turn whose time is over still waits for those before it."""
 
 _WRITES = "tokenmem_writes"
 _WRITER = {_WRITES: True}
@@ -135,6 +139,7 @@ class Database:
             connection = begun if isinstance(begun, Connection) else begun.connection
             driver = sqlite_driver(connection)
             if driver:  # a listener would do it, too, and slow down every statement
+                driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 driver.execute("BEGIN IMMEDIATE" if is_writer(connection) else "BEGIN")
             try:
                 yield connection
@@ -157,9 +162,10 @@ class Database:
         if not self._is_sqlite:
             yield
             return
-        if not lock.acquire(timeout=BUSY_SECONDS):
+        wait_s = _busy_seconds()
+        if not lock.acquire(timeout=wait_s):
             raise StoreError(
-                f"{about}: something in this process has been writing for {BUSY_SECONDS} s, and "
+                f"{about}: something in this process has been writing for {wait_s:.3g} s, and "
                 f"nothing was done. Try again; if it was called inside of a transaction, such as "
                 f"from a callback, call it after that."
             )
@@ -275,6 +281,11 @@ class Database:
             if cannot_write(cause) and self._file is not None:  # it could be opened
                 raise read_only_error(about, self._url.database) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+
+
+def _busy_seconds() -> float:
+    """Return how long a transaction waits for another one, within the limit of its turn."""
+    return min(BUSY_SECONDS, max(seconds_left(), _LEAST_BUSY_SECONDS))
 
 
 def _discard(connection: Connection) -> None:

@@ -118,7 +118,7 @@ class HistoryImport:
             time = given_time(one.message)
             if time is not None:
                 self._time = created_at_of(marked(one.message, created_at=time), self._now)
-            row = EncodedMessage(one.message, created_at=self._time)
+            row = EncodedMessage(one.message, created_at=self._time, is_dated=time is not None)
             is_summary = one.position == SUMMARY
             found = PageMessage(row, row.stored.id or "", one.position, is_first_only=is_summary)
             if not found.message_id:

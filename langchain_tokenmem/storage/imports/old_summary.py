@@ -9,7 +9,8 @@ from datetime import datetime
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.messages import role_of, text_of
-from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 
 IMPORTED = "imported"
 """Reason, and version of the prompt, of an entry that another memory wrote."""
@@ -94,7 +95,8 @@ class CoveredMessages:
     wanted: int
     covered: int = 0
     _first: str = ""
-    _first_human: tuple[str, int] | None = None
+    _told: str = ""
+    _first_human: str | None = None
     _last_ids: list[str] = field(default_factory=list)
     _system: list[str] = field(default_factory=list)
     _is_done: bool = False
@@ -111,9 +113,10 @@ class CoveredMessages:
             self._system.append(message_id)
             return
         self.covered += 1
+        self._told = self._told or message_id
         self._last_ids = [message_id, *self._last_ids][:_LAST_IDS]
         if role == "human" and self._first_human is None:
-            self._first_human = (message_id, self.covered)
+            self._first_human = message_id
 
     @property
     def first(self) -> str:
@@ -130,14 +133,13 @@ class CoveredMessages:
         """
         if not self._last_ids:
             return None
-        kept, numbers = list(self._system), dict[str, int]()
+        kept = list(self._system)
         if self._first_human and not is_carried:
-            kept.append(self._first_human[0])
-            numbers = dict([self._first_human])
+            kept.append(self._first_human)
         entry: SummaryEntry = {
             "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
             "text": summary.text,
-            "first": 1,
+            "first": reference(self._told),
             "last": self.covered,
             "covered": self.covered,
             "since": None,
@@ -150,6 +152,9 @@ class CoveredMessages:
             "created_at": now.isoformat(),
             "failures": [],
         }
-        log = {"entries": [entry], "covers_to": self._last_ids[0], "covered": self.covered}
-        state: MemoryState = {**new_state(), "kept": kept, "summary": log}  # type: ignore[typeddict-item]
-        return {**state, "numbers": numbers} if numbers else state
+        log: RunningSummary = {
+            "entries": [entry],
+            "covers_to": self._last_ids[0],
+            "covered": self.covered,
+        }
+        return {**new_state(), "kept": kept, "summary": log}

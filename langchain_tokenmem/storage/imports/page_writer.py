@@ -16,7 +16,11 @@ from langchain_tokenmem.storage.checkpoints.thread_sessions import refuse_checkp
 from langchain_tokenmem.storage.database.database import Database
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.appending import append_indexed, hashes_by_key
-from langchain_tokenmem.storage.transcripts.encoded_message import EncodedMessage, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import (
+    EncodedMessage,
+    content_digest,
+    key_of,
+)
 from langchain_tokenmem.storage.transcripts.message_rows import keys_at
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
@@ -183,7 +187,8 @@ def _under_free_ids(
     Some model servers give all of their answers one id. An import only adds, and loses nothing.
     """
     keys = [key_of(one.message_id) for one in page]
-    stored = hashes_by_key(connection, session.key, keys)
+    hashes = hashes_by_key(connection, session.key, keys)
+    stored = {key: content_digest(given) for key, given in hashes.items()}
     wanted: list[PageMessage] = []
     for key, one in zip(keys, page, strict=True):
         if one.is_first_only and session.count and stored.get(key) != one.row.digest:
@@ -201,5 +206,6 @@ def renamed(one: PageMessage) -> PageMessage:
     name = f"{one.position}\n{digest_of(message)}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
     given = message.model_copy(update={"id": None}) if message.id else message
-    row = EncodedMessage(given, made_up, created_at=one.row.created_at)
+    before = one.row
+    row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
     return replace(one, row=row, message_id=made_up, is_renamed=True)

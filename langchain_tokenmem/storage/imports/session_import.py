@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
+from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import (
     ConfigurationError,
@@ -34,6 +35,7 @@ from langchain_tokenmem.storage.imports.sources import PAGE
 from langchain_tokenmem.storage.search_index.store import IndexStore
 from langchain_tokenmem.storage.transcripts.edits import MessageEdit, copy_edits
 from langchain_tokenmem.storage.transcripts.encoded_message import (
+    UNDATED,
     EncodedMessage,
     decoded_message,
 )
@@ -161,11 +163,9 @@ def _exported(line: str, seq: int, where: str) -> _Exported:
     try:
         message = decoded_message(json.dumps(found["message"]))
         name, time = message.id, datetime.fromisoformat(found["created_at"]).astimezone(UTC)
-        if found["has_own_id"]:
-            row = EncodedMessage(message, created_at=time)
-        else:
-            given = message.model_copy(update={"id": None})
-            row = EncodedMessage(given, name, created_at=time)
+        is_dated = UNDATED not in marks_of(message)
+        given = message if found["has_own_id"] else message.model_copy(update={"id": None})
+        row = EncodedMessage(given, name, created_at=time, is_dated=is_dated)
         _ = row.encoding
         edits = tuple(_edit(one, seq) for one in found.get("edits", ()))
     except (ConfigurationError, CorruptStoreError, ValueError, TypeError, AttributeError) as error:

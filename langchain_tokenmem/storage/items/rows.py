@@ -22,20 +22,19 @@ from langchain_tokenmem.core.stored_items import (
     StoredItem,
     changed,
 )
+from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.database.database import is_writer
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
 from langchain_tokenmem.storage.items.tables import items
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
-    escaped,
     key_of,
-    unescaped,
 )
 
 _LONGEST_LABEL = 100
 _LONGEST_NAMESPACE = 1_500
-"""Characters; PostgreSQL's indexes take about 2,700 bytes for all columns of a key."""
+"""Bytes; PostgreSQL's indexes take about 2,700 bytes for all columns of a key."""
 
 _SHORTENED = "~"
 
@@ -45,18 +44,18 @@ _MANY = 50
 
 def _label_key(label: str) -> str:
     """Return a label as a column can hold it, never the same for two labels."""
-    plain = escaped(label)
-    if len(plain) <= _LONGEST_LABEL and not plain.startswith(_SHORTENED):
-        return plain
-    return f"{_SHORTENED}{hashlib.sha256(plain.encode()).hexdigest()}"
+    check_characters(label, "A label of a namespace")
+    if len(label) <= _LONGEST_LABEL and not label.startswith(_SHORTENED):
+        return label
+    return f"{_SHORTENED}{hashlib.sha256(label.encode()).hexdigest()}"
 
 
 def _namespace_key(namespace: Namespace) -> str:
     key = ".".join(map(_label_key, namespace))
-    if len(key) > _LONGEST_NAMESPACE:
+    if len(key.encode()) > _LONGEST_NAMESPACE:
         raise ConfigurationError(
             f"A namespace of {len(namespace)} labels is longer than a database's key can be "
-            f"({len(key):,} characters); use fewer or shorter labels."
+            f"({len(key.encode()):,} bytes); use fewer or shorter labels."
         )
     return key
 
@@ -96,7 +95,7 @@ def _columns(item: StoredItem) -> dict[str, Any]:
         "ttl_minutes": None if item.ttl_minutes is None else float(item.ttl_minutes),
         "expires_at": None if item.expires_at is None else _text_of(item.expires_at),
         "namespace": to_json(list(item.namespace))[0],
-        "key": escaped(item.key),
+        "key": item.key,
         "value": item.value,
     }
     return {**columns, "checksum": checksum(columns.values())}
@@ -122,7 +121,7 @@ def _item(row: tuple[Any, ...]) -> StoredItem:
         )
     return StoredItem(
         namespace=_namespace(namespace),
-        key=unescaped(key),
+        key=key,
         value=value,
         created_at=datetime.fromisoformat(created),
         updated_at=datetime.fromisoformat(updated),

@@ -35,7 +35,7 @@ from langchain_tokenmem.storage.transcripts.encoded_message import checksum, key
 from langchain_tokenmem.storage.transcripts.sessions import checked_id, find, find_or_make
 
 _PART = "p"
-"""Begins the key of a part; that of a document begins with `=` or `#` (`key_of`)."""
+"""Begins the key of a part; that of a document begins with `=` (`key_of`)."""
 
 _COLUMNS = ("partition_key", "seq", "document_key", "created_at", "metadata", "body")
 

@@ -23,7 +23,7 @@ from langchain_tokenmem.storage.transcripts.edits import (
     rows_with_superseded,
     visible_rows,
 )
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.message_rows import (
     TranscriptRow,
     keys_at,
@@ -130,7 +130,7 @@ def superseded_sources(connection: Connection, scope: Scope) -> list[IndexSource
     """Return the words in a scope that edits superseded or hid, with their version."""
     own = sessions.c.session_key == key_of(scope.session_id)
     if scope.whole_user:
-        own = sessions.c.user_id == escaped(scope.user_id or "")
+        own = sessions.c.user_id == (scope.user_id or "")
     query = select(sessions.c.session_key).where(own, sessions.c.edit_count > 0)
     keys = connection.execute(query.order_by(sessions.c.session_key)).scalars().all()
     found: list[IndexSource] = []

@@ -12,7 +12,7 @@ from langchain_tokenmem.core.search_units import Scope, ScopePartitions
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.search_index.outbox import VECTORS, enqueue
 from langchain_tokenmem.storage.search_index.tables import owners, partitions, terms
-from langchain_tokenmem.storage.transcripts.encoded_message import escaped, key_of
+from langchain_tokenmem.storage.transcripts.encoded_message import key_of
 from langchain_tokenmem.storage.transcripts.sessions import (
     SessionRow,
     checked_id,
@@ -51,7 +51,7 @@ class Partition:
 
 def is_of_messages(partition_key: str) -> bool:
     """Return whether a partition holds the messages of a session: its key is the session's."""
-    return partition_key[0] in "=#"
+    return partition_key[0] == "="
 
 
 def session_documents(session_key: str) -> str:
@@ -176,7 +176,7 @@ def keys_in_scope(scope: Scope) -> Any:
     own = select(owners.c.owner_id).where(owners.c.owner_key == user_key(user_id))
     return (
         select(sessions.c.session_key)
-        .where(sessions.c.user_id == escaped(user_id))
+        .where(sessions.c.user_id == user_id)
         .union(
             select(partitions.c.partition_key).where(partitions.c.owner_id == own.scalar_subquery())
         )

@@ -12,8 +12,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select
 
-from langchain_tokenmem.core.inserted_text import is_view_of_another
-from langchain_tokenmem.core.messages import digest_of, role_of
+from langchain_tokenmem.core.messages import digest_of, marks_of, role_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.storage.database.statements import Statement
 from langchain_tokenmem.storage.transcripts.edits import EditIndexer, new_words, set_words
@@ -163,7 +162,7 @@ def _made_row(
         "seq": seq,
         "message_key": key_of(message.stored.id or ""),
         "has_own_id": int(has_own_id),
-        "content_hash": message.digest,
+        "content_hash": message.full_digest if has_own_id else message.digest,
         "created_at": moment.isoformat(),
         "message": text,
     }
@@ -184,12 +183,12 @@ def _new_messages(
     for key, message in zip(keys, new, strict=True):
         if key not in stored:
             fresh.append(message)
-        elif stored[key] == message.digest:
+        elif stored[key] == message.full_digest:
             edited.pop(key, None)  # in one batch the last words count
-        elif not is_view_of_another(message.given):
+        elif not marks_of(message.given).get("cut"):  # what a view made of it is no edit
             edited[key] = message
         if key:
-            stored.setdefault(key, message.digest)
+            stored.setdefault(key, message.full_digest)
     return fresh, edited
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from langchain_core.messages import AIMessage, BaseMessage
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from langchain_tokenmem.core.messages import digest_of, marked
+from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.transcripts.encoded_message import (
@@ -181,12 +181,12 @@ def new_words(
 ) -> dict[int, EncodedMessage | None]:
     """Return those of the words that a message never had; others are a resend."""
     known = read_edits(connection, session, list(given))
-    return {
-        seq: words
-        for seq, words in given.items()
-        if words.digest
-        not in {digest_of(one) for edit in known.get(seq, ()) if (one := edit.message)}
-    }
+    found: dict[int, EncodedMessage | None] = {}
+    for row in read_at(connection, session, sorted(given)):
+        before = [row.message, *(edit.message for edit in known.get(row.seq, ()))]
+        if not any(one is not None and given[row.seq].repeats(one) for one in before):
+            found[row.seq] = given[row.seq]
+    return found
 
 
 def set_words(

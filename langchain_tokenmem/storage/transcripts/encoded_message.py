@@ -20,7 +20,19 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import message_chunk_to_message
 
-from langchain_tokenmem.core.messages import MARKS, digest_of, marks_of, role_of
+from langchain_tokenmem.core.messages import (
+    digest_of,
+    marked,
+    marks_of,
+    role_of,
+    unmarked,
+)
+from langchain_tokenmem.core.thread_names import (
+    LONGEST_ID,
+    NAMESPACE_SEPARATOR,
+    check_characters,
+    is_id,
+)
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
@@ -35,36 +47,36 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "chat": ChatMessage,
 }
 
-_VIEW_MARKS = frozenset({"created_at", "cut", "superseded"})
+UNDATED = "undated"
+"""Mark of an imported message whose own time is not known; only in the database."""
+
+_VIEW_MARKS = frozenset({"created_at", "cut", "superseded", "summary", UNDATED})
 """Marks that a view or a read sets; they are no part of the message itself."""
 
 _DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
 """Marks of a turn memory that was read from the transcript; one that the application set stays."""
 
-_LONGEST_KEY = 400
-"""Longer ids are stored by hash: PostgreSQL refuses index entries over 2.7 kB."""
-
-
-def key_of(name: str) -> str:
-    """Return an id as a column can hold it: ASCII, short, and never the same for two ids.
-
-    The sign in front keeps an id such as `1e3` from ever being taken for a number.
-    """
-    plain = escaped(name)
-    if len(plain) <= _LONGEST_KEY:
-        return f"={plain}"
-    return f"#{hashlib.sha256(plain.encode()).hexdigest()}"
+_DIGEST_LENGTH = 32
+"""Hex digits of `digest_of`."""
 
 
 @lru_cache(maxsize=1_024)
-def escaped(name: str) -> str:
-    """Return a text as any database can hold it: NUL and lone surrogates escaped."""
-    return name.encode("unicode_escape", "surrogatepass").decode("ascii")
+def key_of(name: str) -> str:
+    """Return an id as it stands in the key of a row.
+
+    The sign in front keeps an id such as `1e3` from ever being taken for a number.
+
+    Raises:
+        ScopeError: When it is no usable id.
+    """
+    for part in name.split(NAMESPACE_SEPARATOR):
+        check_characters(part, "An id")
+    return f"={name}"
 
 
-def unescaped(text: str) -> str:
-    """Return the text that `escaped` was given."""
-    return text.encode("ascii").decode("unicode_escape")
+def content_digest(full_digest: str) -> str:
+    """Return the digest of a message's content alone, from `EncodedMessage.full_digest`."""
+    return full_digest[:_DIGEST_LENGTH]
 
 
 def checksum(values: Iterable[Any]) -> str:
@@ -115,15 +127,14 @@ def as_stored(message: BaseMessage) -> BaseMessage:
     if message.id is not None and not isinstance(message.id, str):
         # Pydantic lets a number stand that is set later, and says it as a text when it reads it.
         message = message.model_copy(update={"id": str(message.id)})
+    if message.id is not None and not is_id(message.id):
+        raise ConfigurationError(
+            f"The message id {message.id!r:.100} cannot be stored: it has more than {LONGEST_ID} "
+            f"characters, a control character, a line break or half of a surrogate pair."
+        )
     marks = marks_of(message)
     dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS
-    if not dropped & marks.keys():
-        return message
-    metadata = {key: value for key, value in message.response_metadata.items() if key != MARKS}
-    kept = {key: value for key, value in marks.items() if key not in dropped}
-    if kept:
-        metadata[MARKS] = kept
-    return message.model_copy(update={"response_metadata": metadata})
+    return unmarked(message, dropped)
 
 
 def created_at_of(message: BaseMessage, now: datetime) -> datetime:
@@ -175,11 +186,13 @@ class EncodedMessage:
         given: The message as the application gave it.
         message_id: Its id, if it has none of its own.
         created_at: Its time in UTC, where that is known; else it is the one that it brings.
+        is_dated: Whether that is the time of the message, not that of its import.
 
     Attributes:
         given: The same.
         stored: The message as it is stored: whole instead of a chunk, without view marks.
         created_at: The same.
+        is_dated: The same.
 
     Raises:
         ConfigurationError: When a transcript cannot hold the message.
@@ -191,9 +204,12 @@ class EncodedMessage:
         message_id: str | None = None,
         *,
         created_at: datetime | None = None,
+        is_dated: bool = True,
     ) -> None:
-        self.given, self.created_at = given, created_at
+        self.given, self.created_at, self.is_dated = given, created_at, is_dated
         stored = as_stored(given)
+        if not is_dated:
+            stored = marked(stored, **{UNDATED: True})
         self.stored = stored if message_id is None else stored.model_copy(update={"id": message_id})
 
     @cached_property
@@ -204,8 +220,7 @@ class EncodedMessage:
             ConfigurationError: When no message could be made from it again.
         """
         message = self.stored
-        data = {**message.__dict__, **(message.model_extra or {})}
-        text, described = to_json({"type": message.type, "data": data})
+        text, described = self._written
         try:
             # Changed in place after it was checked, one message would make its session unreadable.
             return Encoding(text, decoded_message(text), frozenset(described))
@@ -216,9 +231,35 @@ class EncodedMessage:
             ) from error
 
     @cached_property
+    def _written(self) -> tuple[str, set[str]]:
+        message = self.stored
+        data = {**message.__dict__, **(message.model_extra or {})}
+        return to_json({"type": message.type, "data": data})
+
+    @cached_property
     def digest(self) -> str:
         """The hash of the message's content."""
         return digest_of(self.stored)
+
+    @cached_property
+    def full_digest(self) -> str:
+        """The hash of the content, and behind it that of every field."""
+        text, _ = self._written
+        return self.digest + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def repeats(self, known: BaseMessage) -> bool:
+        """Return whether the message says what another one does in every field that it names.
+
+        A front-end may send a message again by its id and its words alone. Objects of which only
+        the `repr` is kept are not compared: another process writes it in another way.
+        """
+        if self.digest != digest_of(known):
+            return False
+        _, own, text_only = self.encoding
+        return bool(text_only) or all(
+            getattr(own, name, None) == getattr(known, name, None)
+            for name in self.stored.model_fields_set
+        )
 
     @property
     def is_lossless(self) -> bool:

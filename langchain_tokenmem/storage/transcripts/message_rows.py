@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, select
 
-from langchain_tokenmem.core.messages import groups, role_of
+from langchain_tokenmem.core.messages import groups, marks_of, role_of, unmarked
+from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.transcripts.encoded_message import (
+    UNDATED,
     checksum,
     decoded_message,
     key_of,
@@ -46,6 +48,8 @@ class TranscriptRow:
         created_at: Its time, in UTC.
         was_named: Whether it brought its id.
         is_hidden: Whether it was removed and hidden; its message is empty then.
+        is_dated: Whether its time is that of the message; else it was imported without one, and
+            the time is that of the import.
     """
 
     seq: int
@@ -53,6 +57,7 @@ class TranscriptRow:
     created_at: datetime
     was_named: bool = True
     is_hidden: bool = False
+    is_dated: bool = True
 
 
 def read_from(connection: Connection, session: SessionRow, start: int) -> list[TranscriptRow]:
@@ -140,7 +145,7 @@ def read_named(
     Raises:
         CorruptStoreError: When one is damaged, or is there and not found by its id.
     """
-    keys = {key_of(name) for name in ids}
+    keys = {key_of(name) for name in ids if is_id(name)}
     found = [
         _row(_checked(row, session))
         for chunk in chunks(sorted(keys))
@@ -228,11 +233,13 @@ def _checked(row: Mapping[Any, Any], session: SessionRow) -> dict[str, Any]:
 
 
 def _row(columns: Mapping[str, Any]) -> TranscriptRow:
+    message = decoded_message(columns["message"])
     return TranscriptRow(
         columns["seq"],
-        decoded_message(columns["message"]),
+        unmarked(message, [UNDATED]),
         datetime.fromisoformat(columns["created_at"]),
         bool(columns["has_own_id"]),
+        is_dated=UNDATED not in marks_of(message),
     )
 
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.storage.database.database import is_writer
 from langchain_tokenmem.storage.database.statements import Statement, insert_unless_there
 from langchain_tokenmem.storage.transcripts.encoded_message import (
     checksum,
-    escaped,
     key_of,
-    unescaped,
 )
 from langchain_tokenmem.storage.transcripts.tables import edits, leases, messages, sessions
 
@@ -57,8 +56,8 @@ class SessionRow:
         columns = {
             "session_key": self.key,
             "session_id_hash": _hash(self.session_id),
-            "session_id": escaped(self.session_id),
-            "user_id": None if self.user_id is None else escaped(self.user_id),
+            "session_id": self.session_id,
+            "user_id": self.user_id,
             "first_seq": self.first_seq,
             "last_seq": self.last_seq,
             "state_version": self.version,
@@ -70,20 +69,22 @@ class SessionRow:
 
 
 def _hash(session_id: str) -> str:
-    return hashlib.blake2b(escaped(session_id).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(session_id.encode(), digest_size=16).hexdigest()
 
 
 def checked_id(session_id: Any, what: str = "session_id") -> str:
     """Return the id.
 
     Raises:
-        ScopeError: When it is blank or no text; 1 and "1" would be one session.
+        ScopeError: When it is blank, no text (1 and "1" would be one session) or no usable id.
     """
     if not isinstance(session_id, str) or not session_id.strip():
         raise ScopeError(
             f"{what} is {session_id!r}; every conversation needs a text that names it, "
             f'such as "user-7/chat-1".'
         )
+    for part in session_id.split(NAMESPACE_SEPARATOR):
+        check_characters(part, what)
     return session_id
 
 
@@ -149,11 +150,10 @@ def checked_row(found: Mapping[Any, Any]) -> SessionRow:
     columns = {name: found[name] for name in _COLUMNS}
     if checksum(columns.values()) != found["checksum"]:
         raise _damaged(str(columns["session_id"]))
-    owner = columns["user_id"]
     return SessionRow(
         key=columns["session_key"],
-        session_id=unescaped(columns["session_id"]),
-        user_id=None if owner is None else unescaped(owner),
+        session_id=columns["session_id"],
+        user_id=columns["user_id"],
         first_seq=columns["first_seq"],
         last_seq=columns["last_seq"],
         version=columns["state_version"],
@@ -238,7 +238,7 @@ def session_keys(connection: Connection, session_id: str | None, user_id: str | 
         return [key_of(session_id)]
     if user_id is None:
         raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
-    owner = escaped(checked_id(user_id, "user_id"))
+    owner = checked_id(user_id, "user_id")
     query = select(sessions.c.session_key).where(sessions.c.user_id == owner)
     return sorted(connection.execute(query).scalars())
 

@@ -153,6 +153,8 @@ class SessionStates:
     def lease(self, session_id: str, owner: str, seconds: float) -> bool:
         """Take the lease on summarizing a session, across processes.
 
+        One that would run for longer than the one asked for is void: it is from a clock ahead.
+
         Args:
             session_id: Names the conversation.
             owner: Who takes it; the same owner may take it again.
@@ -165,12 +167,13 @@ class SessionStates:
             session = find(connection, session_id, None)
             if session is None:
                 return False
-            now, own = time.time(), leases.c.session_key == session.key
-            mine = {"held_by": owner, "expires_at_ms": round((now + seconds) * 1_000)}
+            now, own = round(time.time() * 1_000), leases.c.session_key == session.key
+            end = now + round(seconds * 1_000)
+            mine = {"held_by": owner, "expires_at_ms": end}
             held = connection.execute(select(leases).where(own)).first()
             if held is None:
                 connection.execute(insert(leases).values(session_key=session.key, **mine))
-            elif held.held_by == owner or held.expires_at_ms <= now * 1_000:
+            elif held.held_by == owner or not now < held.expires_at_ms <= end:
                 connection.execute(update(leases).where(own).values(**mine))
             else:
                 return False

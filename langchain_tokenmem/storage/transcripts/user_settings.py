@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database.json_values import from_json, to_json
-from langchain_tokenmem.storage.transcripts.encoded_message import checksum, escaped
+from langchain_tokenmem.storage.transcripts.encoded_message import checksum
 from langchain_tokenmem.storage.transcripts.sessions import checked_id
 from langchain_tokenmem.storage.transcripts.tables import user_settings
 
@@ -20,7 +20,7 @@ def settings_of_user(connection: Connection, user_id: str | None) -> SessionSett
     """
     if user_id is None:
         return SessionSettings()
-    own = user_settings.c.user_id == escaped(checked_id(user_id, "user_id"))
+    own = user_settings.c.user_id == checked_id(user_id, "user_id")
     row = connection.execute(select(user_settings).where(own)).first()
     if row is None:
         return SessionSettings()
@@ -37,12 +37,12 @@ def save_settings_of_user(connection: Connection, user_id: str, settings: Sessio
     delete_settings_of_user(connection, user_id)
     stored = settings.stored()
     if stored is not None:
-        columns = {"user_id": escaped(user_id), "settings": to_json(stored)[0]}
+        columns = {"user_id": user_id, "settings": to_json(stored)[0]}
         values = {**columns, "checksum": checksum(columns.values())}
         connection.execute(insert(user_settings).values(**values))
 
 
 def delete_settings_of_user(connection: Connection, user_id: str) -> int:
     """Delete the settings of a user; return how many rows there were."""
-    own = user_settings.c.user_id == escaped(user_id)
+    own = user_settings.c.user_id == user_id
     return connection.execute(delete(user_settings).where(own)).rowcount

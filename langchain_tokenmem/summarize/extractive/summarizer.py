@@ -5,12 +5,12 @@ It writes whole entries, and the extracts of tool calls behind those of a model.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.facts.identifiers import words_of
 from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
@@ -77,7 +77,7 @@ class ExtractiveSummarizer:
         Args:
             request: See `summarize`.
         """
-        return await asyncio.to_thread(self.summarize, request)
+        return await in_own_thread(self.summarize, request)
 
 
 def lines_for(request: SummaryRequest) -> list[Line]:

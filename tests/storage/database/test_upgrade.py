@@ -11,15 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.types import Command
 from sqlalchemy import create_engine, inspect
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.database.schema import Schema
 from langchain_tokenmem.storage.schema_versions import SCHEMA
-from tests.storage.database.schemas.contents import CONFIG, contents, graph_of
 from tests.storage.samples import turn
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -70,23 +67,6 @@ def definitions(path: Path) -> dict[str, object]:
 def test_there_is_a_database_of_every_earlier_version():
     versions = {name.removeprefix("v").partition("_")[0] for name in NAMES}
     assert versions == {str(number) for number in range(SCHEMA.oldest, SCHEMA.version)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_an_older_database_reads_back_as_its_own_version_read_it(path, name):
-    build(path, name)
-    everything = name != "v1_transcripts"
-    with TranscriptStore(f"sqlite:///{path}") as store:
-        assert json.loads(json.dumps(contents(store, everything=everything))) == expected(name)
-        store.add("chat", turn(9), user_id="ann")
-        assert store.add("plain", [HumanMessage("yes"), AIMessage("ok"), HumanMessage("yes")]) == []
-        if everything:
-            answered = graph_of(store).invoke(Command(resume=7), CONFIG)
-            assert answered["step"] == 7
-    with TranscriptStore(f"sqlite:///{path}") as store:
-        assert len(store.messages("chat")) == len(expected(name)["sessions"]["chat"][0]) + 2
-    assert len(copies(path)) == 1
 
 
 @pytest.mark.slow

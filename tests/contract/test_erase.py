@@ -1,0 +1,178 @@
+"""What is erased or expired is gone, and nothing else; what is exported can be imported again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langchain_tokenmem import (
+    Notebook,
+    Recall,
+    SqlStore,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+)
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from tests.contract.chats import Talker, Way, long_turns, texts
+
+CODE = "QUOKKA-4929"
+MONTH = timedelta(days=30)
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def bytes_of(folder: Any) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir() if file.is_file())
+
+
+def fill(store: TranscriptStore, session: str, user: str) -> None:
+    """Give a session everything that a session can have, with a secret in all of it."""
+    recall = Recall(store)
+    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
+    history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
+    history.add_messages([HumanMessage(f"My code is {CODE}.", id="m"), AIMessage("ok", id="a")])
+    history.add_messages([HumanMessage(f"My code is {CODE}-2.", id="m")])
+    for question in long_turns(8):
+        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {CODE}.")])
+        assert history.messages
+    history.pin(f"The code is {CODE}.")
+    recall.add_documents([Document(f"invoice {CODE}")], session_id=session, user_id=user)
+    notes = Notebook(SqlStore(store))
+    notes.add(f"code {CODE}", level="session", session_id=session, user_id=user)
+
+
+def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        fill(store, "gone", "ann")
+        store.add("stays", [HumanMessage("Hello.")], user_id="ann")
+        assert CODE.encode() in bytes_of(tmp_path)
+        store.erase("gone")
+        assert store.sessions() == ["stays"]
+        assert Recall(store).search(CODE, session_id="stays", user_id="ann", scope="user") == []
+        assert store.state("gone").state is None
+    assert CODE.lower().encode() not in bytes_of(tmp_path).lower()
+
+
+def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):
+    store.add("s", [HumanMessage("Hello.")], user_id="ann")
+    with pytest.raises(ScopeError):
+        store.erase()
+    with pytest.raises(ScopeError):
+        store.erase("s", user_id="bob")
+    assert store.sessions() == ["s"]
+
+
+async def test_an_erased_conversation_begins_anew(way: Way):
+    if way.name == "by-hand":
+        pytest.skip("the application holds messages and state itself")
+    memory = TokenMemory(TokenBudget(context_window=1_000), background=False)
+    chat = way.chat(memory, model=Talker())
+    await chat.ask(f"My code is {CODE}.")
+    for question in long_turns(6):
+        await chat.ask(question)
+    chat.store.erase(chat.setting.thread)
+    chat = chat.reopened()
+    assert CODE not in texts(await chat.last("What is my code?"))
+    assert len(chat.said()) == 2
+
+
+def old_sessions(store: TranscriptStore, days: range, newest: datetime) -> None:
+    for day in days:
+        store.add(f"s{day:02}", [HumanMessage("hi")], now=newest - timedelta(days=day))
+
+
+def test_sessions_that_nobody_used_expire_whole(store: TranscriptStore):
+    old_sessions(store, range(0, 60, 10), NOW)
+    store.keep_session("s50")
+    assert store.expire(MONTH, now=NOW, dry_run=True).expired == ("s40",)
+    assert len(store.sessions()) == 6
+    report = store.expire(MONTH, now=NOW)
+    assert (report.expired, report.kept) == (("s40",), 1)
+    assert store.sessions() == ["s00", "s10", "s20", "s30", "s50"]
+    with pytest.raises(ConfigurationError):
+        store.expire(timedelta(0), now=NOW)
+
+
+def use(path: Any, is_done: Callable[[TranscriptStore], bool]) -> list[str]:
+    """Say something in a store that expires by itself, wait for its run, return what is left."""
+    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
+    with TranscriptStore(path, **policy) as store:
+        store.add("new", [HumanMessage("hi")])
+        end = time.monotonic() + 30
+        while not is_done(store) and time.monotonic() < end:
+            time.sleep(0.01)
+        return store.sessions()
+
+
+def test_a_store_in_use_expires_sessions_by_itself(tmp_path: Any):
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        old_sessions(store, range(0, 60, 20), datetime.now(UTC))
+    left = use(tmp_path / "memory.db", lambda store: "s40" not in store.sessions())
+    assert left == ["new", "s00", "s20"]
+
+
+def test_a_clock_that_is_ahead_of_what_was_stored_deletes_nothing_by_itself(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+):
+    """Everything is 90 days old for this process, as for one whose clock is 90 days ahead."""
+    path = tmp_path / "memory.db"
+    with TranscriptStore(path) as store:
+        old_sessions(store, range(20), datetime.now(UTC) - timedelta(days=90))
+    with caplog.at_level(logging.WARNING):
+        left = use(path, lambda store: "tokenmem expire" in caplog.text or not store.count("s00"))
+    assert len(left) == 21
+    with TranscriptStore(path, inactive_for=MONTH) as store:
+        assert len(store.expire().expired) == 20, "who is told to does it"
+
+
+def test_a_mark_of_a_clock_that_was_ahead_stops_no_later_run(tmp_path: Any):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(path) as store:
+        old_sessions(store, range(0, 60, 20), datetime.now(UTC))
+        ahead = datetime.now(UTC) + timedelta(days=90)
+        store.expire(timedelta(days=3_650), now=ahead)  # notes when it was done last
+    left = use(path, lambda store: "s40" not in store.sessions())
+    assert left == ["new", "s00", "s20"]
+
+
+def test_a_lease_of_a_clock_that_was_ahead_stops_no_summary(
+    store: TranscriptStore, monkeypatch: pytest.MonkeyPatch
+):
+    store.add("s", [HumanMessage("hi")])
+    with monkeypatch.context() as patch:
+        real = time.time
+        patch.setattr(time, "time", lambda: real() + 86_400)
+        assert store.lease("s", "it died", 120)
+    assert store.lease("s", "the next one", 120)
+    assert not store.lease("s", "a third one", 120), "a lease of a right clock holds"
+
+
+def test_an_export_makes_the_same_session_elsewhere(store: TranscriptStore):
+    call = {"name": "pay", "args": {"n": 1}, "id": "c"}
+    said = [
+        HumanMessage("one", id="m1"),
+        AIMessage("", id="m2", tool_calls=[call]),
+        ToolMessage("ok", tool_call_id="c", id="m3", artifact={"x": [1]}, status="error"),
+    ]
+    store.add("s", said, user_id="ann")
+    store.add("s", [HumanMessage("two", id="m1")])
+    memory = TokenMemory(TokenBudget(context_window=1_000))
+    TokenMemoryChatHistory("s", user_id="ann", memory=memory, store=store).pin("Gate 7.")
+    lines = [*store.export_session("s")]
+    with TranscriptStore("sqlite://") as other:
+        other.import_session(lines, user_id="ann")
+        assert other.messages("s", include_superseded=True) == store.messages(
+            "s", include_superseded=True
+        )
+        assert other.state("s").state == store.state("s").state
+        assert other.sessions(user_id="ann") == ["s"]
+        other.import_session(lines, user_id="ann")
+        assert [*other.export_session("s")] == lines

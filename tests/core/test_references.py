@@ -1,0 +1,121 @@
+"""References of messages: in the sources of entries, and where two messages share a short one."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory, read_message_tool
+from langchain_tokenmem.core.references import messages_named, reference
+from langchain_tokenmem.core.tool_calls import offers_tool
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import load_state
+from langchain_tokenmem.summarize.base import Summary
+from tests.fakes import CharCounter, entries_of
+
+READER = {"name": "read_message"}
+
+
+class IdSummarizer:
+    """Writes the id of each message on a line, and says from which message each is."""
+
+    is_quick = True
+
+    def wants(self, messages) -> bool:
+        return True
+
+    def summarize(self, request) -> Summary:
+        keys = [str(m.id) for m in request.messages]
+        while request.count_text("\n".join(keys)) > request.max_tokens:
+            keys.pop()
+        sources = tuple((place,) for place in range(len(keys)))
+        return Summary("\n".join(keys) or ".", "ids", "ids-1", sources=sources)
+
+    async def asummarize(self, request) -> Summary:
+        return self.summarize(request)
+
+
+def memory_of(window=2_000):
+    budget = TokenBudget(context_window=window)
+    return TokenMemory(budget, counter=CharCounter(), summarizer=IdSummarizer())
+
+
+def turn(number: int, sizes=(20, 20), said="") -> list[BaseMessage]:
+    asked = [HumanMessage(f"question {number} " * sizes[0], id=f"h{number}")] if sizes[0] else []
+    call = {"name": "read", "args": {"n": number}, "id": f"c{number}"}
+    return [
+        *asked,
+        AIMessage(f"I look. {said}", tool_calls=[call], id=f"a{number}"),
+        ToolMessage(f"{number} line\n" * sizes[1], tool_call_id=f"c{number}", id=f"t{number}"),
+    ]
+
+
+def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
+    said = [
+        HumanMessage("a", id="id-905"),
+        HumanMessage("b", id="id-2312"),
+        HumanMessage("c", id="c"),
+    ]
+    assert messages_named(said, reference("id-905")) == said[:2]
+    assert messages_named(said, reference("id-2312", 12)) == [said[1]]
+    assert messages_named(said, f"#{reference('c').upper()}") == [said[2]]
+    assert messages_named(said, "c") == [said[2]]
+    assert messages_named(said, "") == []
+
+
+def test_a_marker_names_a_message_only_where_the_model_has_the_tool():
+    said = [*turn(1), *turn(2, (20, 3_000))]
+    named, nameless = (
+        memory_of(4_000).compact_and_view(said, tools=tools)[1].messages[-1].content
+        for tools in ([READER], [{"name": "read"}])
+    )
+    assert f"left out; full text: message {reference('t2')} ...]" in named
+    assert "left out ...]" in nameless
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        read_message_tool(),
+        {"name": "read_message"},
+        {"type": "function", "function": {"name": "read_message"}},
+        {"title": "read_message", "type": "object"},
+        {"toolSpec": {"name": "read_message"}},
+    ],
+)
+def test_a_tool_is_found_by_its_name_in_every_form(tool):
+    assert offers_tool([{"type": "web_search"}, tool], "read_message")
+    assert not offers_tool([tool], "read")
+
+
+def test_covered_is_no_more_than_there_is_where_messages_were_removed():
+    memory = memory_of()
+    said = [message for n in range(20) for message in turn(n, (10, 60))]
+    state = memory.compact(said, None, tools=[READER], force=True)
+    before = state["summary"]["covered"]
+    after = memory.compact(said[:4] + said[9:], state)
+    assert after["summary"]["covered"] == before - 5
+    lost = [m for m in said if m.id not in entries_of(state)[-1]["last_ids"]]
+    assert memory.compact(lost[-3:], state)["summary"]["covered"] == 0
+    again = memory.compact(lost, state, force=True)
+    assert again["summary"]["covered"] <= len(lost)
+
+
+def test_the_sources_of_an_entry_name_its_messages():
+    memory = memory_of()
+    said = [SystemMessage("Rules.", id="s"), *(m for n in range(12) for m in turn(n, (10, 60)))]
+    state = memory.compact(said, None, tools=[READER], force=True)
+    entry = entries_of(state)[-1]
+    sources = memory.sources(state, entry)
+    assert sources == memory.sources(state, entry["id"])
+    assert (sources.first, sources.last) == (entry["first"], reference(entry["last_ids"][0]))
+    assert [line for line, _ in sources.lines] == entry["text"].splitlines()
+    assert sources.messages == {}
+    held = memory.sources(state, entry, said)
+    assert [key for key, _ in held.lines] == [held.messages[n].id for _, (n,) in held.lines]
+    assert held.messages[held.last].id == state["summary"]["covers_to"]
+    assert held.messages[held.first].id == "h0"
+    with pytest.raises(ConfigurationError, match=f"no entry 'x'; it has: {entry['id']}"):
+        memory.sources(state, "x")
+    with pytest.raises(ConfigurationError, match="it has: none"):
+        memory.sources(load_state(None), "x")
