@@ -93,11 +93,11 @@ def in_new_thread(call: Callable[[], T], name: str) -> Future[T]:
     """Start a call in a daemon thread of its own, in the context of the caller."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # else a cancelled waiter would cancel it
-    work = partial(contextvars.copy_context().run, call)
+    context = contextvars.copy_context()
 
     def run() -> None:
         try:
-            future.set_result(work())
+            future.set_result(context.run(call))
         except BaseException as error:  # noqa: BLE001  it is raised again by `result`
             future.set_exception(error)
 

@@ -58,7 +58,7 @@ class SettingFields(BaseSettings):
     background: bool = True
     """Summaries behind the reply."""
     max_wait_s: float = 30.0
-    """Seconds that a call waits for one at most."""
+    """Seconds that a turn waits at most: for a summary, recall, notes, a lock, all together."""
     summary_timeout_s: float = 120.0
     """Seconds after which one is given up."""
     max_parallel_summaries: int = Field(default=8, ge=1)

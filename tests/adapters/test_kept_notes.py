@@ -24,6 +24,7 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.memory.kept_notes import notes_for_question
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.state import new_state
@@ -248,7 +249,9 @@ def test_notes_of_a_level_that_a_call_cannot_see_are_not_void():
 
     def found(**scope):
         where = ConversationScope("s1", **scope)
-        return notes_for_question(notebook, messages, state, where, 1_000, len, print)
+        return notes_for_question(
+                notebook, messages, state, where, 1_000, len, print, TimedCalls("test")
+            )
 
     assert found().text == ""
     assert "void now: [mem_12345678]" in found(user_id="ann").text

@@ -58,7 +58,7 @@ def try_fault(patch: Path | None) -> Result:
     promise = caught_by = trouble = ""
     with tempfile.TemporaryDirectory(prefix="tokenmem-fault-") as name:
         folder = Path(name)
-        for part in ("langchain_tokenmem", "tests"):
+        for part in ("langchain_tokenmem", "tests", "docs", "examples"):
             shutil.copytree(ROOT / part, folder / part)
         shutil.copy(ROOT / "pyproject.toml", folder)
         chosen = [[CONTRACT]]
