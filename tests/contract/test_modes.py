@@ -45,7 +45,7 @@ def edit_file(path: str) -> str:
 @tool
 def bash(command: str) -> str:
     """Run a command."""
-    lines = "".join(f"{command} line {n}\n" for n in range(50))
+    lines = "".join(f"{command} line {n}\n" for n in range(75))
     return f"{lines}Exit code: {1 if 'test' in command else 0}"
 
 
