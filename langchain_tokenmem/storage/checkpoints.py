@@ -561,7 +561,7 @@ class CheckpointStore:
                 if packed is None:
                     raise CorruptStoreError("the value is missing")  # noqa: TRY301
                 shape = self.codec.unpack(packed)
-            return attach(shape, self.messages.read(connection, session, value.numbers, value.said))
+            return attach(shape, self.messages.read(connection, session, value.numbers))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
 

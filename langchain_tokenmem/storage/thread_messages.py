@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import uuid4
 from zlib import crc32
@@ -20,7 +19,6 @@ from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks
-from langchain_tokenmem.storage.message_cache import MessageCache
 from langchain_tokenmem.storage.message_json import EncodedMessage, checksum, decoded_message
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import Session, later
@@ -42,14 +40,12 @@ class ThreadMessages:
         index: Takes what is new in a transcript.
         before_store: Changes messages on their way into the transcript.
         hides_removed: Whether the transcript hides what the head of a thread has no more.
-        cache: Keeps what was read last.
     """
 
     codec: Codec
     index: SearchIndex
     before_store: BeforeStore | None = None
     hides_removed: bool = False
-    cache: MessageCache = field(default_factory=MessageCache)
 
     def store(
         self,
@@ -92,25 +88,13 @@ class ThreadMessages:
         return batch.save(), numbers
 
     def read(
-        self, connection: Connection, session: int, numbers: list[int], said: bytes | None = None
+        self, connection: Connection, session: int, numbers: Sequence[int]
     ) -> list[BaseMessage]:
         """Return messages by their numbers; no object is shared.
-
-        Args:
-            connection: To the database.
-            session: The session.
-            numbers: The messages.
-            said: Hash of what they say, where their checkpoint has one.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
         """
-        read = partial(self._read, connection, session)
-        return self.cache.read(session, numbers, said, read, self.codec.hash)
-
-    def _read(
-        self, connection: Connection, session: int, numbers: Sequence[int]
-    ) -> list[BaseMessage]:
         found: dict[int, BaseMessage] = {}
         missing = set(numbers)
         for number, said, proof in _rows(connection, session, missing, _PLAIN, *_IS_PLAIN):
