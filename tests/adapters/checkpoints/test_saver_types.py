@@ -31,6 +31,7 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.serializer import imported, is_state_type
 
 THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -353,3 +354,15 @@ def test_a_graph_with_messages_and_a_model_in_its_state(store):
     state = graph.get_state(THREAD).values
     assert state["weather"] == VALUES["model"]
     assert [message.content for message in store.messages("t")] == ["How is it?", "Warm."]
+
+
+def test_pickle_is_refused_when_storing_and_when_loading(store):
+    with pytest.raises(ConfigurationError, match="pickle"):
+        TokenMemorySaver(store, serde=JsonPlusSerializer(pickle_fallback=True))
+    codec = Codec(JsonPlusSerializer(pickle_fallback=False))
+    for row in (
+        b"-pickle\0cposix\nsystem\n(S'true'\ntR.",
+        b'-json\0{"lc": 2, "type": "constructor", "id": ["os", "system"]}',
+    ):
+        with pytest.raises(CorruptStoreError):
+            codec.unpack(row)

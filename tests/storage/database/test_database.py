@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import NoReturn
 import pytest
 from sqlalchemy import Connection, delete
 
-from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
 from langchain_tokenmem.storage.database import Database
@@ -188,3 +189,61 @@ def _say_and_end(store: TranscriptStore) -> NoReturn:
         os._exit(0)
     finally:
         os._exit(1)
+
+
+# --- a file that is gone, or only to be read
+
+
+@pytest.mark.parametrize("ends", [["", "-wal", "-shm"], [""]])
+def test_a_deleted_database_file_is_noticed_at_the_next_write(path: Path, ends: list[str]):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+        for end in ends:
+            Path(f"{path}{end}").unlink()
+        with pytest.raises(StoreError, match=r"was deleted.*nothing was stored.*close\(\)"):
+            store.add("s", turn(2))
+        with pytest.raises(StoreError, match="was deleted"):
+            store.messages("s")
+        assert not path.exists()
+        store.close()
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        store.add("s", turn(2))  # as the error says: a new file
+        assert store.count("s") == 2
+
+
+def test_a_replaced_database_file_is_noticed_and_read_after_closing(path: Path):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+    backup = path.with_name("backup.db")
+    shutil.copy(path, backup)
+    with TranscriptStore(path) as store:
+        store.add("s", turn(2))
+        backup.replace(path)
+        with pytest.raises(StoreError, match="replaced by another one"):
+            store.add("s", turn(3))
+        store.close()
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        store.add("s", turn(3))
+        assert store.count("s") == 4
+
+
+def test_a_file_that_is_deleted_during_a_write_is_noticed(path: Path):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+        with pytest.raises(StoreError, match="was deleted"), store.database.writing("A test"):
+            path.unlink()
+
+
+def test_a_file_that_is_named_as_read_only_is_read(path: Path):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+    path.chmod(0o444)
+    with TranscriptStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store:
+        assert store.count("s") == 2
+        with pytest.raises(StoreError, match="read-only"):
+            store.add("s", turn(2))
+        with Recall(store) as recall:
+            assert len(recall.history_search("", session_id="s")) == 2
+        assert store.count("s") == 2
