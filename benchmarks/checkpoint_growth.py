@@ -280,8 +280,8 @@ class Cost(NamedTuple):
     ours: float
 
 
-def cpu_costs(messages: int) -> tuple[Cost, Cost]:
-    """Return the cost of a put of a grown list, and of a get of it that was read before.
+def cpu_costs(messages: int) -> tuple[Cost, Cost, Cost]:
+    """Return the cost of a put of a grown list, of a get, and of a get by a new saver.
 
     The two savers take turn about, and the first call of each is left out. What a get returned is
     freed when its time is taken: that is the application's business.
@@ -294,6 +294,7 @@ def cpu_costs(messages: int) -> tuple[Cost, Cost]:
     config: Any = {"configurable": {"thread_id": "cost", "checkpoint_ns": ""}}
     puts: list[list[float]] = [[], []]
     gets: list[list[float]] = [[], []]
+    first_gets: list[list[float]] = [[], []]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         connection = sqlite3.connect(folder / "stock.db", check_same_thread=False)
@@ -309,20 +310,24 @@ def cpu_costs(messages: int) -> tuple[Cost, Cost]:
                 started = time.process_time()
                 parents[at] = saver.put(parents[at], checkpoint, metadata, versions)
                 puts[at].append(time.process_time() - started)
-        for _ in range(_CALLS):
-            for at, saver in enumerate(savers):
-                started = time.process_time()
-                found = saver.get_tuple(config)
-                gets[at].append(time.process_time() - started)
-                del found
-    put, get = (Cost(*(statistics.median(one[1:]) for one in some)) for some in (puts, gets))
-    return put, get
+        for spent in (gets, first_gets):
+            for _ in range(_CALLS):
+                if spent is first_gets:  # as in another process
+                    savers[1] = TokenMemorySaver(store)
+                for at, saver in enumerate(savers):
+                    started = time.process_time()
+                    found = saver.get_tuple(config)
+                    spent[at].append(time.process_time() - started)
+                    del found
+    measured = (puts, gets, first_gets)
+    put, get, first = (Cost(*(statistics.median(one[2:]) for one in some)) for some in measured)
+    return put, get, first
 
 
 def print_cpu_costs(console: Console, messages: int) -> None:
-    """Print the CPU time of put and get beside SqliteSaver's, the median of five runs."""
+    """Print the CPU time of put and get beside SqliteSaver's, the medians of five runs."""
     runs = [cpu_costs(messages) for _ in range(5)]
-    bounds = {"put": 0.25, "warm get": 0.15}
+    bounds = {"put": 0.75, "get of a list that was read before": 0.6, "first get": 1.4}
     for (name, bound), costs in zip(bounds.items(), zip(*runs, strict=True), strict=True):
         ratio = statistics.median(one.ours / one.stock for one in costs)
         ours, stock = (
@@ -355,7 +360,7 @@ def promises(runners: dict[str, Runner], turns: int) -> list[tuple[str, float, s
     bytes_of = {name: one.sizes[turns] for name, one in runners.items()}
     found = bytes_of["ours"]
     return [
-        ("SqliteSaver's bytes over ours", bytes_of[stock.name] / found, "at least", 150),
+        ("SqliteSaver's bytes over ours", bytes_of[stock.name] / found, "at least", 200),
         ("our bytes over DeltaChannel(100)'s", found / bytes_of[delta.name], "at most", 0.6),
         ("MB with keep_last=10", bytes_of[limited.name] / 1e6, "at most", 2.5),
         (
