@@ -250,8 +250,8 @@ def test_notes_of_a_level_that_a_call_cannot_see_are_not_void():
     def found(**scope):
         where = ConversationScope("s1", **scope)
         return notes_for_question(
-                notebook, messages, state, where, 1_000, len, print, TimedCalls("test")
-            )
+            notebook, messages, state, where, 1_000, len, print, TimedCalls("test")
+        )
 
     assert found().text == ""
     assert "void now: [mem_12345678]" in found(user_id="ann").text
