@@ -109,18 +109,18 @@ def test_owners(store):
     assert store.sessions() == ["s", "t"]
 
 
-ODD = ["a\x00b", "\ud800", "\\x00", "😀", "x' OR '1'='1", "../x", "%", "1", "=1", "x" * 10_000]
+ODD = ["\\x00", "😀" * 249, "x' OR '1'='1", "../x", "%", "1", "=1", "ä" * 499]
 
 
 def test_odd_ids_and_texts_round_trip_on_both_databases(store):
-    for name in [*ODD, "x" * 10_001]:
+    for name in ODD:
         message = HumanMessage(name, id=name, additional_kwargs={name: name}, name=name)
         tool = ToolMessage(name, tool_call_id=name, artifact={"a": [name]}, id=f"{name}t")
         store.add(name, [message, tool], user_id=name)
         assert store.messages(name, user_id=name) == [message, tool]
         assert store.get(name, name) == message
-    assert store.sessions() == sorted([*ODD, "x" * 10_001])
-    assert store.sessions(user_id="x" * 10_000) == ["x" * 10_000]
+    assert store.sessions() == sorted(ODD)
+    assert store.sessions(user_id="ä" * 499) == ["ä" * 499]
 
 
 def test_refusals(store):

@@ -129,7 +129,7 @@ def test_an_old_tool_result_that_is_shortened(name, content, snapshot_of):
     budget = TokenBudget(context_window=4_000, error_chars=200)
     memory = TokenMemory(budget, counter=CharCounter())
     said: list[BaseMessage] = [HumanMessage("Read the log.", id="h1")]
-    for n in range(7):
+    for n in range(6):
         said.append(AIMessage("", id=f"a{n}", tool_calls=[call("read", f"c{n}", path="log")]))
         said.append(ToolMessage(content, id=f"t{n}", tool_call_id=f"c{n}"))
     state = memory.compact(said)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import checked_model, model_name, told_limits, window_of
-from langchain_tokenmem.core.model_limits import ModelLimits
+from langchain_tokenmem.core.model_limits import MIN_CONTEXT_WINDOW, ModelLimits
 from langchain_tokenmem.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -15,9 +15,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_CONTEXT_WINDOW = 16_384
 """Window, in tokens, of a model without a profile: small enough for every current one."""
 
-MIN_CONTEXT_WINDOW = 256
 MAX_CONTEXT_WINDOW = 1_000_000_000
-"""Below this many tokens a question, an answer and a summary have no room beside each other."""
+"""No model takes more tokens: a larger number is a mistake."""
 
 REPLY_TOKENS = 3
 """Tokens that every request adds for the start of the reply: `<|start|>assistant<|message|>` in the
@@ -32,7 +31,8 @@ class TokenBudget:
     """The window of a model and how a conversation may fill it.
 
     Shares and thresholds are fractions. Thresholds are of the window and act on the whole
-    request; where the limit lies below one of them, all are lowered in proportion.
+    request. They keep a tenth of the window below the limit, so that a summary in the background
+    has a head start of at least one exchange; where they would not, all are lowered in proportion.
 
     Args:
         context_window: Tokens that the model can take, answer included.
@@ -56,8 +56,9 @@ class TokenBudget:
         recall_share: Ceiling of recalled messages, of the limit.
         notes_share: Ceiling of notes, of the limit.
         result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
-            window, at most 1,000.
-        result_chars: Characters that it is shortened to, where that is less; None for any number.
+            window, at most 1,000; no limit in tokens where `result_chars` is given.
+        result_chars: Characters that it is shortened to; None for no limit in characters. Where
+            both are given, the smaller one wins.
         error_chars: Characters kept of an old tool result that reports an error.
         model: Name of the model that is counted for; None counts with o200k_base.
 
@@ -97,7 +98,9 @@ class TokenBudget:
         if self.reserve_output == -1:
             object.__setattr__(self, "reserve_output", min(8_192, window // 10))
         if self.result_tokens == -1:
-            object.__setattr__(self, "result_tokens", max(48, min(1_000, window // 40)))
+            default = max(48, min(1_000, window // 40))
+            only_chars = self.result_chars is not None
+            object.__setattr__(self, "result_tokens", window if only_chars else default)
         self._check_fractions()
         self._check_order()
 
@@ -170,7 +173,7 @@ class TokenBudget:
         window = window_of(model, models) if given is None else given
         if window is None and isinstance(model, str):
             raise _unknown(model)
-        if window is None or (given is None and window < MIN_CONTEXT_WINDOW):
+        if window is None:
             logger.warning(
                 "The model %s does not tell its context window; %s tokens are assumed. Pass "
                 "TokenBudget(context_window=...) or give the model a profile.",
@@ -229,23 +232,24 @@ class TokenBudget:
         return self.context_window - self.reserve_output - round(margin * self.context_window)
 
     def _threshold(self, share: float) -> int:
-        highest = max(self.warn_at, self.compact_at, self.summarize_at)
-        scale = min(1.0, self.limit / (highest * self.context_window))
+        # Where most of the window is reserved for the answer, a quarter of the limit is enough.
+        highest = self.limit - min(self.context_window // 10, self.limit // 4)
+        scale = min(1.0, highest / (max(self.warn_at, self.summarize_at) * self.context_window))
         return int(share * scale * self.context_window)
 
     @property
     def warn_tokens(self) -> int:
-        """`warn_at` in tokens, at most the limit."""
+        """`warn_at` in tokens, below the limit."""
         return self._threshold(self.warn_at)
 
     @property
     def compact_tokens(self) -> int:
-        """`compact_at` in tokens, at most the limit."""
+        """`compact_at` in tokens, below the limit."""
         return self._threshold(self.compact_at)
 
     @property
     def summarize_tokens(self) -> int:
-        """`summarize_at` in tokens, at most the limit."""
+        """`summarize_at` in tokens, below the limit."""
         return self._threshold(self.summarize_at)
 
     @property

@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 
-from langchain_tokenmem.core.installed_profiles import limits_of_name
-from langchain_tokenmem.core.model_limits import ModelLimits, limits_of
+from langchain_tokenmem.core.installed_profiles import limits_in_own_list, limits_of_name
+from langchain_tokenmem.core.model_limits import MIN_CONTEXT_WINDOW, ModelLimits, limits_of
 from langchain_tokenmem.errors import ConfigurationError
 
 _DEEPEST = 16
@@ -75,8 +75,8 @@ def profile_of(model: Any) -> Mapping[str, Any]:
 def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, Any]:
     """Return the limits of one model: those of its profile, else of `models`; empty for none.
 
-    A name has no profile: where `models` does not know it, installed packages may. A chat model
-    without a profile may be anybody's, whatever it is called.
+    A name has no profile: where `models` does not know it, installed packages may. For a chat model
+    without a profile, which may be anyone's whatever its name, only our own short list is read.
 
     Args:
         model: A chat model, or a name.
@@ -85,21 +85,22 @@ def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, A
     profile = profile_of(model)
     if profile.get("max_input_tokens"):
         return profile
-    given = limits_of(model_name(model), models)
-    if not given and isinstance(model, str):
-        given = limits_of_name(model)
-    return {**profile, **given}
+    name = model_name(model) or ""
+    given = limits_of(name, models)
+    by_name = limits_of_name if isinstance(model, str) else limits_in_own_list
+    return {**({} if given else by_name(name)), **profile, **given}
 
 
 def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
-    """Return the smallest window of the models that a call may reach; None where none tells.
+    """Return the smallest window of the models that a call may reach; None where none is known.
 
     Args:
         model: A chat model, a runnable around one, or a name.
         models: Limits of models without a profile, by their names and patterns.
     """
     told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
-    return min((window for window in told if isinstance(window, int) and window > 0), default=None)
+    possible = (one for one in told if isinstance(one, int) and one >= MIN_CONTEXT_WINDOW)
+    return min(possible, default=None)
 
 
 def model_name(model: Any) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
@@ -54,7 +53,7 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    ids = {*state["kept"], *_newest_if_all_covered(unique, start)}
+    ids = {*state["kept"], *_covered_newest_human(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
     kinds, outcomes = counter.kinds, reading.outcomes
@@ -120,15 +119,14 @@ def covered_todos(summary: RunningSummary | None) -> str:
     return next((entry["todos"] for entry in reversed(entries) if "todos" in entry), "")
 
 
-def _newest_if_all_covered(messages: Sequence[BaseMessage], start: int) -> list[str]:
-    """Return the id of the newest human message where nothing stands behind the pointer.
+def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[str]:
+    """Return the id of the newest human message, if it is covered.
 
-    It is so where an application has removed the newest messages, to ask an earlier question again.
+    The state does not keep it where the application has removed a newer one since.
     """
-    if start < len(messages):
-        return []
-    humans = (m.id or "" for m in reversed(messages) if role_of(m) == "human")
-    return [*islice(humans, 1)]
+    places = range(len(messages) - 1, -1, -1)
+    newest = next((place for place in places if role_of(messages[place]) == "human"), start)
+    return [messages[newest].id or ""] if newest < start else []
 
 
 def _turns_in(

@@ -1,9 +1,9 @@
-"""Limits of models that are given by their name only, from the data of installed packages.
+"""Limits of models by their name, from the data of installed packages and a short list of our own.
 
 LangChain's partner packages bring the profiles of their provider's models (`data/_profiles.py`,
-generated from models.dev): what their chat models tell as `profile`. LiteLLM brings a list of the
-models of all providers. There is no list of models in this package. The files are read as they are:
-to import the packages takes seconds.
+generated from models.dev): what their chat models have as `profile`. LiteLLM brings a list of the
+models of all providers. The files are read as they are: importing the packages takes seconds. Our
+own list, `known_models.json`, is for a bare install and comes last.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 _PROFILES = "langchain_*/data/_profiles.py"
 _LITELLM = "litellm/model_prices_and_context_window_backup.json"
+_OWN = (Path(__file__).with_name("known_models.json"),)
 
 _MODES = {"chat", "completion", "responses"}
 """Kinds of models in LiteLLM's list that answer with text."""
@@ -49,7 +50,12 @@ def limits_of_name(name: str) -> Limits:
     if not found:
         _files.cache_clear()  # a notebook may have installed a package since
         found = _found(name.lower(), _files(folders))
-    return found
+    return found or limits_in_own_list(name)
+
+
+def limits_in_own_list(name: str) -> Limits:
+    """Return the limits of a model by our own list alone: for a model that has no profile."""
+    return _found(name.lower(), _OWN)
 
 
 @lru_cache(maxsize=1)
@@ -72,7 +78,7 @@ def _found(name: str, files: tuple[Path, ...]) -> Limits:
     return next((known[one] for known, one in levels if one in known), {})
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _registry(files: tuple[Path, ...]) -> tuple[_Limits, _Limits, _Limits]:
     """Return the limits by name; by the name without provider; and by that without version."""
     exact: _Limits = {}

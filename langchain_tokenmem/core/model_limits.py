@@ -9,6 +9,9 @@ from fnmatch import fnmatchcase
 ModelLimits = Mapping[str, Mapping[str, int]]
 """`max_input_tokens` and `max_output_tokens` of models, by their name or a pattern of names."""
 
+MIN_CONTEXT_WINDOW = 256
+"""Below this many tokens a question, an answer and a summary have no room beside each other."""
+
 # Names come as openai:gpt-4o, azure/gpt-4o, vertex_ai/gemini-2.5-pro, anthropic/claude-opus-4.5,
 # bedrock/us.anthropic.claude-..., meta-llama/llama-3.3-70b-instruct:free.
 NAME_START = r"(?:^|[/:.])"

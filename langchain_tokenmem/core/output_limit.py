@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from langchain_tokenmem.core.chat_models import profile_of, unwrap_model
+from langchain_tokenmem.core.chat_models import told_limits, unwrap_model
 from langchain_tokenmem.core.profiles import provider_of
 
 _SETTINGS = {"google": "max_output_tokens", "ollama": "num_predict"}
@@ -32,6 +32,6 @@ def output_setting(
     key = name if isinstance(name, str) else next(by_provider, "max_tokens")
     inner = unwrap_model(model)
     own = (getattr(inner, field, None) for field in dict.fromkeys((key, *_OWN_SETTINGS)))
-    known = (settings.get(key), profile_of(model).get("max_output_tokens"), *own)
+    known = (settings.get(key), told_limits(model).get("max_output_tokens"), *own)
     most = [value for value in known if type(value) is int and value > 0]
     return {**settings, key: max(1, min([left, *most]))}

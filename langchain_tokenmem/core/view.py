@@ -13,8 +13,9 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
-from langchain_tokenmem.core.size_caps import message_cap
+from langchain_tokenmem.core.size_caps import message_cap, request_tokens
 from langchain_tokenmem.core.usage import TokenUsage, usage_of
+from langchain_tokenmem.errors import ConfigurationError
 
 _MORE_THAN_MOST = (
     "The request has more messages than max_messages, {most}: the newest group, the newest human "
@@ -59,6 +60,22 @@ class Explanation:
     profile: str
 
 
+def messages_to_send(view: View, where: str) -> list[BaseMessage]:
+    """Return the messages of a view that a model is called with now.
+
+    Args:
+        view: The view.
+        where: What calls the model, for the error.
+
+    Raises:
+        ConfigurationError: When there is no message but the system text.
+    """
+    if all(role_of(message) == "system" for message in view.messages):
+        why = " ".join(view.warnings) or "The conversation is empty: pass a message in the input."
+        raise ConfigurationError(f"{where}: there is no message to call the model with. {why}")
+    return view.messages
+
+
 def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:
     """Return the view of a context; it always fits the limit.
 
@@ -84,7 +101,8 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings += ("The working notes did not fit beside the newest messages.",)
     if whole.with_notes("").with_newest_block().blocks and not context.blocks:
         warnings += ("The recalled messages did not fit beside the newest messages.",)
-    without_room = context.left_out - fit_to_count(whole).left_out
+    counted = fit_to_count(whole)
+    without_room = context.left_out - counted.left_out
     if without_room:
         omitted = f"{without_room:,} messages did not fit and are left out"
         warnings += (f"{omitted}; compact() folds them into a summary.",)
@@ -92,7 +110,13 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
     messages = context.request_messages()
     if has_more_messages(context):
         warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
-    usage = usage_of(part_tokens(context), budget, exact=exact, notes=_notes_tokens(context))
+    usage = usage_of(
+        part_tokens(context),
+        budget,
+        exact=exact,
+        notes=_notes_tokens(context),
+        unfitted=request_tokens(counted),
+    )
     return View(
         messages=messages,
         usage=usage,

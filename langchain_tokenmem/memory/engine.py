@@ -122,6 +122,15 @@ class Engine:
             self.called.window if self.called else None
         )
 
+    def _check_window(self, asked: TokenBudget | None) -> None:
+        """Warn, once, where a call has the default window because none is known."""
+        if asked is None and self.follows_model and not (self.called and self.called.window):
+            self.warn(
+                f"The context window of {self.called.name if self.called else 'the model'} is not "
+                f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
+                f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
+            )
+
     def gave_up(self) -> None:
         """Tell the summarizer's breaker of a summary that did not come in time."""
         breaker = getattr(self.summarizer, "breaker", None)
@@ -154,6 +163,7 @@ class Engine:
         mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
+        self._check_window(budget)
         messages, budget = [*map(without_echo, as_messages(messages))], self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
         cache = self._cache_of(messages, tokens, profile)

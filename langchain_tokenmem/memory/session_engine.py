@@ -29,7 +29,7 @@ def configured_engine(
         warn: Takes what the log should say once: a setting that cannot be used.
     """
     if settings.budget is not None:
-        engine = replace(engine, budget=settings.budget)
+        engine = replace(engine, budget=settings.budget, follows_model=False)
     if settings.summarizer is not None:
         engine = _with_summarizer(engine, settings.summarizer, summarizer_named, warn)
     if settings.mode is not None:

@@ -20,7 +20,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_seconds,
 )
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept, checked_before_store
-from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.model_limits import ModelLimits
@@ -65,7 +65,8 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
     may serve any number of conversations, threads and event loops at once.
 
     Args:
-        budget: The window and its thresholds; a number is a window, in tokens. Default: 16,384.
+        budget: The window and its thresholds; a number is a window, in tokens. Default: the window
+            of each model that is called; 16,384 with one warning where it is not known.
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
@@ -159,7 +160,8 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         self.engine = Engine(
-            budget=as_budget(budget) or TokenBudget(16_384),
+            budget=as_budget(budget) or TokenBudget(DEFAULT_CONTEXT_WINDOW),
+            follows_model=budget is None,
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(
                 trigger=trigger, max_tail_messages=max_tail_messages, max_messages=max_messages
@@ -293,7 +295,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
     def following_model(self) -> TokenMemory:
         """Return this memory with the window of each model that is called, in place of its own.
 
-        A model that does not tell its window, by its profile or in `models`, leaves it as it is.
+        Where the window of a model is not known, it stays as it is, and a warning is logged once.
         """
         own = copy.copy(self)
         own.engine = replace(self.engine, follows_model=True)

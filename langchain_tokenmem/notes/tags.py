@@ -31,6 +31,8 @@ there these they this those to under uses using was we were when where which whi
 works would you your
 """
 _NO_NAMES = frozenset(_OTHER_WORDS.split())
+# Behind an article: "the package arrived", "the function works".
+_VERB_END = re.compile(r"(?:ed|ing|s)$")
 _IS_IDENTIFIER = re.compile(r"[_.$/@\d-]|[a-z][A-Z]")
 # "his/her/their" has slashes, too: a path without a root has a dot, a line, a digit or an end.
 _IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|[._\d]|/$|file$")
@@ -64,7 +66,8 @@ def _declared(content: str) -> Iterator[str]:
     for match in _DECLARED.finditer(content):
         name = match["name"].rstrip(".-/$@")
         is_identifier = bool(_IS_IDENTIFIER.search(name) or match["call"])
-        is_word = len(name) < 2 or name.lower() in _NO_NAMES or match["article"]  # noqa: PLR2004
+        is_verb = match["article"] and _VERB_END.search(name)
+        is_word = len(name) < 2 or name.lower() in _NO_NAMES or is_verb  # noqa: PLR2004
         if name and (is_identifier or not is_word):
             yield f"{_KINDS[match['word'].lower()]} {name}"
 

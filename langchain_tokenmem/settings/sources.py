@@ -173,10 +173,10 @@ def from_file(model: type[BaseSettings], file: File) -> Values:
         raise ConfigurationError(f"{where}: the file cannot be read: {what}.") from error
     except ConfigurationError:
         raise
-    except (ValueError, RecursionError) as error:  # a number too large, a value within itself
-        raise ConfigurationError(f"{file}: the file cannot be read: {error}.") from error
-    except (TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{file}:1: the file holds no names with values.") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{file}:1: the file holds no names with values ({error})."
+        ) from error
 
     def place_of(path: Path) -> str:
         found = (lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines)

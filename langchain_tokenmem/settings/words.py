@@ -27,7 +27,8 @@ ALIASES = MappingProxyType(
         "vector_recall_k": ("recall_k",),
     }
 )
-"""Other names of settings; they stand at the top of a file, or in the setting's own group."""
+"""Other names of settings; they stand at the top of a file, in the setting's own group, or, of a
+mode's settings, in `mode`."""
 
 _TURNS = (
     "A turn has two messages and more. max_tail_messages limits the messages after the summary, "
@@ -54,7 +55,7 @@ EXPLAINED = MappingProxyType(
 def meant(model: type[BaseModel], path: Path) -> Path:
     """Return the path of the setting that a path names, by its own name or by another one."""
     alias = ALIASES.get(path[-1])
-    is_at_home = alias is not None and path[:-1] in {(), alias[:-1]}
+    is_at_home = alias is not None and path[:-1] in {(), ("mode",), alias[:-1]}
     if alias is not None and is_at_home and field_at(model, path)[0] is None:
         return alias
     return path

@@ -1,14 +1,17 @@
 """Token counts of images, audio, video and files, by published rules.
 
-Nothing is fetched, and of inline data only the header is decoded. Where size or duration cannot be
-read, a documented default stands in.
+Nothing is fetched, and of inline data only the header is decoded, of a PDF the objects. Where size,
+duration or pages cannot be read, a documented default is used.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
+import zlib
+from itertools import islice
 from typing import Literal
 
 ImageRule = Literal["openai", "anthropic", "gemini", "largest"]
@@ -40,7 +43,7 @@ UNKNOWN_VIDEO_SECONDS = 60
 # Anthropic: 1,500 to 3,000 tokens of text a PDF page, and the page is also seen as an image
 # (https://docs.claude.com/en/docs/build-with-claude/pdf-support).
 FILE_TOKENS_PER_PAGE = 3_000
-FILE_BYTES_PER_PAGE = 100_000
+FILE_BYTES_PER_PAGE = 100_000  # where the pages cannot be counted
 UNKNOWN_FILE_PAGES = 3
 # Text files sent as data: three bytes a token is on the safe side of prose, code and Chinese.
 TEXT_BYTES_PER_TOKEN = 3
@@ -124,7 +127,7 @@ def video_tokens(data: str | bytes | None) -> int:
 
 
 def file_tokens(data: str | bytes | None, mime_type: str = "") -> int:
-    """Return the tokens of a document: by pages of 100 kB, three pages if unknown.
+    """Return the tokens of a document: by a PDF's pages, else by pages of 100 kB; three if unknown.
 
     Args:
         data: Base64 text, a data URL or raw bytes; None where only a reference is known.
@@ -137,7 +140,30 @@ def file_tokens(data: str | bytes | None, mime_type: str = "") -> int:
         return UNKNOWN_FILE_PAGES * FILE_TOKENS_PER_PAGE
     if mime_type.startswith("text/") or mime_type.endswith(("json", "xml", "yaml")):
         return math.ceil(byte_length(data) / TEXT_BYTES_PER_TOKEN)
-    return max(1, math.ceil(byte_length(data) / FILE_BYTES_PER_PAGE)) * FILE_TOKENS_PER_PAGE
+    pages = _pdf_pages(data) or math.ceil(byte_length(data) / FILE_BYTES_PER_PAGE)
+    return max(1, pages) * FILE_TOKENS_PER_PAGE
+
+
+_PDF_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_PDF_OBJECTS = re.compile(rb"/ObjStm\b.{0,300}?stream\r?\n", re.DOTALL)
+# A compressed object stream has about a hundred small objects.
+_MOST_OBJECT_BYTES, _MOST_OBJECT_STREAMS = 1_000_000, 10_000
+
+
+def _pdf_pages(data: str | bytes) -> int:
+    """Return the page objects of a PDF, those in compressed object streams too; 0 if unreadable."""
+    if not leading_bytes(data).startswith(b"%PDF-"):
+        return 0
+    file = leading_bytes(data, byte_length(data))
+    pages = len(_PDF_PAGE.findall(file))
+    for found in islice(_PDF_OBJECTS.finditer(file), _MOST_OBJECT_STREAMS):
+        try:
+            start = memoryview(file)[found.end() :]
+            objects = zlib.decompressobj().decompress(start, _MOST_OBJECT_BYTES)
+        except zlib.error:  # encrypted, or compressed in another way
+            continue
+        pages += len(_PDF_PAGE.findall(objects))
+    return pages
 
 
 def byte_length(data: str | bytes) -> int:

@@ -196,7 +196,7 @@ def test_exact_counts_are_not_corrected_and_leave_no_anchor():
 
 
 def test_a_new_correction_changes_no_byte_of_what_was_sent():
-    memory = memory_of(4_000).for_model(Named())
+    memory = TokenMemory(TokenBudget(4_000, message_share=0.6)).for_model(Named())
     giant = ToolMessage(SENTENCE * 400, tool_call_id="c", id="t")
     call = AIMessage("", id="c0", tool_calls=[{"name": "read", "args": {}, "id": "c"}])
     begun = [HumanMessage("Read it.", id="h"), call, giant]

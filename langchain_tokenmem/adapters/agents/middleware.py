@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
-from operator import attrgetter
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired
 
-from cachetools import LRUCache, cachedmethod
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
     ModelCallResult,
@@ -40,11 +38,11 @@ from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -52,9 +50,6 @@ from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.response_format import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
-
-_MAX_MODELS = 64
-"""Models whose memories are kept, where the application gave none."""
 
 
 class TokenMemoryAgentState(AgentState[Any]):
@@ -87,8 +82,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     Put it last in the list: there it sees the system text and the tools that others add.
 
     Args:
-        memory: Decides what is shown; default: one with the budget of the agent's own model, which
-            writes the summaries, too.
+        memory: Decides what is shown; default: a `TokenMemory()` whose summaries the agent's model
+            writes.
         name: Tells several of these middlewares in one agent apart. In `create_deep_agent`
             "SummarizationMiddleware", so that it takes the place of the summarizer there.
         automatic: Compact where it is due. Without, only `compact_conversation` does, and what
@@ -144,8 +139,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._automatic = automatic
         self._limit_output = limit_output
         self._shared_threads = shared_threads
-        self._own: TokenMemory | None = None
-        self._by_model = LRUCache[int, tuple[BaseChatModel, TokenMemory]](_MAX_MODELS)
         self._lock = Lock()
         self.tools = [*chosen_tools(agent_tools, name, memory)]
 
@@ -245,7 +238,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             "tools": request.tools,
             "overhead_tokens": format_tokens(request.response_format, counter)
             + tokens_added_behind(request, counter.text),
-            "budget": memory.budget,
             "todos": state.get(TODOS_KEY),
             "mode": asked,
             "settings": {
@@ -261,27 +253,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         )
 
     def _memory_for(self, model: BaseChatModel) -> TokenMemory:
-        """Return the memory for a call of a model.
-
-        Where none was given it is made once, with the first model; each has a budget of its own.
-        """
-        if self.memory is not None:
-            return self.memory.for_model(model)
-        return self._own_for(model)[1]
-
-    @cachedmethod(attrgetter("_by_model"), key=lambda _, model: id(model), lock=attrgetter("_lock"))
-    def _own_for(self, model: BaseChatModel) -> tuple[BaseChatModel, TokenMemory]:
-        """Return a memory for calls of a model; with the model, so that its id stays its own."""
-        budget = TokenBudget.for_model(model)
-        self._own = self._own or TokenMemory(budget, summarizer=model)
-        return model, self._own.for_model(model, budget=budget)
+        """Return the memory for a call of a model; where none was given, make it at the first."""
+        with self._lock:
+            self.memory = self.memory or TokenMemory(summarizer=model)
+        return self.memory.for_model(model)
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
         request, view, memory = call.request, result.view, call.thread.memory
         if is_kept_by_provider(request.model, result):
             memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
-        system, messages = system_and_messages(view)
+        system, messages = system_and_messages(messages_to_send(view, self._name))
         settings = request.model_settings
         if self._limit_output is not None:
             left = view.output_left

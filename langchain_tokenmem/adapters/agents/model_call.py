@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.turn_memory_text import without_echo
-from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -130,8 +129,10 @@ def messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
     return with_said(request.messages, request.state.get("messages") or ())
 
 
-def system_and_messages(view: View) -> tuple[SystemMessage | None, list[BaseMessage]]:
+def system_and_messages(
+    shown: Sequence[BaseMessage],
+) -> tuple[SystemMessage | None, list[BaseMessage]]:
     """Return a view's system message and its other messages, as a request has them."""
-    messages = [*map(without_said, view.messages)]
+    messages = [*map(without_said, shown)]
     first = messages[0] if messages else None
     return (first, messages[1:]) if isinstance(first, SystemMessage) else (None, messages)

@@ -18,7 +18,7 @@ from langchain_tokenmem.adapters.chains.message_io import ensure_id
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import atake_turn, take_turn
@@ -142,6 +142,8 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         return request, examples
 
     def _prompt_value(self, view: View, examples: list[BaseMessage]) -> PromptValue:
+        if not examples:
+            messages_to_send(view, f"Session {self._call.session.session_id!r}")
         self._call.views.append(view)
         front = [message for message in view.messages if role_of(message) == "system"]
         body = view.messages[len(front) :]

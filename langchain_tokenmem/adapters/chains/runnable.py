@@ -38,7 +38,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
 from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -241,7 +241,7 @@ class _ChainTurns:
     def _input(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
         if not isinstance(value, dict):
-            return view.messages
+            return messages_to_send(view, f"Session {call.session.session_id!r}")
         if self.keys.history is None:
             return {**value, self.keys.of_input(value): view.messages}
         new = {message.id for message in call.messages}

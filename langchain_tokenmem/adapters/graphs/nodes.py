@@ -32,6 +32,7 @@ from langchain_tokenmem.core.argument_checks import as_messages, checked, checke
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -155,7 +156,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if self._is_last:
             gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
-            update[self.keys.view] = list(result.view.messages)
+            update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))
             update[self.keys.stamp] = stamp_of(
                 left, result.state if result.changed else thread.state
             )
@@ -194,7 +195,8 @@ class MemoryNode(TurnNode):
     Args:
         memory: Decides what is shown, and has the summarizer.
         name: Tells several memories of one graph apart: its state keys are derived from it.
-        model: The chat model that is called; without it the memory's own settings hold.
+        model: The chat model that is called; without it the memory's own settings hold, and a
+            `TokenMemory()` does not know its window.
         system: System text that the model node sends, if it does not stand in the messages.
         tools: Tool schemas that the model node sends.
         overhead_tokens: Tokens around the conversation that are in neither of these.

@@ -23,6 +23,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -285,10 +286,5 @@ def memory_input(
         "todos": value_of(state, TODOS_KEY),
         "mode": mode_asked(None, channel_of(state, keys.mode)),
     }
-    fresh = called.view(messages, held, **options).messages
-    if not fresh:
-        raise ConfigurationError(
-            f"The graph's state holds no message under {keys.messages!r}: a model cannot be "
-            "called with none. Pass one in the input, or name their key by input_messages_key."
-        )
-    return fresh
+    where = f"memory_input, which reads the state's {keys.messages!r} (input_messages_key)"
+    return messages_to_send(called.view(messages, held, **options), where)

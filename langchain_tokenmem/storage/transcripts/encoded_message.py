@@ -130,7 +130,8 @@ def as_stored(message: BaseMessage) -> BaseMessage:
     if message.id is not None and not is_id(message.id):
         raise ConfigurationError(
             f"The message id {message.id!r:.100} cannot be stored: it has more than {LONGEST_ID} "
-            f"characters, a control character, a line break or half of a surrogate pair."
+            f"characters (1,000 bytes), a control character, a line break or half of a surrogate "
+            f"pair."
         )
     marks = marks_of(message)
     dropped = _VIEW_MARKS | _DERIVED_MARKS if DERIVED_MARK in marks else _VIEW_MARKS

@@ -209,7 +209,7 @@ def test_no_view_or_update_of_the_nodes_repeats_an_id():
 def test_a_node_never_writes_an_empty_view():
     memory = memory_of()
     assert MemoryNode(memory).invoke({"messages": []}) == {}
-    with pytest.raises(ConfigurationError, match="no message under 'messages'"):
+    with pytest.raises(ConfigurationError, match="no message to call the model with"):
         memory_input({"messages": []}, memory)
     with pytest.raises(ConfigurationError, match="must not take its place"):
         MemoryNode(memory, output_messages_key="messages")

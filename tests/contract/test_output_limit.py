@@ -1,4 +1,4 @@
-"""Output that fits: the maximum of output tokens of the model in a chain."""
+"""Request and answer fit the window together: the model's maximum of output tokens is set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from langchain.chat_models import init_chat_model
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
@@ -17,9 +16,8 @@ from langchain_core.runnables import (
 )
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
-from langchain_tokenmem.adapters.chains.composition import replace_model
-from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.errors import ConfigurationError
+from tests.contract.chats import Talker, Way, long_turns
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
 
@@ -120,8 +118,6 @@ def test_the_models_own_smaller_maximum_wins(store):
     assert made.kwargs == [{"max_tokens": 77}]
     assert bound.kwargs[0]["max_tokens"] == 55
     assert known.kwargs == [{"max_tokens": 33}]
-    assert output_setting(made, {}, 20, True) == {"max_tokens": 20}
-    assert output_setting(made, {}, -20, True) == {"max_tokens": 1}
 
 
 def test_tools_stay_bound(store):
@@ -194,10 +190,22 @@ def test_a_chain_without_a_model_cannot_be_limited(store):
         limited(PROMPT | RunnableLambda(str), store)
 
 
-def test_the_given_chain_is_left_as_it_is():
-    model = FakeListChatModel(responses=["Yes."])
+def test_the_given_chain_is_left_as_it_is(store):
+    model = Scripted(answer=answer)
     chain = PROMPT | model | StrOutputParser()
-    other = replace_model(chain, lambda one: one.bind(max_tokens=5))
-    assert chain.steps[1] is model
-    assert other is not None
-    assert other.steps[1].kwargs == {"max_tokens": 5}
+    limited(chain, store).invoke({"input": "Hi"}, SESSION)
+    chain.invoke({"input": "Hi", "history": []})
+    assert list(model.kwargs[0]) == ["max_tokens"]
+    assert model.kwargs[1] == {}
+
+
+@pytest.mark.parametrize("way", ["chain", "middleware"], indirect=True)
+async def test_request_and_answer_together_fit_the_window(way: Way):
+    model = Talker(name_="gpt-4o")
+    memory = TokenMemory(2_000, background=False)
+    chat = way.chat(memory, model=model, system="Be brief.", keywords={"limit_output": True})
+    for question in long_turns(20):
+        await chat.ask(question)
+    for request, keywords in zip(chat.requests, model.keywords, strict=True):
+        used = memory.count(request).tokens
+        assert 200 <= keywords["max_tokens"] <= 2_000 - used

@@ -1,0 +1,232 @@
+"""Every request fits its budget, holds the newest question, and never waits for lack of room."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+
+from langchain_tokenmem import (
+    CompactCallbacks,
+    CompactEvent,
+    MemoryNode,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+    memory_input,
+    with_token_memory,
+)
+from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from tests.contract.chats import Talker, Way, long_turns
+from tests.strategies import conversations
+
+EXACT, ESTIMATED = "gpt-4o", "claude-sonnet-4-5"
+TOOLS = [
+    {"name": f"look_{n}", "description": "Looks something up. " * 4, "parameters": {}}
+    for n in range(6)
+]
+
+
+# By hand: anything fits, or the error names what does not.
+
+
+@given(
+    conversations(),
+    st.sampled_from([400, 1_000, 8_000]),
+    st.sampled_from([EXACT, ESTIMATED]),
+    st.integers(0, len(TOOLS)),
+    st.sampled_from(["", "Be brief.", "rule " * 150]),
+    st.booleans(),
+)
+def test_any_conversation_fits_its_window(messages, window, model, tools, system, compacts):
+    memory = TokenMemory(TokenBudget(window, model=model))
+    around: Any = {"system": system, "tools": TOOLS[:tools]}
+    try:
+        state = memory.compact(messages, **around) if compacts else None
+        view = memory.view(messages, state, **around)
+    except BudgetExceededError:
+        if window > 400:  # there is room beside these fixed parts
+            raise
+        return
+    margin = 0.02 if model == EXACT else 0.10
+    sent = memory.count(view.messages, tools=TOOLS[:tools]).tokens
+    assert sent == view.usage.input_tokens
+    assert sent + view.usage.parts["reserved_output"] <= window - int(margin * window)
+
+
+# Through every integration: an agent with tools whose results have any length.
+
+
+@pytest.mark.parametrize("name", [EXACT, ESTIMATED])
+async def test_requests_of_a_long_conversation_fit(way: Way, name: str):
+    dice = random.Random(name)
+
+    @tool
+    def look(topic: str) -> str:
+        """Look a topic up."""
+        return f"{topic} " * dice.choice([3, 200, 4_000])
+
+    def answer(request: list[BaseMessage]) -> AIMessage:
+        if request[-1].type == "human" and dice.random() < 0.5:
+            topics = range(dice.randint(1, 3))
+            calls = [{"name": "look", "args": {"topic": f"t{n}"}, "id": None} for n in topics]
+            for call in calls:
+                call["id"] = f"c{dice.random()}"
+            return AIMessage("", tool_calls=calls)
+        return AIMessage("answer " * dice.choice([1, 30, 300]))
+
+    model = Talker(answer=answer, name_=name)
+    memory = TokenMemory(2_000, background=False).for_model(model)
+    keywords = {"model": model} if way.name in ("node", "nodes") else {}
+    chat = way.chat(memory, model=model, system="rule " * 60, tools=[look], keywords=keywords)
+    for n in range(8):
+        await chat.ask(f"{n}: " + "word " * dice.choice([1, 40, 900]))
+    most = memory.limit_of({})
+    sizes = [memory.count(request, tools=[look]).tokens for request in chat.requests]
+    assert max(sizes) <= most
+    assert max(sizes) > 0.7 * most, "the conversation is long enough to need the budget"
+
+
+# A background summary has a head start.
+
+
+@pytest.mark.parametrize("name", [EXACT, ESTIMATED])
+@pytest.mark.parametrize("window", [1_000, 8_000, 81_920, 1_000_000])
+@pytest.mark.parametrize("margin", [None, 0.0, 0.2])
+def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, margin):
+    budget = TokenBudget(window, margin=margin).for_counts(exact=name == EXACT)
+    highest = max(budget.summarize_tokens, budget.compact_tokens, budget.warn_tokens)
+    assert highest <= budget.limit - window // 10
+    assert budget.target_tokens < budget.compact_tokens <= budget.summarize_tokens
+
+
+@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
+    events: list[CompactEvent] = []
+
+    class Heard(CompactCallbacks):
+        def on_compact_start(self, event: CompactEvent) -> None:
+            events.append(event)
+
+    def summarize(messages, prior, instruction, most) -> str:
+        return "The parcels of these questions went to Bonn, with two lamps in each of them."
+
+    model = Talker(name_=ESTIMATED)
+    memory = TokenMemory(8_000, summarizer=summarize, callbacks=[Heard()]).for_model(model)
+    keywords = {"model": model} if way.name in ("node", "nodes") else {}
+    chat = way.chat(memory, model=model, keywords=keywords)
+    for question in long_turns(45, words=200):
+        await chat.ask(question)
+        memory.close()  # the summary has the time between two turns
+    assert len(events) >= 3
+    assert [event.reason for event in events] == ["summarize_at"] * len(events)
+
+
+def test_a_usage_says_that_a_request_without_compaction_would_not_fit():
+    memory = TokenMemory(2_000)
+    said = [HumanMessage(text) for text in long_turns(40)]
+    usage = memory.view(said).usage
+    assert usage.exceeds_limit
+    assert usage.input_tokens <= usage.max_tokens
+    assert not memory.view(said, memory.compact(said)).usage.exceeds_limit
+    assert not memory.view(said[:3]).usage.exceeds_limit
+    assert memory.view([HumanMessage("word " * 9_000)]).usage.exceeds_limit
+
+
+# The newest human message is always there.
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["human", "answer", "tool", "fold", "remove", "remove human"]),
+        st.integers(0, 60),
+    ),
+    min_size=4,
+    max_size=60,
+)
+QUESTION_OF_A_FOLD_REMOVED = [
+    *[("human", 20), ("answer", 20)] * 4,
+    *[("human", 1), ("answer", 1), ("fold", 0), ("remove human", 0)],
+]
+
+
+def stepped(messages: list[BaseMessage], step: str, size: int, number: int) -> list[BaseMessage]:
+    """Return a conversation after one step: something said, or a message removed."""
+    key, text = f"m{number}", f"{number} " * size
+    if step == "human":
+        return [*messages, HumanMessage(text or "?", id=key)]
+    if step == "answer":
+        return [*messages, AIMessage(text or ".", id=key)]
+    if step == "tool":
+        call = AIMessage("", id=key, tool_calls=[{"name": "look", "args": {}, "id": f"c{number}"}])
+        return [*messages, call, ToolMessage(text, tool_call_id=f"c{number}", id=f"{key}r")]
+    if step == "fold":
+        return messages
+    humans = [m for m in messages if m.type == "human"]
+    chosen = humans if step == "remove human" else messages
+    # the newest most of all: an application asks again, or takes a question back
+    gone = chosen[-1 - size % 3 % len(chosen)] if chosen else None
+    return [m for m in messages if m is not gone]
+
+
+@given(STEPS)
+@example(QUESTION_OF_A_FOLD_REMOVED)
+def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
+    memory = TokenMemory(TokenBudget(300))
+    messages: list[BaseMessage] = []
+    state = None
+    for number, (step, size) in enumerate(steps):
+        messages = stepped(messages, step, size, number)
+        humans = [message.id for message in messages if message.type == "human"]
+        before = memory.view(messages, state)
+        state = memory.compact(messages, state, force=step == "fold")
+        for view in (before, memory.view(messages, state)):
+            assert humans[-1:] == [m.id for m in view.messages if m.id in humans[-1:]]
+
+
+# A request is never empty.
+
+ORPHAN = ToolMessage("12 lamps", tool_call_id="gone", id="r")
+
+
+class OnlyOrphans(AgentMiddleware):
+    """Leaves of each request what has lost its call."""
+
+    def wrap_model_call(self, request, handler):
+        return handler(request.override(messages=[ORPHAN]))
+
+
+def ask_agent(model: Talker) -> None:
+    middleware = [OnlyOrphans(), TokenMemoryMiddleware(TokenMemory(8_000))]
+    create_agent(model, middleware=middleware).invoke({"messages": "Hi"})
+
+
+def ask_chain(model: Talker) -> None:
+    with TranscriptStore("sqlite://") as store:
+        chain = with_token_memory(model, TokenMemory(8_000), store)
+        chain.invoke([ORPHAN], {"configurable": {"session_id": "s"}})
+
+
+def ask_node(model: Talker) -> None:
+    model.invoke(
+        MemoryNode(TokenMemory(8_000)).invoke({"messages": [ORPHAN]})["llm_input_messages"]
+    )
+
+
+def ask_by_state(model: Talker) -> None:
+    model.invoke(memory_input({"messages": [ORPHAN]}, TokenMemory(8_000)))
+
+
+@pytest.mark.parametrize("ask", [ask_agent, ask_chain, ask_node, ask_by_state])
+def test_an_empty_request_is_a_clear_error_and_no_model_is_called(ask):
+    model = Talker()
+    with pytest.raises(ConfigurationError, match=r"no message .* Tool result r has no call"):
+        ask(model)
+    assert model.requests == []

@@ -1,0 +1,73 @@
+"""Settings do what they say, by every name and place that the documentation gives them."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.store.memory import InMemoryStore
+
+from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings, View
+
+
+def tool_run(rounds: int, characters: int) -> list[BaseMessage]:
+    messages: list[BaseMessage] = [HumanMessage("Look it all up.", id="h")]
+    for n in range(rounds):
+        call = {"name": "look", "args": {"n": n}, "id": f"c{n}"}
+        messages.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
+        messages.append(ToolMessage("line of it\n" * (characters // 11), tool_call_id=f"c{n}"))
+    return messages
+
+
+def shown_results(memory: TokenMemory, messages: list[BaseMessage]) -> list[int]:
+    view: View = memory.view(messages, memory.compact(messages))
+    return [len(str(m.content)) for m in view.messages if m.type == "tool"]
+
+
+@pytest.mark.parametrize("characters", [1_000, 10_000, 100_000])
+def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
+    messages = tool_run(8, 3 * characters)
+    window = 8 * 3 * characters // 4  # a line of 11 characters has fewer than 4 tokens
+    given = {"budget": {"context_window": window}, "tool_result_max_chars": characters}
+    for memory in (
+        TokenMemorySettings(**given).memory(),
+        TokenMemory(TokenBudget(window, result_chars=characters)),
+    ):
+        results = shown_results(memory, messages)
+        short = [size for size in results if size < 2 * characters]
+        assert short, "the oldest are shortened"
+        assert all(0.7 * characters <= size <= characters + 100 for size in short)
+
+
+def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
+    messages = tool_run(8, 30_000)
+    for fields in ({"result_tokens": 200}, {"result_tokens": 200, "result_chars": 100_000}):
+        assert shown_results(TokenMemory(TokenBudget(40_000, **fields)), messages)[0] < 1_000
+
+
+def test_settings_of_a_mode_may_be_nested(monkeypatch, tmp_path):
+    flat = TokenMemorySettings(mode="code", working_memory_size=25, vector_recall_k=4)
+    nested = {"name": "code", "working_memory_size": 25, "vector_recall_k": 4}
+    file = tmp_path / "tokenmem.yaml"
+    file.write_text("mode: {name: code, working_memory_size: 25, vector_recall_k: 4}\n")
+    by_keyword = TokenMemorySettings(mode=nested)
+    monkeypatch.setenv("TOKENMEM_CONFIG", str(file))
+    by_file = TokenMemorySettings()
+    monkeypatch.delenv("TOKENMEM_CONFIG")
+    for name, value in nested.items():
+        monkeypatch.setenv(f"TOKENMEM_MODE__{name.upper()}", str(value))
+    found = [one.model_dump() for one in (by_keyword, by_file, TokenMemorySettings())]
+    assert found == 3 * [flat.model_dump()]
+    assert flat.max_tail_messages == 25
+    assert TokenMemorySettings(mode={"working_memory_size": 25}).max_tail_messages == 25
+
+
+@pytest.mark.parametrize(
+    ("content", "tags"),
+    [
+        ("Fix function handler in package server.", ("function handler", "package server")),
+        ("Fix the function handler of the package server.", ("function handler", "package server")),
+        ("The package arrived and the function works.", ()),
+    ],
+)
+def test_a_note_is_tagged_with_the_functions_and_packages_that_it_names(content, tags):
+    assert Notebook(InMemoryStore(), project="shop").add(content, user_id="ann").tags == tags
