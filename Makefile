@@ -45,7 +45,8 @@ integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, data
 		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
 	else echo "no integration tests yet"; fi
 
-nightly: $(TESTS_ENV) ## Run the suites of LangGraph and LangChain whole, and 20,000 odd requests
+nightly: $(TESTS_ENV) ## Plant faults for the contract tests; run the peers' suites, 20,000 odd requests
+	$(BIN)/python tests/contract/faults/run.py
 	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers integration_tests/wire \
 		--numprocesses auto --dist worksteal -rAs $(ARGS)
 

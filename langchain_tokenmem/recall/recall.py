@@ -180,7 +180,7 @@ class Recall(IndexMaintenance, Closeable):
         with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
-            words = self.lexical.scores(query, reader)
+            words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(best_parts(self._fused(words)), options)
@@ -194,8 +194,12 @@ class Recall(IndexMaintenance, Closeable):
             if question is not None:
                 near = self._or_none(lambda: dense.scores(question, reader, words))
                 self._has_warned = self._has_warned and near is None
+            found, lacking = near or ((), ())
+            units = [unit for unit, _ in found]
+            there = {*reader.filter_units(units, options.among, options.exclude)}
+            found = [(unit, cosine) for unit, cosine in found if unit in there]
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            return selection.select(best_parts(self._fused(words, *(near or ()))), options)
+            return selection.select(best_parts(self._fused(words, found, lacking)), options)
 
     def _or_none(self, ask: Callable[[], T]) -> T | None:
         """Ask the vectors; when that fails the words alone answer, with one warning."""

@@ -41,6 +41,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
+    pin_update,
     with_token_memory,
 )
 
@@ -460,6 +461,15 @@ class Way:
         make = (lambda _: memory) if isinstance(memory, TokenMemory) else memory
         made = Setting(make(store), store, model or Talker(), **setting)
         return CHATS[self.name](made, make, is_async=self.is_async)
+
+
+def pin(chat: Chat, text: str) -> None:
+    """Pin a text in a conversation that is stored, as its integration does it."""
+    if isinstance(chat, _Graph):
+        chat.graph.update_state(chat.config, pin_update(text))
+    else:
+        s = chat.setting
+        TokenMemoryChatHistory(s.thread, memory=s.memory, store=s.store, user_id=s.user).pin(text)
 
 
 def texts(messages: Sequence[BaseMessage]) -> str:

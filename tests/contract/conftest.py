@@ -6,13 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from langchain_tokenmem import TranscriptStore
 from tests.contract.chats import CHATS, Way
 
 
 @pytest.fixture
 def url() -> str:
-    """Database of the stores of contract tests; `integration_tests/contract` has PostgreSQL."""
+    """Database of the stores; `integration_tests/contract` has PostgreSQL.
+
+    There all stores of one test share a database: give threads of their own to several.
+    """
     return "sqlite://"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TranscriptStore]:
+    """Return an empty store."""
+    with TranscriptStore(url) as store:
+        yield store
 
 
 @pytest.fixture(

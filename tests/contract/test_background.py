@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from tests.contract.chats import CHATS, Chat, Way, long_turns, texts
+from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
 
 PATIENCE_S = 25.0
 """Seconds after which a turn is taken to hang; below every limit that is built in."""
@@ -221,3 +221,21 @@ async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_
     service.release()
     assert memory.background_summaries.wait(10 * PATIENCE_S)
     assert "says the summarizer" in texts(await chat.last("And then?"))
+
+
+@pytest.mark.parametrize("way", ["history", "chain", "middleware"], indirect=True)
+async def test_a_summary_that_the_next_call_needs_is_begun_before_that_call(way: Way):
+    begun: list[int] = []
+
+    def summarize(messages: list[BaseMessage]) -> str:
+        begun.append(len(messages))
+        return "- Parcels were asked for."
+
+    memory = TokenMemory(TokenBudget(2_000, model="gpt-4o"), summarizer=summarize)
+    chat = way.chat(memory, model=Talker(answer="Noted. " * 100))
+    for _ in range(20):
+        await chat.ask("Go on.")  # so short that it is a reply that makes the summary due
+        memory.close()  # waits for what was begun, and begins nothing
+        if memory.count(chat.said()).tokens > memory.budget.summarize_tokens:
+            break
+    assert begun

@@ -67,3 +67,11 @@ def test_a_compression_bomb_is_not_inflated():
     bomb = zlib.compress(b"/Type /Page " * 1_000_000)
     pdf = b"%PDF-1.7\n" + b"<</Type/ObjStm/Filter/FlateDecode>>stream\n" + bomb
     assert memory().count([question(pdf)]).tokens < 100_000 * A_PAGE
+
+
+def test_an_image_is_counted_by_its_size_and_not_by_its_link():
+    link = {"type": "image_url", "image_url": {"url": "https://example.com/crate.png"}}
+    memory = TokenMemory(TokenBudget(8_000, model="gpt-4o"))
+    shown = memory.count([HumanMessage(["What is it?", link])]).tokens
+    asked = memory.count([HumanMessage(["What is it?"])]).tokens
+    assert 700 < shown - asked < 900, "of an image that is not at hand a usual size is assumed"

@@ -29,12 +29,6 @@ MONTH = timedelta(days=30)
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def store(url: str) -> Any:
-    with TranscriptStore(url) as store:
-        yield store
-
-
 def bytes_of(folder: Any) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir() if file.is_file())
 

@@ -1,156 +1,263 @@
-"""Words that were edited or removed are gone from what a model reads, whatever stands in them."""
+"""Forks, time travel, resumed runs, removals, edits: a request has its own branch's words only."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    RemoveMessage,
-    SystemMessage,
-    ToolMessage,
-    messages_from_dict,
-    messages_to_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import (
-    Recall,
+    ThreadConflictError,
     TokenBudget,
     TokenMemory,
-    TokenMemoryChatHistory,
+    TokenMemorySaver,
     TranscriptStore,
 )
 from tests.contract.chats import Talker, Way, long_turns, texts
 
-CARD, REDACTED = "4929-7711", "[REDACTED]"
-MARKER = "[Some earlier messages are left out here to fit the window.]"
-ODD_TEXTS = {
-    "a fence of notes": "What does <kept_notes> mean?",
-    "a fence of the log": '<conversation_summary messages="1-2">\nAnn likes tea.\n',
-    "a closing fence": "</recalled_messages>",
-    "the marker of what was left out": MARKER,
-    "the heading of a turn memory": "Tool memory:\n- Files changed: a.go",
-}
+GRAPHS = pytest.mark.parametrize(
+    "way",
+    [("middleware", False), ("middleware", True), ("node", False), ("nodes", True)],
+    indirect=True,
+    ids=["middleware-sync", "middleware-async", "node-sync", "nodes-async"],
+)
 
 
-@pytest.fixture
-def store(url: str) -> Any:
-    with TranscriptStore(url) as store:
-        yield store
+@pytest.fixture(params=["TokenMemorySaver", "InMemorySaver"])
+def chat_of(way: Way, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Return a function that begins a conversation on either checkpointer, as a graph's chat."""
+
+    def begin(**setting: Any) -> Any:
+        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+        store = way.store()
+        is_ours = request.param == "TokenMemorySaver"
+        saver = TokenMemorySaver(store) if is_ours else InMemorySaver()
+        return way.chat(memory, store=store, saver=saver, **setting)
+
+    return begin
 
 
-async def edit(chat: Any, message: BaseMessage) -> None:
-    """Give a message of a conversation other words, as its integration has it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, {"messages": [message]})
+async def at_head(chat: Any) -> Any:
+    """Return the newest checkpoint of a thread."""
+    graph, config = chat.graph, chat.config
+    return await graph.aget_state(config) if chat.is_async else graph.get_state(config)
+
+
+async def update(chat: Any, *messages: BaseMessage) -> None:
+    """Change the messages of a thread from outside."""
+    values = {"messages": list(messages)}
+    if chat.is_async:
+        await chat.graph.aupdate_state(chat.config, values)
     else:
-        chat.store.add(chat.setting.thread, [message])
+        chat.graph.update_state(chat.config, values)
 
 
-@pytest.mark.parametrize("odd", ODD_TEXTS.values(), ids=ODD_TEXTS)
-def test_an_edit_is_shown_and_found_whatever_text_of_the_memory_stands_in_it(
-    store: TranscriptStore, odd: str
+def questions_in(request: list[BaseMessage]) -> list[str]:
+    return [m.text for m in request if m.type == "human"]
+
+
+@GRAPHS
+async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for n, question in enumerate(long_turns(3)):
+        await chat.ask(HumanMessage(question, id=f"h{n}"))
+    early = (await at_head(chat)).config
+    for n in range(12):
+        await chat.ask(HumanMessage(f"Left: branch word{n} " + "left " * 120, id=f"left{n}"))
+    assert "<conversation_summary" in texts(chat.requests[-1]), "the branch was folded"
+    end = (await at_head(chat)).config
+
+    await chat.call(chat.graph, {"messages": [HumanMessage("Fork?", id="fork")]}, early)
+    forked = chat.requests[-1]
+    assert "left" not in texts(forked).lower()
+    assert "<conversation_summary" not in texts(forked)
+    assert [text.rstrip() for text in questions_in(forked)] == [
+        *[question.rstrip() for question in long_turns(3)],
+        "Fork?",
+    ]
+
+    await chat.call(chat.graph, {"messages": [HumanMessage("Back?", id="back")]}, end)
+    assert "Fork?" not in texts(chat.requests[-1])
+    assert "word11" in texts(chat.requests[-1])
+
+
+@GRAPHS
+async def test_a_replayed_checkpoint_sends_what_was_sent(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for n, question in enumerate(long_turns(12, words=120)):
+        await chat.ask(HumanMessage(question, id=f"h{n}"))
+    for number in (10, 5):
+        past = [
+            found
+            for found in chat.graph.get_state_history(chat.config)
+            if found.next and [m.id for m in found.values["messages"]][-1:] == [f"h{number}"]
+        ]
+        before = [m.model_dump(exclude={"id"}) for m in chat.requests[number]]
+        assert texts(chat.requests[number]).rstrip().endswith("word")
+        await chat.call(chat.graph, None, past[0].config)
+        assert [m.model_dump(exclude={"id"}) for m in chat.requests[-1]] == before
+
+
+@tool
+def send(parcel: str) -> str:
+    """Send a parcel, after somebody has agreed."""
+    return f"{parcel}: {interrupt('Send it?')}"
+
+
+@tool
+def weigh(parcel: str) -> str:
+    """Weigh a parcel."""
+    return f"{parcel} weighs 3 kg."
+
+
+def sending(request: list[BaseMessage]) -> AIMessage | str:
+    newest = request[-1]
+    if isinstance(newest, ToolMessage):
+        return "It is done."
+    if "Send" not in newest.text:
+        return "Noted."
+    calls = [{"name": name, "args": {"parcel": "P-1"}, "id": name} for name in ("weigh", "send")]
+    return AIMessage("", tool_calls=calls)
+
+
+@GRAPHS
+async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(
+    chat_of: Callable[..., Any],
 ):
-    recall = Recall(store)
-    store.add("s", [HumanMessage(f"{odd} My card is {CARD}.", id="m")])
-    store.add("s", [HumanMessage(f"{odd} My card is {REDACTED}.", id="m")])
-    shown = store.get("s", "m")
-    assert shown is not None
-    assert shown.content == f"{odd} My card is {REDACTED}."
-    assert recall.history_search(CARD, session_id="s") == []
-    assert recall.history_search("REDACTED", session_id="s")
-
-
-ANSWERED = ToolMessage("ok", tool_call_id="c", id="m", artifact={"card": CARD}, status="error")
-SPOKEN = AIMessage(
-    "",
-    id="m",
-    invalid_tool_calls=[
-        {"name": "pay", "args": CARD, "id": "c", "error": None, "type": "invalid_tool_call"}
-    ],
-    additional_kwargs={"note": CARD},
-    response_metadata={"model_name": CARD},
-)
-
-
-@pytest.mark.parametrize(
-    ("said", "edit"),
-    [
-        (ANSWERED, {"artifact": {"card": REDACTED}}),
-        (ANSWERED, {"artifact": None}),
-        (ANSWERED, {"status": "success"}),
-        (SPOKEN, {"invalid_tool_calls": []}),
-        (SPOKEN, {"additional_kwargs": {}}),
-        (SPOKEN, {"response_metadata": {"model_name": REDACTED}}),
-        (HumanMessage("hi", id="m", name=CARD), {"name": None}),
-    ],
-    ids=lambda given: next(iter(given)) if isinstance(given, dict) else given.type,
-)
-def test_an_edit_of_any_field_is_an_edit(
-    store: TranscriptStore, said: BaseMessage, edit: dict[str, Any]
-):
-    store.add("s", [said])
-    edited = said.model_copy(update=edit)
-    assert store.add("s", [edited]) == []
-    assert store.get("s", "m") == edited
-    store.add("s", [said])  # what it said before is sent again, and is no edit
-    assert store.get("s", "m") == edited
-
-
-def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: TranscriptStore, caplog):
-    said = AIMessage("Yes.", id="m", response_metadata={"model_name": "gpt-4o"})
-    store.add("s", [said])
-    with caplog.at_level(logging.WARNING):
-        store.add("s", [AIMessage("Yes.", id="m")])
-    assert store.get("s", "m") == said
-    assert not caplog.records
-
-
-@pytest.mark.parametrize("role", ["human", "system"])
-@pytest.mark.parametrize("as_json", [False, True])
-def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):
-    budget = TokenBudget(context_window=1_000)
-    memory = TokenMemory(budget, summary_role=role, background=False, recall=Recall(store))
-    history = TokenMemoryChatHistory("s", memory=memory, store=store)
-    history.add_messages([SystemMessage("You are a clerk.", id="system")])
-    history.pin("The gate code is 7.")
-    for number, question in enumerate(long_turns(14)):
-        turn = [HumanMessage(question, id=f"h{number}"), AIMessage("Noted.", id=f"a{number}")]
-        history.add_messages(turn)
-    history.add_messages([HumanMessage("What of parcel P-7001?", id="last")])
-    said = history.full_history()
-    shown = history.messages
-    assert "summary" in texts(shown)
-    shown = messages_from_dict(messages_to_dict(shown)) if as_json else shown
-    kept = [message for message in shown if message.id in {one.id for one in said}]
-    assert store.add("s", kept) == []
-    assert history.full_history() == said
-
-
-async def test_edited_words_are_in_no_later_request(way: Way):
-    chat = way.chat(
-        TokenMemory(TokenBudget(context_window=1_000), background=False), model=Talker()
-    )
-    if way.name == "by-hand":
-        pytest.skip("the application edits its own list")
-    secret = HumanMessage(f"What does <kept_notes> mean? My card is {CARD}.", id="secret")
-    await chat.ask(secret)
-    for question in long_turns(9):
+    chat = chat_of(model=Talker(answer=sending), tools=[weigh, send])
+    for question in long_turns(12):
         await chat.ask(question)
-    assert CARD in texts(chat.requests[0])
-    await edit(chat, HumanMessage(f"What does <kept_notes> mean? {REDACTED}.", id="secret"))
-    for question in long_turns(3):
-        assert CARD not in texts(await chat.last(question))
-    assert CARD not in texts(chat.said())
+    await chat.ask("Send " + "it now " * 100)
+    assert (await at_head(chat)).interrupts
+    await chat.call(chat.graph, Command(resume="agreed"))
+    request = chat.requests[-1]
+    assert [m.text for m in request[-2:]] == ["P-1 weighs 3 kg.", "P-1: agreed"]
+    assert [call["name"] for call in request[-3].tool_calls] == ["weigh", "send"]
+    assert chat.said()[-1].text == "It is done."
+    assert [m.text for m in chat.said() if m.type == "tool"] == ["P-1 weighs 3 kg.", "P-1: agreed"]
+    assert (await chat.last("And now?"))[-1].text == "And now?"
+
+
+@GRAPHS
+async def test_a_removed_message_is_in_no_later_request(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact"), "Well."):
+        await chat.ask(text)
+    await update(chat, RemoveMessage(id="fact"))
+    assert "QUOKKA" not in texts(await chat.last("What is the code?"))
+    assert "fact" not in [m.id for m in chat.said()]
+    assert "QUOKKA" not in texts(await chat.reopened().last("And now?"))
+
+
+@GRAPHS
+async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_saver_was_told(
+    way: Way,
+):
+    for on_remove, is_kept in (("keep", True), ("hide", False)):
+        store, thread = way.store(), f"t-{on_remove}"
+        saver = TokenMemorySaver(store, on_remove=on_remove)
+        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+        chat: Any = way.chat(memory, store=store, saver=saver, thread=thread)
+        for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact")):
+            await chat.ask(text)
+        for question in long_turns(10, words=170):
+            await chat.ask(question)
+        assert "<conversation_summary" in texts(chat.requests[-1])
+        assert "QUOKKA" in texts(chat.requests[-1])
+        await update(chat, RemoveMessage(id="fact"))
+        request = await chat.last("What is the code?")
+        assert ("QUOKKA" in texts(request)) == is_kept, "a summary tells what is kept"
+        assert (store.get(thread, "fact") is not None) == is_kept
+        assert store.get(thread, "fact", include_superseded=True) is not None
+
+
+@GRAPHS
+@pytest.mark.parametrize("is_folded", [False, True], ids=["in the tail", "folded"])
+async def test_an_edit_by_id_replaces_the_words_everywhere(
+    chat_of: Callable[..., Any],
+    is_folded: bool,  # noqa: FBT001
+):
+    chat = chat_of()
+    await chat.ask("Hello.")
+    await chat.ask(HumanMessage("The code is QUOKKA-4711.", id="fact"))
+    for question in long_turns(12 if is_folded else 1, words=150):
+        await chat.ask(question)
+    assert "QUOKKA-4711" in texts(chat.requests[-1])
+    await update(chat, HumanMessage("The code is WOMBAT-1234.", id="fact"))
+    request = await chat.last("What is the code?")
+    assert "WOMBAT-1234" in texts(request)
+    assert "QUOKKA" not in texts(request)
+    assert [m.text for m in chat.said() if m.id == "fact"] == ["The code is WOMBAT-1234."]
+
+
+@GRAPHS
+async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
+    chat_of: Callable[..., Any],
+):
+    chat = chat_of()
+    await chat.ask(HumanMessage("The first wording.", id="q"))
+    request = await chat.last(HumanMessage("Another wording.", id="q"))
+    assert [m.text for m in request if m.type == "human"] == ["Another wording."]
 
 
 @pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
-async def test_a_removed_message_is_in_no_later_request(way: Way):
-    chat = way.chat(TokenMemory(TokenBudget(context_window=1_000), background=False))
-    await chat.ask(HumanMessage(f"My card is {CARD}.", id="secret"))
-    await edit(chat, RemoveMessage(id="secret"))
-    assert CARD not in texts(await chat.last("Anything else?"))
+async def test_a_run_that_another_one_has_overtaken_is_an_error_where_it_was_asked_for(way: Way):
+    store = way.store()
+    saver = TokenMemorySaver(store, on_conflict="raise")
+    slow: Any = way.chat(TokenMemory(8_000), store=store, saver=saver)
+    await slow.ask("First.")
+    other: Any = way.chat(TokenMemory(8_000), store=store, saver=saver)
+
+    def answer(request: list[BaseMessage]) -> str:
+        if request[-1].text == "Slow.":  # while this model is at work, another run takes a turn
+            with ThreadPoolExecutor(1) as pool:  # a thread of its own: else it were a sub-graph
+                given = {"messages": "Quick."}
+                pool.submit(other.graph.invoke, given, other.config, durability="sync").result()
+        return "Noted."
+
+    slow.model.answer = answer
+    with pytest.raises(ThreadConflictError):
+        slow.graph.invoke({"messages": "Slow."}, slow.config, durability="sync")
+    said = [m.text for m in store.messages("t1")]
+    assert "Quick." in said
+    assert [m.text for m in other.said()][-2:] == ["Quick.", "Noted."]
+
+
+class Counts(MessagesState):
+    """What two nodes of one step write."""
+
+    weighed: str
+    sent: str
+
+
+def test_what_a_node_has_written_beside_one_that_failed_is_not_lost(store: TranscriptStore):
+    weighed: list[str] = []
+
+    def weigh_all(_: Counts) -> dict[str, Any]:
+        weighed.append("once")
+        return {"messages": [AIMessage("Weighed.")], "weighed": "3 kg", "sent": "no"}
+
+    def fail_once(_: Counts) -> dict[str, Any]:
+        if not failed:
+            failed.append("once")
+            raise ConnectionError("reset")
+        return {"messages": [AIMessage("Asked.")]}
+
+    failed: list[str] = []
+    builder = StateGraph(Counts).add_node("weigh", weigh_all).add_node("ask", fail_once)
+    builder.add_edge(START, "weigh").add_edge(START, "ask")
+    graph = builder.compile(checkpointer=TokenMemorySaver(store))
+    config: Any = {"configurable": {"thread_id": "t1"}, "max_concurrency": 1}
+    with pytest.raises(ConnectionError):
+        graph.invoke({"messages": "Weigh and ask."}, config)
+    held = graph.invoke(None, config)
+    assert weighed == ["once"], "its writes were kept, so it did not run again"
+    assert (held["weighed"], held["sent"]) == ("3 kg", "no")
+    assert {"Weighed.", "Asked."} <= {m.text for m in held["messages"]}

@@ -1,119 +1,193 @@
-"""The plan survives every summary, and turn memory that a model has made up is not believed."""
+"""Modes show what a conversation is about, and turn memory what a turn did once it is hidden."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Any
+import re
+from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.tools import InjectedToolCallId, tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langchain_core.tools import tool
 
 from langchain_tokenmem import (
     ModeProfile,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
-    TokenMemoryMiddleware,
+    ToolKinds,
     TranscriptStore,
 )
+from langchain_tokenmem.errors import ConfigurationError
 from tests.contract.chats import Talker, Way, long_turns, texts
 
-OPEN = ("Count the crates in hall nine", "Call the harbour master")
-CLOSED = "Weigh the empty lorry"
+TALK = {
+    "conversation": (
+        "My name is Ada Lovelace and I live in Lisbon.",
+        ("Ada Lovelace", "Lisbon"),
+    ),
+    "code": (
+        "Please fix the login in src/app.py now.",
+        ("Task: Please fix the login in src/app.py", "src/app.py"),
+    ),
+    "reasoning": (
+        "We must stay under 300 EUR. We decided to use SQLite because it is simple.",
+        ("300 EUR", "#1 use SQLite", "Rationale: it is simple"),
+    ),
+}
 
 
 @tool
-def update_tasks(tasks: list[dict[str, str]]) -> str:
-    """Write the list of tasks."""
-    return f"{len(tasks)} tasks."
+def edit_file(path: str) -> str:
+    """Edit a file."""
+    return "ok"
 
 
-def listing(*open_tasks: str, number: int = 1) -> AIMessage:
-    """Return a call that writes the list of tasks."""
-    tasks = [{"title": CLOSED, "status": "completed"}]
-    tasks += [{"title": OPEN[0], "status": "in_progress"}] if OPEN[0] in open_tasks else []
-    tasks += [{"title": OPEN[1], "status": "pending"}] if OPEN[1] in open_tasks else []
-    call = {"name": "update_tasks", "args": {"tasks": tasks}, "id": f"call-{number}"}
-    return AIMessage("", tool_calls=[call])
+@tool
+def bash(command: str) -> str:
+    """Run a command."""
+    lines = "".join(f"{command} line {n}\n" for n in range(75))
+    return f"{lines}Exit code: {1 if 'test' in command else 0}"
 
 
-def plan_of(request: list[BaseMessage]) -> str:
-    """Return the to-do list that a request shows in a fence."""
-    return texts(request).partition("<to_do_list>")[2].partition("</to_do_list>")[0]
+def memory_of(mode: str | None = None, **keywords: Any) -> TokenMemory:
+    return TokenMemory(
+        TokenBudget(context_window=2_600), background=False, mode=mode, summarizer=kept, **keywords
+    )
 
 
-@pytest.mark.parametrize("mode", [None, "code"])
-async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
-    script: list[Any] = [listing(*OPEN), *["Noted."] * 7, listing(number=2), "Noted."]
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
-    chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])
-    shown = [await chat.last("Plan the day.")]
-    shown += [await chat.last(question) for question in long_turns(6, words=350)]
-    assert all(task in texts(request) for request in shown for task in OPEN)
-    assert f"[x] {CLOSED}" in plan_of(shown[-1])
-    assert not any(m.type == "tool" for m in shown[-1]), "the call itself was folded"
-    await chat.ask("All done?")
-    for question in long_turns(4, words=450):
-        last = await chat.last(question)
-    assert not plan_of(last)
+def kept(messages: list[BaseMessage]) -> str:
+    """Summarize without a word of what was said."""
+    return "- Several things were said."
 
 
-@pytest.mark.parametrize("way", ["by-hand"], indirect=True)
-async def test_between_two_folds_the_plan_keeps_the_prefix(way: Way):
-    answers = ["Hello.", listing(*OPEN), *["Noted."] * 3, listing(OPEN[1], number=2), "Noted."]
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
-    chat = way.chat(memory, model=Talker(answer=answers), tools=[update_tasks])
-    for question in long_turns(12, words=150):
+def notes_in(request: list[BaseMessage], mode: str) -> str:
+    """Return the working notes that a request shows: none is shown twice, so of all questions."""
+    found = re.findall(
+        f'<working_notes mode="{mode}">(.*?)</working_notes>', texts(request), re.DOTALL
+    )
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("mode", TALK)
+async def test_a_mode_shows_its_notes_beside_the_question_once_the_words_are_hidden(
+    way: Way, mode: str
+):
+    said, noted = TALK[mode]
+    chat = way.chat(memory_of(mode))
+    await chat.ask("Hello.")
+    await chat.ask(said)
+    for question in long_turns(2, words=1_000):
         await chat.ask(question)
-    requests = [[m.model_dump(exclude={"id"}) for m in request] for request in chat.requests]
-    changed = [after[: len(before)] != before for before, after in pairwise(requests)]
-    plans = [*map(plan_of, chat.requests)]
-    assert any(OPEN[1] in plan and f"[ ] {OPEN[0]}" not in plan for plan in plans)
-    new = [before != after for before, after in pairwise(plans)]
-    assert all(change for change, is_new in zip(changed, new, strict=True) if is_new)
-    assert sum(changed) <= 3
+    request = await chat.last("Where were we?")
+    assert not any(m.text.endswith(said) for m in request), "the words themselves are folded"
+    notes = notes_in(request, mode)
+    for note in noted:
+        assert note in notes
+    assert "<working_notes" not in texts(chat.reopened().said()), "notes are never stored"
 
 
-def test_to_dos_that_stand_in_the_state_alone_stay_in_view():
-    @tool
-    def plan_day(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
-        """Plan the day."""
-        todos = [{"content": task, "status": "pending"} for task in OPEN]
-        done = ToolMessage("Planned.", tool_call_id=tool_call_id)
-        return Command(update={"todos": todos, "messages": [done]})
-
-    call = AIMessage("", tool_calls=[{"name": "plan_day", "args": {}, "id": "call-1"}])
-    model = Talker(answer=[call, "Noted."])
-    memory = TokenMemory(TokenBudget(context_window=6_000), background=False)
-    middleware = [TodoListMiddleware(), TokenMemoryMiddleware(memory)]
-    agent = create_agent(model, [plan_day], middleware=middleware, checkpointer=InMemorySaver())
-    for question in ["Plan the day.", *long_turns(8, words=600)]:
-        agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
-    assert all(task in plan_of(model.requests[-1]) for task in OPEN)
+async def test_without_a_mode_nothing_is_noted(way: Way):
+    chat = way.chat(memory_of())
+    for said, _ in TALK.values():
+        assert "<working_notes" not in texts(await chat.last(said))
 
 
-INVENTED = (
-    "Done.\n\nTool memory:\n- Files changed: invented.go",
-    '<working_notes mode="code">\nKept.\nFiles: invented.go\n</working_notes>\n\nDone.',
-    "Tool memory:\n- Failed bash: make invented.go (exit 2)",
+@pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in ("chain", "middleware", "node") for is_async in (False, True)],
+    indirect=True,
+    ids=lambda way: f"{way[0]}-{'async' if way[1] else 'sync'}",
 )
+async def test_a_session_can_be_switched_to_another_mode_and_keeps_its_notes(way: Way):
+    chat = way.chat(memory_of("code"))
+    for said, _ in TALK.values():
+        await chat.ask(said)
+    assert "src/app.py" in notes_in(await chat.last("Go on."), "code")
+
+    config = chat.config
+    config["configurable"]["memory_mode"] = "reasoning"
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    said = [HumanMessage("And the plan?")]
+    await chat.call(runnable, {"messages": said} if way.is_graph else said, config)
+    assert "#1 use SQLite" in notes_in(chat.requests[-1], "reasoning")
+    request = await chat.reopened().last("What else?")
+    assert "#1 use SQLite" in notes_in(request, "reasoning"), "the switch outlives the process"
+
+    config["configurable"]["memory_mode"] = "coding"
+    with pytest.raises(ConfigurationError, match="no mode 'coding'"):
+        await chat.call(runnable, {"messages": said} if way.is_graph else said, config)
 
 
-@pytest.mark.parametrize("answer", INVENTED)
-async def test_what_a_model_writes_in_the_form_of_the_memory_is_not_sent_again(way: Way, answer):
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, mode="code")
-    chat = way.chat(memory, model=Talker(answer=answer))
-    for question in long_turns(2):
-        await chat.ask(question)
-    assert len(chat.requests) == 2
-    assert not any("invented.go" in texts(request) for request in chat.requests)
-    if way.name in {"history", "chain", "middleware"}:  # elsewhere the application keeps answers
-        assert "invented.go" not in texts(chat.said())
+def test_a_chat_history_is_switched_by_a_method():
+    with TranscriptStore("sqlite://") as store:
+        history = TokenMemoryChatHistory("t1", memory=memory_of("code"), store=store)
+        history.add_messages([HumanMessage(TALK["reasoning"][0]), AIMessage("Noted.")])
+        history.set_mode("reasoning")
+        history.add_messages([HumanMessage("And?")])
+        assert "#1 use SQLite" in notes_in(history.messages, "reasoning")
+        history.set_mode(None)
+        assert "<working_notes" not in texts(history.messages)
+        with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
+            history.set_mode("coding")
+
+
+def working(request: list[BaseMessage]) -> AIMessage | str:
+    """Edit two files and run the tests for the first question; then only answer."""
+    newest = request[-1]
+    if isinstance(newest, ToolMessage):
+        given = [("bash", {"command": "go test ./..."}), ("bash", {"command": "ls"})]
+    elif "Make the tests pass" in newest.text:
+        given = [("edit_file", {"path": "b.go"}), ("edit_file", {"path": "a.go"})]
+    else:
+        return "Noted."
+    calls = [{"name": n, "args": a, "id": f"{n}{i}"} for i, (n, a) in enumerate(given)]
+    is_done = getattr(newest, "name", None) == "bash"
+    return "Done." if is_done else AIMessage("", tool_calls=calls)
+
+
+async def test_turn_memory_tells_files_and_failures_once_the_calls_are_hidden(way: Way):
+    memory = TokenMemory(TokenBudget(context_window=2_400, target=0.6), background=False)
+    chat = way.chat(memory, model=Talker(answer=working), tools=[edit_file, bash])
+    await chat.ask("Hello.")
+    requests = await chat.ask("Make the tests pass.")
+    assert len(requests) == 3
+    assert "Tool memory:" not in texts(requests[-1]), "the calls themselves are there"
+
+    memories = set()
+    for question in long_turns(8, words=140):
+        request = await chat.last(question)
+        assert "Tool memory:" not in texts([m for m in request if getattr(m, "tool_calls", None)])
+        calls_shown = any(getattr(m, "tool_calls", None) for m in request)
+        answer = next((m.text for m in request if m.text.startswith("Done.")), None)
+        if answer is None:
+            break
+        assert ("Tool memory:" in answer) != calls_shown
+        memories.add(answer.strip())
+    told = "- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
+    assert memories == {"Done.", f"Done.\n\nTool memory:\n{told}"}
+    assert "Tool memory" not in texts(chat.reopened().said()), "it is never stored as words"
+
+
+@pytest.mark.parametrize(
+    ("shown", "there"), [("always", True), ("never", False), ("when_hidden", True)]
+)
+def test_turn_memory_is_shown_as_it_was_asked_for(shown: Any, there: bool):  # noqa: FBT001
+    call = {"name": "save_page", "args": {"page": "/app/wiki/notes.md"}, "id": "c1"}
+    turn = [
+        HumanMessage("Write it down.", id="h1"),
+        AIMessage("", tool_calls=[call], id="a1"),
+        ToolMessage("saved", tool_call_id="c1", id="r1"),
+        AIMessage("Saved.", id="a2"),
+        HumanMessage("And?", id="h2"),
+    ]
+    memory = TokenMemory(
+        turn_memory=shown, tool_kinds=ToolKinds(writes={"save_page": "page"}), project_root="/app"
+    )
+    state = memory.compact(turn)
+    assert state["turns"]["done"]["a2"]["files_changed"] == ["wiki/notes.md"]
+    without_calls = [turn[0], *turn[3:]]
+    view = memory.view(turn if shown == "always" else without_calls, state)
+    assert ("Files changed: wiki/notes.md" in texts(view.messages)) == there
 
 
 PLAN = """\

@@ -1,139 +1,350 @@
-"""What was said is kept, and a session goes on, whatever stands in a message."""
+"""Nothing that was said is lost: not by folds and cuts, nor by what stops a turn half-way."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
-    Notebook,
-    Recall,
     TokenBudget,
     TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
     TranscriptStore,
+    with_token_memory,
 )
-from tests.contract.chats import Talker, Way, long_turns, texts
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from tests.contract.chats import Chat, Talker, Way, long_turns, texts
 
-HALF = "\ud83d"
-"""Half an emoji, as a stream that was cut or the JSON of a tool gives it."""
-
-
-@pytest.fixture
-def store(url: str) -> Any:
-    with TranscriptStore(url) as store:
-        yield store
+STORED = pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in ("history", "chain", "middleware") for is_async in (False, True)],
+    indirect=True,
+    ids=lambda way: f"{way[0]}-{'async' if way[1] else 'sync'}",
+)
+PASTE = "".join(f"line {n} of the long paste\n" for n in range(600))
+FOUND = "".join(f"row {n} of the long result\n" for n in range(600))
 
 
 @tool
-def look_up(what: str) -> str:
-    """Look something up."""
-    return f"parcel 4711 {HALF} is late\n" * 20
+def fetch(name: str) -> str:
+    """Fetch a table."""
+    return FOUND
 
 
-def as_a_provider_does(request: list[BaseMessage]) -> None:
-    """Write a request as UTF-8, which raises UnicodeEncodeError on half a surrogate pair."""
-    sent = [m.model_dump(exclude={"response_metadata", "artifact"}) for m in request]
-    json.dumps(sent, ensure_ascii=False).encode()
+@tool
+def count_up(name: str) -> str:
+    """Count up."""
+    return f"counted {name}"
 
 
-def answer(request: list[BaseMessage]) -> AIMessage | str:
-    as_a_provider_does(request)
-    call = {"name": "look_up", "args": {"what": f"parcel {HALF} 4711"}, "id": "c1"}
-    asked = request[-1].type == "human" and "Never on Friday" in request[-1].text
-    return AIMessage("", tool_calls=[call]) if asked else f"Noted. {'word ' * 40}"
+LOOP = 14
 
 
-def summary(request: list[BaseMessage]) -> str:
-    as_a_provider_does(request)
-    return f"- Never deliver parcel 4711 {HALF} on Friday."
+def small_memory(**keywords: Any) -> TokenMemory:
+    return TokenMemory(TokenBudget(context_window=2_000), background=False, **keywords)
 
 
-async def test_a_session_goes_on_after_half_a_surrogate_pair(way: Way):
-    await _talk_after_half_a_pair(way, "extractive")
+def calling(request: list[BaseMessage]) -> AIMessage | str:
+    """Call the tool for a question that asks for it; else answer."""
+    newest = request[-1]
+    if not isinstance(newest, ToolMessage) and "Fetch" in newest.text:
+        return AIMessage("", tool_calls=[{"name": "fetch", "args": {"name": "x"}, "id": "call-x"}])
+    return f"Reply to {newest.text[:10]}."
 
 
-@pytest.mark.parametrize("way", ["chain"], indirect=True)
-async def test_a_model_that_summarizes_is_sent_no_half_of_a_surrogate_pair(way: Way):
-    model = Talker(answer=summary)
-    await _talk_after_half_a_pair(way, model)
-    assert model.requests
+def spoken(messages: list[BaseMessage]) -> list[tuple[str, str]]:
+    return [(message.type, message.text.rstrip()) for message in messages]
 
 
-async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
-    def memory(store: TranscriptStore) -> TokenMemory:
-        budget = TokenBudget(context_window=1_200)
-        kept = {"background": False, "summarizer": summarizer, "mode": "code"}
-        return TokenMemory(budget, recall=Recall(store), **kept)
-
-    chat = way.chat(memory, model=Talker(answer=answer), tools=[look_up], system="A clerk.")
-    said = HumanMessage(f"Never on Friday {HALF} deliver parcel 4711!", id="m1")
-    await chat.ask(said)
-    assert len(chat.requests) == 2
-    for question in long_turns(7):
+async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
+    chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch])
+    asked = [PASTE, "Fetch the table.", *long_turns(12, words=150)]
+    for question in asked:
         await chat.ask(question)
-    last = texts(await chat.last("When is parcel 4711 delivered?"))
-    assert "Friday" in last
-    assert "<conversation_summary " in last
-    assert HALF in texts(chat.said()), "the transcript has what was said"
+    assert chat.memory.budget.limit < chat.memory.count(chat.said()).tokens
+    assert "Question 0" not in texts([m for m in chat.requests[-1] if m.type == "human"][1:])
+
+    said = spoken(chat.reopened().said())
+    assert [text for role, text in said if role == "human"] == [text.rstrip() for text in asked]
+    assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
+    answers = [text for role, text in said if role == "ai"]
+    assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
+    for question in long_turns(12, words=150):
+        assert f"Reply to {question[:10]}." in answers
 
 
-def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(store: TranscriptStore):
-    recall = Recall(store)
-    call = {"name": HALF, "args": {HALF: HALF}, "id": f"c{HALF}"}
-    said = AIMessage(f"parcel {HALF} 4711", id="m", name=HALF, tool_calls=[call])
-    store.add("s", [said])
-    store.add("s", [said.model_copy(update={"content": f"parcel {HALF} 4712"})])
-    assert store.get("s", "m", include_superseded=True).content == said.content  # type: ignore[union-attr]
-    recall.add_documents(
-        [Document(f"invoice {HALF} 17", metadata={HALF: HALF}, id="d")], session_id="s"
-    )
-    assert recall.search(f"invoice {HALF}", session_id="s")
-    assert recall.search(HALF, session_id="s") == []
-    assert recall.history_search(f"4712 {HALF}", session_id="s") == []
-    assert recall.history_search("4712", session_id="s")
-    notes = Notebook()
-    notes.add(f"likes {HALF} tea", level="global", user_id="ann")
-    assert notes.search(f"tea {HALF}", user_id="ann")
+@STORED
+async def test_every_message_can_be_read_by_its_id_afterwards(way: Way):
+    chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
+    given = [
+        HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(12, words=150)])
+    ]
+    for question in given:
+        await chat.ask(question)
+    await chat.ask(HumanMessage("Fetch the table.", id="fetch"))
+    chat.memory.close()
+    store = chat.store if way.url == "sqlite://" else way.store()
+    for message in given:
+        found = store.get("t1", str(message.id))
+        assert found is not None
+        assert found.text == message.text
+    rows = store.rows("t1", user_id="ann")
+    assert [row.seq for row in rows] == [*range(1, len(rows) + 1)]
+    assert len({row.message.id for row in rows}) == len(rows) == 2 * len(given) + 4
+    assert FOUND in [row.message.content for row in rows]
 
 
-def test_turns_of_many_writers_are_all_kept_and_none_is_half(tmp_path: Any):
-    """Several stores on one file, as several processes have them."""
-    turns, writers = 6, 4
-
-    def write(name: int) -> None:
-        with TranscriptStore(tmp_path / "memory.db") as store:
-            for number in range(turns):
-                own = f"{name}-{number}"
-                store.add("s", [HumanMessage(own, id=f"h{own}"), AIMessage(own, id=f"a{own}")])
-
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
-    with TranscriptStore(tmp_path / "memory.db") as store:
-        said = [message.content for message in store.messages("s")]
-    pairs = [said[at : at + 2] for at in range(0, len(said), 2)]
-    assert all(one == two for one, two in pairs)
-    assert sorted(one for one, _ in pairs) == sorted(
-        f"{name}-{number}" for name in range(writers) for number in range(turns)
-    )
-
-
-async def test_a_turn_whose_model_fails_loses_nothing_of_the_others(way: Way):
-    answers = ["Noted one.", ConnectionError("reset"), "Noted three.", "Noted four."]
-    chat = way.chat(TokenMemory(TokenBudget(context_window=4_000)), model=Talker(answer=answers))
-    await chat.ask("Parcel 1?")
+async def test_a_failing_model_loses_nothing_and_the_next_turn_goes_on(way: Way):
+    failing = [ConnectionError("provider down"), "Back again."]
+    chat = way.chat(small_memory(), model=Talker(answer="Noted."))
+    for question in long_turns(8):
+        await chat.ask(question)
+    before = spoken(chat.said())
+    chat.model.answer = failing
     with pytest.raises(ConnectionError):
-        await chat.ask("Parcel 2?")
-    await chat.ask("Parcel 3?")
-    last = texts(await chat.last("Parcel 4?"))
-    words = ["Parcel 1?", "Noted one.", "Parcel 3?", "Noted three.", "Parcel 4?"]
-    assert [last.count(word) for word in words] == [1] * len(words)
-    assert [texts(chat.said()).count(word) for word in words] == [1] * len(words)
+        await chat.ask("Are you there?")
+    kept = spoken(chat.said())
+    assert kept[: len(before)] == before
+    assert kept[len(before) :] in ([], [("human", "Are you there?")])
+
+    (request,) = await chat.ask("And now?")
+    assert request[-1].text.endswith("And now?")
+    said = spoken(chat.reopened().said())
+    assert said[: len(kept)] == kept
+    assert said[-2:] == [("human", "And now?"), ("ai", "Back again.")]
+
+
+class Breaking(Talker):
+    """Streams three words and breaks."""
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[Any]:
+        self._requests.append(list(messages))
+        for word in ("one ", "two ", "three "):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        raise ConnectionError("cut off")
+
+
+def chain_of(store: TranscriptStore, model: Talker) -> Any:
+    return with_token_memory(model, small_memory(), store)
+
+
+SESSION: Any = {"configurable": {"session_id": "t1"}}
+
+
+@pytest.mark.parametrize("stops", ["the model breaks", "the reader leaves"])
+async def test_an_aborted_stream_of_a_chain_leaves_whole_turns_only(url: str, stops: str):
+    with TranscriptStore(url) as store:
+        chain_of(store, Talker(answer="Noted.")).invoke("First.", SESSION)
+        broken = chain_of(store, Breaking())
+        if stops == "the model breaks":
+            with pytest.raises(ConnectionError):
+                list(broken.stream("Second.", SESSION))
+        else:
+            stream = broken.astream("Second.", SESSION)
+            assert (await anext(stream)).content == "one "
+            await stream.aclose()
+        assert spoken(store.messages("t1")) == [("human", "First."), ("ai", "Noted.")]
+        chain_of(store, Talker(answer="Yes.")).invoke("Third.", SESSION)
+        assert [text for _, text in spoken(store.messages("t1"))] == [
+            "First.",
+            "Noted.",
+            "Third.",
+            "Yes.",
+        ]
+
+
+@pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+async def test_an_aborted_run_of_a_graph_keeps_the_question(way: Way):
+    chat = way.chat(small_memory(), model=Breaking())
+    with pytest.raises(ConnectionError):
+        list(
+            chat.graph.stream(  # type: ignore[attr-defined]
+                {"messages": [HumanMessage("First.", id="h1")]}, chat.config, stream_mode="messages"
+            )
+        )
+    assert spoken(chat.reopened().said()) == [("human", "First.")]
+    assert chat.store.get("t1", "h1") is not None
+
+
+async def test_a_failing_summarizer_takes_no_word_along(way: Way):
+    def broken(*_: Any) -> str:
+        raise ConnectionError("summarizer down")
+
+    chat = way.chat(small_memory(summarizer=broken))
+    questions = long_turns(14, words=150)
+    for question in questions:
+        (request,) = await chat.ask(question)
+        assert question.rstrip() in request[-1].text
+    said = spoken(chat.reopened().said())
+    assert [text for role, text in said if role == "human"] == [q.rstrip() for q in questions]
+
+
+async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way: Way):
+    told: set[str] = set()
+
+    def reading(messages: list[BaseMessage]) -> str:
+        told.update(str(message.id) for message in messages)
+        return "- Several things were said."
+
+    chat = way.chat(small_memory(summarizer=reading), model=Talker(answer=calling), tools=[fetch])
+    for question in ["Hello.", "Fetch the table.", *long_turns(14, words=120)]:
+        request = await chat.last(question)
+        there = {str(message.id) for message in request}
+        said = [str(m.id) for m in chat.said()[:-1]]  # the newest is the answer to this request
+        assert [name for name in said if name not in there | told] == []
+    assert len(told) > 10
+
+
+async def test_the_question_stays_in_view_through_a_long_tool_loop(way: Way):
+    def looping(request: list[BaseMessage]) -> AIMessage | str:
+        number = len(chat.requests)
+        args = {"name": f"part {number} " + "x" * 400}
+        calls = [{"name": "count_up", "args": args, "id": f"c{number}"}]
+        return "Done." if number == LOOP else AIMessage("", tool_calls=calls)
+
+    chat = way.chat(small_memory(), model=Talker(answer=looping), tools=[count_up])
+    await chat.ask(
+        [HumanMessage("Hello."), AIMessage("Hi."), HumanMessage("Find the answer to QUOKKA-4711.")]
+    )
+    assert len(chat.requests) == LOOP
+    assert "<conversation_summary" in texts(chat.requests[-1])
+    for request in chat.requests:
+        asked = [m.text for m in request if m.type == "human"]
+        assert any(text.endswith("Find the answer to QUOKKA-4711.") for text in asked)
+
+
+def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):
+    with TranscriptStore(url) as store:
+        said: list[BaseMessage] = []
+        for number in range(4):
+            said += [HumanMessage(f"question {number}"), AIMessage(f"answer {number}")]
+            store.add("t1", said)
+        assert spoken(store.messages("t1")) == spoken(said)
+        store.add("t1", [HumanMessage("question 3"), AIMessage("answer 3")])
+        assert store.count("t1") == len(said) + 2, "who says the same again has said it twice"
+
+
+def test_a_state_that_others_have_changed_meanwhile_is_not_written_over(url: str):
+    with TranscriptStore(url) as store:
+        history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        for question in long_turns(14, words=150):
+            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+        state = history.compact()
+        version = store.state("t1").version
+        assert not store.save_state("t1", {**state, "summary": None}, expected=version - 1)
+        assert store.state("t1").state == state
+        assert store.save_state("t1", state, expected=version)
+
+
+def test_damage_of_a_message_is_an_error_and_never_a_shorter_history(tmp_path):
+    file = tmp_path / "memory.db"
+    said = [HumanMessage(f"message {number}", id=f"m{number}") for number in range(5)]
+    with TranscriptStore(file) as store:
+        store.add("t1", said)
+        store.add("t2", said)
+    for damage in (
+        "UPDATE tokenmem_messages SET message = replace(message, '2', 'X') WHERE seq = 3",
+        "DELETE FROM tokenmem_messages WHERE seq = 2",
+    ):
+        copy = shutil.copy(file, tmp_path / "damaged.db")
+        with closing(sqlite3.connect(copy)) as raw, raw:
+            assert raw.execute(f"{damage} AND session_key = '=t1'").rowcount
+        with TranscriptStore(copy) as store:
+            with pytest.raises(CorruptStoreError):
+                store.messages("t1")
+            assert store.messages("t2") == said, "other sessions stay readable"
+
+
+WRITERS, EACH = 4, 12
+
+
+def test_concurrent_writers_of_one_session_keep_every_message_and_its_order(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    start = threading.Barrier(WRITERS)
+
+    def write(writer: int) -> None:
+        with TranscriptStore(place) as store, small_memory() as memory:
+            history = TokenMemoryChatHistory("t1", memory=memory, store=store)
+            start.wait()
+            for n in range(EACH):
+                name = f"w{writer}-{n}"
+                question = HumanMessage(f"question {name} " + "word " * 30, id=name)
+                history.add_messages([question, AIMessage(f"answer {name}", id=f"{name}-answer")])
+                assert history.messages
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for done in [pool.submit(write, number) for number in range(WRITERS)]:
+            done.result()
+    with TranscriptStore(place) as store:
+        rows = store.rows("t1")
+    ids = [row.message.id for row in rows]
+    assert len(ids) == len(set(ids)) == 2 * WRITERS * EACH
+    assert [row.seq for row in rows] == [*range(1, len(ids) + 1)]
+    assert [f"{name}-answer" for name in ids[::2]] == ids[1::2], "a turn was torn apart"
+    for writer in range(WRITERS):
+        mine = [name for name in ids[::2] if name.startswith(f"w{writer}-")]
+        assert mine == [f"w{writer}-{n}" for n in range(EACH)]
+
+
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(url: str):
+    with TranscriptStore(url) as store:
+        store.add("t1", [HumanMessage("Before.", id="m0")])
+        with pytest.raises(ConfigurationError):
+            store.add("t1", [HumanMessage("Good.", id="m1"), RemoveMessage(id="m0")])
+        assert [m.id for m in store.messages("t1")] == ["m0"]
+
+
+def test_a_committed_summary_is_there_after_a_restart(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(place) as store:
+        history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        for question in long_turns(14, words=150):
+            history.add_messages([HumanMessage(question), AIMessage("Noted.")])
+            shown = spoken(history.messages)
+        state = store.state("t1").state
+        assert state is not None
+        assert state["summary"] is not None
+    with TranscriptStore(place) as store:
+        again = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
+        assert spoken(again.messages) == shown
+        assert json.dumps(store.state("t1").state) == json.dumps(state)
+
+
+def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(url: str, tmp_path):
+    place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
+    way = Way("middleware", is_async=False, url=place)
+    chats: list[Chat] = []
+    for question in ("One.", "Two."):
+        chat = way.chat(small_memory())
+        chat.graph.invoke({"messages": question}, chat.config)  # type: ignore[attr-defined]
+        chats.append(chat)
+        chat.store.close()
+    with TranscriptStore(place) as store:
+        saver = TokenMemorySaver(store)
+        found = saver.get_tuple({"configurable": {"thread_id": "t1"}})
+        assert found is not None
+        held = found.checkpoint["channel_values"]["messages"]
+        assert spoken(held) == spoken(store.messages("t1"))
+        assert [text for _, text in spoken(held)] == ["One.", "Noted.", "Two.", "Noted."]
 
 
 @pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)

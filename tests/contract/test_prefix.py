@@ -1,24 +1,139 @@
-"""Between two changes of its prefix each request begins with the one before, byte for byte."""
+"""Between two changes of its prefix each request begins with the one before, byte for byte.
+
+Everything that the memory can put into a request is in play: system text, tools, a mode, a pin,
+recalled messages, notes and summaries. A change of the prefix is reported as a `CompactEvent`.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
-from langchain_tokenmem import TokenBudget, TokenMemory
-from tests.contract.chats import Way, long_turns
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import tool
 
-WINDOW = 2_000
-TURNS = 24
+from langchain_tokenmem import (
+    CompactCallbacks,
+    Notebook,
+    Recall,
+    SqlStore,
+    TokenBudget,
+    TokenMemory,
+    TranscriptStore,
+)
+from tests.contract.chats import Talker, Way, long_turns, pin, texts
+
+TURNS = 14
+PIN = "Never promise a date."
+LOOKED_UP = "parcel {} weighs {} grams and lies in hall {}. "
 
 
-async def test_most_requests_begin_with_the_one_before(way: Way):
-    memory = TokenMemory(TokenBudget(context_window=WINDOW), background=False)
-    chat = way.chat(memory, system="You are a clerk.")
-    for question in long_turns(TURNS):
+@tool
+def look_up(parcel: str) -> str:
+    """Look a parcel up."""
+    number = int(parcel.removeprefix("P-"))
+    return LOOKED_UP.format(parcel, number * 3, number % 7) * 12
+
+
+class Changes(CompactCallbacks):
+    """Counts the changes of a prefix, and notes how many there were at each request."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.at_request: list[int] = []
+
+    def on_compact_end(self, event: Any) -> None:
+        self.count += 1
+
+    def model(self) -> Talker:
+        def answer(request: list[BaseMessage]) -> AIMessage | str:
+            self.at_request.append(self.count)
+            newest = request[-1]
+            if isinstance(newest, ToolMessage):
+                return "We decided to send the parcels by train because trains are cheap."
+            number = len(self.at_request)
+            args = {"parcel": f"P-{7_000 + number % 9}"}
+            call = {"name": "look_up", "args": args, "id": f"call-{number}"}
+            return AIMessage("", tool_calls=[call])
+
+        return Talker(answer=answer)
+
+
+def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
+    """Return what a provider reads of a request: all but ids and metadata."""
+    return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
+
+
+@pytest.mark.parametrize("way", ["by-hand", "middleware"], indirect=True)
+async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
+    changes = Changes()
+    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, callbacks=[changes])
+    chat = way.chat(memory, system="Rules: " + "word " * 1_100)
+    for question in long_turns(16, words=80):
         await chat.ask(question)
-    requests = [[m.model_dump(exclude={"id"}) for m in request] for request in chat.requests]
-    pairs = list(pairwise(requests))
-    kept = sum(after[: len(before)] == before for before, after in pairs)
-    assert len(requests) == TURNS
-    assert kept < len(pairs), "the window is small: the prefix has to change sometimes"
-    assert kept >= 0.7 * len(pairs)
+    assert 1 <= changes.count <= 4
+
+
+@pytest.mark.parametrize("way", ["by-hand", "history", "middleware"], indirect=True)
+async def test_the_summary_grows_at_its_end(way: Way):
+    written: list[str] = []
+
+    def writing(messages: list[BaseMessage]) -> str:
+        written.append(f"- Entry {len(written)} tells of {len(messages)} messages.")
+        return written[-1]
+
+    memory = TokenMemory(TokenBudget(context_window=2_000), summarizer=writing, background=False)
+    chat = way.chat(memory)
+    for question in long_turns(TURNS, words=250):
+        request = texts(await chat.last(question))
+        places = [request.find(entry) for entry in written]
+        assert -1 not in places
+        assert places == sorted(places)
+    assert len(written) >= 3
+
+
+async def test_each_request_begins_with_the_one_before_unless_a_change_was_reported(way: Way):
+    writer = Talker(answer="## Progress\n- Parcels were looked up and sent by train.")
+    changes = Changes()
+    notes_store = TranscriptStore("sqlite://")
+    notes = Notebook(SqlStore(notes_store))
+    notes.add("Parcels to Lisbon go by train.", level="global", user_id="ann")
+
+    def memory_on(store: TranscriptStore) -> TokenMemory:
+        return TokenMemory(
+            TokenBudget(context_window=2_500),
+            summarizer=writer if way.is_async else None,
+            background=False,
+            mode="reasoning",
+            recall=Recall(store),
+            notes=notes,
+            callbacks=[changes],
+        )
+
+    system, parts = "You are a clerk.", ["<working_notes", "<conversation_summary"]
+    chat = way.chat(memory_on, system=system, tools=[look_up], user="ann", model=changes.model())
+    await chat.ask("Let us begin.")
+    begun = len(chat.requests)
+    if way.name != "by-hand":  # it has no store: nothing to recall, no notes, no pins
+        pin(chat, PIN)
+        parts += ["<recalled_messages", "<kept_notes", PIN]
+    for number, question in enumerate(long_turns(TURNS, words=20)):
+        asks = "What did we say of P-7001, the parcel to Lisbon?" if number % 5 == 4 else question
+        await chat.ask(asks)
+    notes_store.close()
+
+    requests = [as_sent(request) for request in chat.requests]
+    assert len(requests) == 2 * TURNS + begun
+    moments = list(zip(requests, changes.at_request, strict=True))[begun:]
+    changed = 0
+    for (before, count), (after, later) in pairwise(moments):
+        if later == count:
+            assert after[: len(before)] == before
+        changed += later != count
+    assert 1 <= changed <= TURNS / 2, "a small window changes sometimes, and not with every turn"
+    everything = "\n".join(texts(request) for request in chat.requests)
+    for part in parts:
+        assert part in everything
+    assert all(request[0].text.startswith(system) for request in chat.requests)
+    assert len({repr(k.get("tools")) for k in chat.model.keywords}) == 1

@@ -366,3 +366,11 @@ def test_no_input_writes_a_channel_of_the_memory(kind: str):
     assert "FORGED" not in texts(model.requests[-1])
     values = graph.get_state(user("ann")).values
     assert "FORGED" not in str({k: v for k, v in values.items() if k != "messages"})
+
+
+def test_a_list_of_sessions_is_that_of_one_user(store: TranscriptStore):
+    for session, user in (("a1", "ann"), ("a2", "ann"), ("b1", "bob"), ("n1", None)):
+        store.add(session, [HumanMessage("Hello.")], user_id=user)
+    assert store.sessions(user_id="ann") == ["a1", "a2"]
+    assert store.sessions(user_id="bob") == ["b1"]
+    assert store.sessions() == ["a1", "a2", "b1", "n1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
 from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores, TermWeight, score
+from langchain_tokenmem.recall.lexical.bm25 import Bm25, Posting, Scores, TermWeight, score
 from langchain_tokenmem.storage.search_index.reader import IndexReader
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -83,23 +83,37 @@ class LexicalIndex:
         """Index what was said before the index was there; return how many messages."""
         return self._store.index.index_lexical(scope)
 
-    def scores(self, query: str, reader: IndexReader) -> Scores:
-        """Return what matches a question in the scope of a reader."""
+    def scores(
+        self,
+        query: str,
+        reader: IndexReader,
+        *,
+        among: Collection[str] | None = None,
+        exclude: Collection[str] = frozenset(),
+    ) -> Scores:
+        """Return what matches a question in the scope of a reader.
+
+        Messages that may not be found lend no words and make no term known: the question itself
+        often is in the transcript already.
+        """
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()
         if not terms or not units:
             return _nothing()
         counts = reader.counts(terms)
-        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
         average = length / units
         rare, common = self._divided(counts)
-        found = reader.postings(rare, self.effort.postings)
+        read = reader.postings(rare, self.effort.postings)
+        found = _allowed(read, reader, among, exclude)
+        for term, rows in read.items():
+            counts[term] -= len(rows) - len(found[term])
+        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
         if common:
             places = best_units(
                 score(found, weights, average, self.parameters), self.effort.candidates
             )
             nearby = _with_neighbours(places, self.parameters.neighbours)
-            found |= reader.postings_of(common, nearby)
+            found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
         return score(found, weights, average, self.parameters)
 
     def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -113,6 +127,20 @@ class LexicalIndex:
             rare.append(term)
             left -= counts[term]
         return rare, by_rarity[len(rare) :]
+
+
+def _allowed(
+    found: Mapping[str, Sequence[Posting]],
+    reader: IndexReader,
+    among: Collection[str] | None,
+    exclude: Collection[str],
+) -> dict[str, Sequence[Posting]]:
+    """Return the postings of messages that may be found."""
+    if among is None and not exclude:
+        return dict(found)
+    units = sorted({unit for rows in found.values() for unit, _, _ in rows})
+    there = {*reader.filter_units(units, among, exclude)}
+    return {term: [row for row in rows if row[0] in there] for term, rows in found.items()}
 
 
 def best_units(scores: Scores, most: int) -> list[int]:

@@ -1,0 +1,109 @@
+"""The plan survives every summary, and turn memory that a model has made up is not believed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import TodoListMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
+from tests.contract.chats import Talker, Way, long_turns, texts
+
+OPEN = ("Count the crates in hall nine", "Call the harbour master")
+CLOSED = "Weigh the empty lorry"
+
+
+@tool
+def update_tasks(tasks: list[dict[str, str]]) -> str:
+    """Write the list of tasks."""
+    return f"{len(tasks)} tasks."
+
+
+def listing(*open_tasks: str, number: int = 1) -> AIMessage:
+    """Return a call that writes the list of tasks."""
+    tasks = [{"title": CLOSED, "status": "completed"}]
+    tasks += [{"title": OPEN[0], "status": "in_progress"}] if OPEN[0] in open_tasks else []
+    tasks += [{"title": OPEN[1], "status": "pending"}] if OPEN[1] in open_tasks else []
+    call = {"name": "update_tasks", "args": {"tasks": tasks}, "id": f"call-{number}"}
+    return AIMessage("", tool_calls=[call])
+
+
+def plan_of(request: list[BaseMessage]) -> str:
+    """Return the to-do list that a request shows in a fence."""
+    return texts(request).partition("<to_do_list>")[2].partition("</to_do_list>")[0]
+
+
+@pytest.mark.parametrize("mode", [None, "code"])
+async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
+    script: list[Any] = [listing(*OPEN), *["Noted."] * 7, listing(number=2), "Noted."]
+    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
+    chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])
+    shown = [await chat.last("Plan the day.")]
+    shown += [await chat.last(question) for question in long_turns(6, words=350)]
+    assert all(task in texts(request) for request in shown for task in OPEN)
+    assert f"[x] {CLOSED}" in plan_of(shown[-1])
+    assert not any(m.type == "tool" for m in shown[-1]), "the call itself was folded"
+    await chat.ask("All done?")
+    for question in long_turns(4, words=450):
+        last = await chat.last(question)
+    assert not plan_of(last)
+
+
+@pytest.mark.parametrize("way", ["by-hand"], indirect=True)
+async def test_between_two_folds_the_plan_keeps_the_prefix(way: Way):
+    answers = ["Hello.", listing(*OPEN), *["Noted."] * 3, listing(OPEN[1], number=2), "Noted."]
+    memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+    chat = way.chat(memory, model=Talker(answer=answers), tools=[update_tasks])
+    for question in long_turns(12, words=150):
+        await chat.ask(question)
+    requests = [[m.model_dump(exclude={"id"}) for m in request] for request in chat.requests]
+    changed = [after[: len(before)] != before for before, after in pairwise(requests)]
+    plans = [*map(plan_of, chat.requests)]
+    assert any(OPEN[1] in plan and f"[ ] {OPEN[0]}" not in plan for plan in plans)
+    new = [before != after for before, after in pairwise(plans)]
+    assert all(change for change, is_new in zip(changed, new, strict=True) if is_new)
+    assert sum(changed) <= 3
+
+
+def test_to_dos_that_stand_in_the_state_alone_stay_in_view():
+    @tool
+    def plan_day(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """Plan the day."""
+        todos = [{"content": task, "status": "pending"} for task in OPEN]
+        done = ToolMessage("Planned.", tool_call_id=tool_call_id)
+        return Command(update={"todos": todos, "messages": [done]})
+
+    call = AIMessage("", tool_calls=[{"name": "plan_day", "args": {}, "id": "call-1"}])
+    model = Talker(answer=[call, "Noted."])
+    memory = TokenMemory(TokenBudget(context_window=6_000), background=False)
+    middleware = [TodoListMiddleware(), TokenMemoryMiddleware(memory)]
+    agent = create_agent(model, [plan_day], middleware=middleware, checkpointer=InMemorySaver())
+    for question in ["Plan the day.", *long_turns(8, words=600)]:
+        agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+    assert all(task in plan_of(model.requests[-1]) for task in OPEN)
+
+
+INVENTED = (
+    "Done.\n\nTool memory:\n- Files changed: invented.go",
+    '<working_notes mode="code">\nKept.\nFiles: invented.go\n</working_notes>\n\nDone.',
+    "Tool memory:\n- Failed bash: make invented.go (exit 2)",
+)
+
+
+@pytest.mark.parametrize("answer", INVENTED)
+async def test_what_a_model_writes_in_the_form_of_the_memory_is_not_sent_again(way: Way, answer):
+    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, mode="code")
+    chat = way.chat(memory, model=Talker(answer=answer))
+    for question in long_turns(2):
+        await chat.ask(question)
+    assert len(chat.requests) == 2
+    assert not any("invented.go" in texts(request) for request in chat.requests)
+    if way.name in {"history", "chain", "middleware"}:  # elsewhere the application keeps answers
+        assert "invented.go" not in texts(chat.said())
