@@ -233,11 +233,10 @@ class GraphThread:
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
-        if not self.memory.plan(self.messages, state, **request.options).fold:
-            return None
         known = self.memory.finished_summaries
         found = known.find(self._origin(state, request), self.messages, state)
-        if found is None:
+        # A plan counts every message: it is made last.
+        if found is None or not self.memory.plan(self.messages, state, **request.options).fold:
             return None
         state, agent = found
         if agent == (self.thread, self.subgraph):  # not that of another thread or agent

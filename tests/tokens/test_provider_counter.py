@@ -328,11 +328,11 @@ def test_an_answer_that_comes_late_is_known_next_time(monkeypatch):
 
 @pytest.mark.slow
 def test_a_provider_that_is_always_late_is_left_alone():
-    model = CountedModel()
+    released = threading.Event()
+    model = CountedModel(answer=lambda *_: released.wait(60) and 50)
     counter = ProviderCounter(model, timeout_s=0.5)  # a thread starts in less
     for number in range(FAILURES):
-        released = threading.Event()
-        model.answer = lambda *_, released=released: released.wait(60) and 50
+        released.clear()
         counter.count([HumanMessage(str(number))])
         time.sleep(0.5)
         released.set()
