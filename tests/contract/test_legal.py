@@ -202,7 +202,7 @@ def test_nothing_that_happens_between_two_calls_makes_reasoning_illegal(
         TokenBudget(context_window=window, model=model.name_ if is_known else None)
     )
     said: list[BaseMessage] = []
-    states: list[tuple[int, Any]] = [(0, None)]
+    states: list[tuple[list[BaseMessage], Any]] = [([], None)]
     state, system, tools = None, "It is Monday.", [look]
     for number, step in enumerate(["ask", *steps, "ask"]):
         if step == "system":
@@ -216,8 +216,9 @@ def test_nothing_that_happens_between_two_calls_makes_reasoning_illegal(
         elif step == "again" and said and said[-1].type == "ai":
             said.pop()
         elif step == "fork":
-            length, state = states[len(states) // 2]
-            del said[length:], states[len(states) // 2 + 1 :]
+            before, state = states[len(states) // 2]
+            said = [*before]
+            del states[len(states) // 2 + 1 :]
         if not said or said[-1].type == "ai":
             said.append(HumanMessage(f"Question {number}. " + "word " * 30, id=f"h{number}"))
         around: Any = {"system": system, "tools": tools}
@@ -229,7 +230,7 @@ def test_nothing_that_happens_between_two_calls_makes_reasoning_illegal(
             ToolMessage("seen " * 30, tool_call_id=call["id"], id=f"t{number}")
             for call in answer.tool_calls
         ]
-        states.append((len(said), state))
+        states.append(([*said], state))
 
 
 def test_reasoning_of_models_without_the_rule_stays_inside_a_running_tool_call():
