@@ -176,3 +176,38 @@ def test_an_export_makes_the_same_session_elsewhere(store: TranscriptStore):
         assert other.sessions(user_id="ann") == ["s"]
         other.import_session(lines, user_id="ann")
         assert [*other.export_session("s")] == lines
+
+
+def test_erasing_a_user_takes_all_that_is_theirs_and_nothing_of_another(store: TranscriptStore):
+    notes = Notebook(SqlStore(store))
+    for user in ("ann", "bob"):
+        for number in (1, 2):
+            said = [HumanMessage(f"My code is {CODE}.")]
+            store.add(f"{user}-{number}", said, user_id=user)
+        notes.add(f"The code of {user} is {CODE}.", level="global", user_id=user)
+    store.erase(user_id="ann")
+    assert store.sessions() == ["bob-1", "bob-2"]
+    assert notes.list(user_id="ann") == []
+    assert [note.content for note in notes.list(user_id="bob")] == [f"The code of bob is {CODE}."]
+    found = Recall(store).search(CODE, session_id="bob-1", user_id="bob", scope="user")
+    assert found
+    assert {hit.session_id for hit in found} <= {"bob-1", "bob-2"}
+
+
+def test_what_another_session_has_quoted_is_erased_with_it(store: TranscriptStore):
+    memory = TokenMemory(8_000, recall=Recall(store), recall_scope="user")
+    store.add("gone", [HumanMessage(f"The code of the harbour gate is {CODE}.")], user_id="ann")
+    history = TokenMemoryChatHistory("stays", user_id="ann", memory=memory, store=store)
+    history.add_messages([HumanMessage("What is the code of the harbour gate?")])
+    assert CODE in texts(history.messages)
+    store.erase("gone")
+    again = TokenMemoryChatHistory("stays", user_id="ann", memory=memory, store=store)
+    assert CODE not in texts(again.messages)
+
+
+def test_a_session_that_was_used_of_late_does_not_expire(store: TranscriptStore):
+    for name, ago in (("used", timedelta(days=1)), ("left", 2 * MONTH)):
+        store.add(name, [HumanMessage("First.")], now=NOW - 3 * MONTH)
+        store.add(name, [HumanMessage("Last.")], now=NOW - ago)
+    assert store.expire(MONTH, now=NOW).expired == ("left",)
+    assert store.sessions() == ["used"]

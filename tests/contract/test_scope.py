@@ -374,3 +374,17 @@ def test_a_list_of_sessions_is_that_of_one_user(store: TranscriptStore):
     assert store.sessions(user_id="ann") == ["a1", "a2"]
     assert store.sessions(user_id="bob") == ["b1"]
     assert store.sessions() == ["a1", "a2", "b1", "n1"]
+
+
+def test_a_session_is_read_written_and_erased_by_its_owner_only(store: TranscriptStore):
+    store.add("s1", [HumanMessage("Hello.")], user_id="ann")
+    for use in (
+        lambda: store.messages("s1", user_id="bob"),
+        lambda: store.add("s1", [HumanMessage("Mine.")], user_id="bob"),
+        lambda: store.clear("s1", user_id="bob"),
+        lambda: store.erase("s1", user_id="bob"),
+        lambda: TokenMemoryChatHistory("s1", store=store, user_id="bob").messages,
+    ):
+        with pytest.raises(ScopeError):
+            use()
+    assert [message.text for message in store.messages("s1", user_id="ann")] == ["Hello."]
