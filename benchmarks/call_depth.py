@@ -41,7 +41,7 @@ def called(call: Callable[[], object]) -> set[tuple[str, str]]:
         call()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # that is how it ends
+        threading.setprofile(None)  # that is how it ends
     return found
 
 
@@ -65,8 +65,8 @@ def main() -> None:
         memory = TokenMemory(4_000, background=False)
         model, middleware = FakeListChatModel(responses=["Yes."]), [TokenMemoryMiddleware(memory)]
         agent = create_agent(model, middleware=middleware)
-        short = {"messages": [HumanMessage("Hello")]}
-        long = {"messages": [one(LONG) for _ in range(6) for one in (HumanMessage, AIMessage)]}
+        short: Any = {"messages": [HumanMessage("Hello")]}
+        long: Any = {"messages": [one(LONG) for _ in range(6) for one in (HumanMessage, AIMessage)]}
         long["messages"].append(HumanMessage("And now?"))
         agent.invoke(short)  # what happens once in a process is no part of a call
         counts = {
