@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterable
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
@@ -78,6 +80,11 @@ def newest_entry(state: MemoryState) -> SummaryEntry:
 def log_text(state: MemoryState) -> str:
     """Return the texts of all entries, oldest first."""
     return "\n\n".join(entry["text"] for entry in entries_of(state))
+
+
+def words_of(messages: Iterable[BaseMessage]) -> list[str]:
+    """Return the contents without the references of messages, which random ids give."""
+    return [re.sub(r"[0-9a-f]{6}-[0-9a-f]{6}", "a-z", str(one.content)) for one in messages]
 
 
 def own_words(message: BaseMessage) -> str:

@@ -149,11 +149,12 @@ def test_the_prefix_keeps_its_bytes_until_it_changes_anyway():
 def test_notes_stand_in_front_of_recalled_messages():
     store = TranscriptStore("sqlite://")
     history = history_on(filled(), store, recall=Recall(store), window=2_000)
+    ask(history, "Hello.")  # the first question stays, and what is seen is not recalled
     ask(history, "The code of the lift is 4711, tabs are fine.")
     for number in range(20):
         ask(history, f"q{number} " * 40, f"a{number} " * 40)
     shown = ask(history, "What was the code of the lift, and do I use tabs in code?")
-    assert "<kept_notes>" not in shown or shown.index("<kept_notes>") < shown.index("<recalled")
+    assert shown.index("<kept_notes>") < shown.index("<recalled")
 
 
 def test_nothing_is_shown_where_it_is_switched_off():

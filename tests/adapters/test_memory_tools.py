@@ -137,7 +137,7 @@ def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given):
             tools = chain_tools(notebook_on(SqlStore(store)))
         assert "user: My order is 4711." in tools["history_search"].invoke({"pattern": r"\d{4}"})
         words = tools["history_search"].invoke({"pattern": "order 4711", "by": "words"})
-        assert words.endswith("user: My order is 4711.")
+        assert "user: My order is 4711." in words
         assert tools["pin_context"].invoke({"text": "Order 4711."}).startswith("Pinned pin_")
         assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
 

@@ -123,9 +123,12 @@ def middleware(memory, model, store):
 
 
 def talk(graph, *, keeps=True):
+    if keeps:
+        graph.update_state(
+            SESSION, pin_update(RULE), as_node="agent" if "agent" in graph.nodes else "model"
+        )
     for said in QUESTIONS:
-        update = pin_update(RULE) if keeps else {}
-        graph.invoke({"messages": [HumanMessage(said)], **update}, SESSION)
+        graph.invoke({"messages": [HumanMessage(said)]}, SESSION)
 
 
 SEEN = (prompt_with_token_memory, node_with_system, middleware)

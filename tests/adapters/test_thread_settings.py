@@ -202,7 +202,7 @@ def test_the_settings_of_a_thread_are_not_read_for_another_user(made, store):
 def test_settings_that_cannot_be_read_are_told_and_the_memorys_hold(made, store, caplog):
     store.set_settings(user_id="ann", budget=2_000)
     with store.database.writing("test") as connection:
-        connection.execute(text("UPDATE tokenmem_user_settings SET settings = '{}'"))
+        connection.execute(text("UPDATE tokenmem_user_settings SET settings = '{'"))
     assert tokens(request_after(made(memory_of(), TokenMemorySaver(store)), LONG)) > 4_000
     assert "its own settings are not used" in caplog.text
 

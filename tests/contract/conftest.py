@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from langchain_tokenmem import TranscriptStore
 from tests.contract.chats import CHATS, Way
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.upper().startswith("TOKENMEM_"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

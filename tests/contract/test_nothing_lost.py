@@ -265,9 +265,10 @@ def test_damage_of_a_message_is_an_error_and_never_a_shorter_history(tmp_path):
         "UPDATE tokenmem_messages SET message = replace(message, '2', 'X') WHERE seq = 3",
         "DELETE FROM tokenmem_messages WHERE seq = 2",
     ):
+        of_one = "session = (SELECT id FROM tokenmem_sessions WHERE thread_id = 't1')"
         copy = shutil.copy(file, tmp_path / "damaged.db")
         with closing(sqlite3.connect(copy)) as raw, raw:
-            assert raw.execute(f"{damage} AND session_key = '=t1'").rowcount
+            assert raw.execute(f"{damage} AND {of_one}").rowcount
         with TranscriptStore(copy) as store:
             with pytest.raises(CorruptStoreError):
                 store.messages("t1")

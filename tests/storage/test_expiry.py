@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     Notebook,
     Recall,
     SqlStore,
@@ -46,6 +47,10 @@ def said(store, session_id, days, *, user_id=None, text="hi"):
     """Let a session have had its last message so many days before `NOW`."""
     at = NOW - timedelta(days=days)
     store.add(session_id, [HumanMessage(text), AIMessage("yes")], user_id=user_id, now=at)
+
+
+class Pinned(MessagesState):
+    token_memory_pins: Annotated[dict, operator.or_]
 
 
 def graph_of(store, schema=MessagesState, **options):
@@ -144,15 +149,14 @@ def test_every_kind_of_use_counts_as_activity(store, what):
 
 @pytest.mark.slow
 def test_a_pin_in_the_state_of_a_graph_keeps_its_thread_and_one_that_is_gone_does_not(store):
-    graph = graph_of(store, MemoryMessagesState)
-    graph.invoke({"messages": ["hi"], **pin_update("Answer in French.")}, thread("short"))
-    graph.invoke({"messages": ["hi"], **pin_update("Answer in French. " * 40)}, thread("long"))
+    graph = graph_of(store, Pinned)
+    for name, text in (("short", "Answer in French."), ("long", "Answer in French. " * 40)):
+        graph.invoke({"messages": ["hi"]}, thread(name))
+        graph.update_state(thread(name), pin_update(text))
     graph.invoke({"messages": ["hi"]}, thread("none"))
     report = store.expire(MONTH, now=LATER)
     assert (report.expired, report.pinned) == (("none",), 2)
-    graph.invoke(
-        {"messages": ["hi"], **pin_update("Answer in French.", unpin=True)}, thread("short")
-    )
+    graph.update_state(thread("short"), pin_update("Answer in French.", unpin=True))
     assert store.expire(MONTH, now=LATER).expired == ("short",)
 
 

@@ -22,7 +22,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
-from tests.fakes import CharCounter, ListSummarizer, log_text
+from tests.fakes import CharCounter, ListSummarizer, log_text, words_of
 from tests.legality import problems
 
 
@@ -127,7 +127,7 @@ async def test_sync_async_stream_and_batch_give_the_same_requests():
             assert store.count("s1") == 24
             stored = [m for m in store.messages("s1") if m.type == "ai"]
             assert {type(m) for m in stored} == {AIMessage}
-            seen.append([[m.content for m in r if m.type == "human"] for r in model.requests])
+            seen.append([words_of(m for m in r if m.type == "human") for r in model.requests])
     assert seen[0] == seen[1] == seen[4]
     assert seen[2] == seen[3]
 

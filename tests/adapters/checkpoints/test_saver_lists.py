@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.storage import checkpoints
-from langchain_tokenmem.storage.codec import Codec
+from langchain_tokenmem.storage import checkpoints, codec
+from langchain_tokenmem.storage.codec import message_digest
 from tests.adapters.checkpoints.test_saver_robustness import at, put
 
 CHANGES = (
@@ -148,10 +148,12 @@ def test_a_change_while_a_message_is_stored_is_noticed_when_it_is_undone(monkeyp
 
 def test_a_list_that_was_built_anew_is_known_by_its_ids(monkeypatch):
     digests = []
-    plain = Codec.digest
-    monkeypatch.setattr(
-        Codec, "digest", lambda codec, message: digests.append(message) or plain(codec, message)
-    )
+
+    def noted(message, key=b""):
+        digests.append(message)
+        return message_digest(message, key)
+
+    monkeypatch.setattr(codec, "message_digest", noted)
     with TranscriptStore("sqlite://") as store:
         saver, parent, said = TokenMemorySaver(store), at(), []
         for number in range(20):

@@ -28,6 +28,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from tests.adapters.graphs.test_nodes import config, memory_of
+from tests.fakes import words_of
 from tests.summarize.models import Scripted
 
 TURNS = 30
@@ -76,9 +77,7 @@ def test_a_graph_without_a_channel_for_the_memory_is_not_summarized_again_and_ag
     memory, views, graph = played(schema, split=split)
     expected, same, _ = played(MemoryMessagesState, split=split)
     assert len(memory.summarizer.requests) == len(expected.summarizer.requests) <= 5
-    assert [[m.content for m in view] for view in views] == [
-        [m.content for m in view] for view in same
-    ]
+    assert [words_of(view) for view in views] == [words_of(view) for view in same]
     saved = graph.checkpointer.get_tuple(config()).checkpoint["channel_values"]
     assert saved["memory"]["summary"]
     assert not saved.keys() & {"llm_input_messages", "llm_input_stamp"}

@@ -30,7 +30,7 @@ from langchain_tokenmem.memory import finished_summaries
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries, Origin
 from langchain_tokenmem.state import MemoryState, new_state
 from tests.adapters.graphs.test_nodes import config, conversation, memory_of
-from tests.fakes import log_text
+from tests.fakes import log_text, words_of
 from tests.legality import problems
 from tests.summarize.models import Gate, Scripted
 
@@ -80,9 +80,7 @@ def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(c
         keeping.invoke({"messages": question(number)}, config())
     assert caplog.text == ""
     assert len(memory.summarizer.requests) == len(kept.summarizer.requests) <= 5
-    assert [[m.content for m in one] for one in requests] == [
-        [m.content for m in one] for one in expected
-    ]
+    assert [words_of(one) for one in requests] == [words_of(one) for one in expected]
 
 
 @pytest.mark.slow
