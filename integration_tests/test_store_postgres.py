@@ -35,7 +35,7 @@ def pointing(to: str, *kept: str) -> MemoryState:
                 {
                     "id": "1",
                     "text": "NUL \x00, half \ud800, 😀",
-                    "first": 1,
+                    "first": "743116",
                     "last": 1,
                     "covered": 1,
                     "since": None,
