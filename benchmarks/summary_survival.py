@@ -97,7 +97,7 @@ def faithful_notes(messages: list[BaseMessage]) -> str:
             numbers |= dict.fromkeys(line.removeprefix("- Numbers: ").split(", "))
         elif line.startswith("- "):
             kept[line[2:]] = None
-        elif not _LOG.match(_SPEAKER.sub("", line)) and not line.startswith("#"):
+        elif not _LOG.match(_SPEAKER.sub("", line).strip()) and not line.startswith("#"):
             kept |= dict.fromkeys(literals_of(line))
             numbers |= dict.fromkeys(_NUMBER.findall(_LITERALS.sub("", line)))
     lines = [f"- {one}" for one in kept]

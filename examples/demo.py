@@ -43,9 +43,7 @@ class Question:
 QUESTIONS = [
     Question("Which ticket is this work for?", "TM-214"),
     Question("What did we decide about reserve_output, and why?", "no answer of our support bot"),
-    Question(
-        "A window of 200 tokens was refused. Which is the smallest?", "at least 256"
-    ),
+    Question("A window of 200 tokens was refused. Which is the smallest?", "at least 256"),
 ]
 
 

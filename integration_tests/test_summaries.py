@@ -70,7 +70,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
         TranscriptStore(url) as store,
         memory_of(writer, summary_timeout_s=LEASE_S) as memory,
     ):
-        assert not store.lease("s", "anybody", 1)
+        assert not store.lease("s", "anybody", LEASE_S)
         refused = 0
         while not writer.asked and time.monotonic() < asked_at + 10 * LEASE_S:
             view = history(memory, store).view()

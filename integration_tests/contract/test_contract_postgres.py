@@ -26,6 +26,9 @@ MODULES = (
     "test_erase",
 )
 
+# Its two users have the same thread, which one database refuses; two of SQLite do not know it.
+ELSEWHERE = {"test_a_summary_of_one_user_is_in_no_request_of_another"}
+
 
 @pytest.fixture
 def url(postgres: str) -> str:
@@ -41,9 +44,11 @@ def _of_modules() -> Iterator[tuple[str, Any]]:
         }
         yield from fixtures.items()
         for name, value in names.items():
-            if name.startswith("test_") and {"way", "url", "store", *fixtures} & {
-                *signature(value).parameters
-            }:
+            if (
+                name.startswith("test_")
+                and name not in ELSEWHERE
+                and {"way", "url", "store", *fixtures} & {*signature(value).parameters}
+            ):
                 yield name, value
 
 
