@@ -126,10 +126,15 @@ def play_nodes(messages: Messages, family: str, window: int) -> Requests:
 
 
 def play_history(messages: Messages, family: str, window: int) -> Requests:
-    """Ask the history, whose memory was given the rules by their name."""
+    """Ask the history, whose memory was given the model's rules.
+
+    By the name of the rules alone it would not know whether the model binds its reasoning, and keep
+    some of it in view for one call longer.
+    """
+    memory = memory_of(window).for_model(StrictModel(family=family))
     requests = []
     with TranscriptStore("sqlite://") as store:
-        history = TokenMemoryChatHistory("s", memory=memory_of(window, family), store=store)
+        history = TokenMemoryChatHistory("s", memory=memory, store=store)
         before = 0
         for place in moments(messages):
             history.add_messages(messages[before:place])

@@ -62,19 +62,8 @@ def test_a_strict_provider_accepts_every_request_and_the_doors_give_the_same_vie
         assert sum(outcome.folded for outcome in outcomes) > 10
 
 
-# In recording 72 a history still sends the thinking that middleware and nodes leave out. Both are
-# accepted, and the doors should agree all the same.
-DIFFERENT = pytest.mark.xfail(strict=True, reason="a history sends thinking once more")
-
-
 @needs_recordings
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(one, marks=DIFFERENT if one in {"anthropic", "bedrock"} else ())
-        for one in FAMILIES
-    ],
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_rough_recordings_are_accepted_too_and_the_familys_own_rules_are_why(pool, family):
     cases = [
         Case(number, family, 8_000, rough=True) for number in range(0, len(conversations()), 4)
