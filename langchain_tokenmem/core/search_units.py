@@ -211,7 +211,7 @@ class Analyser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxEntry:
+class Unindexed:
     """A session that an index (`lexical`, `vectors`) has not taken in whole.
 
     Attributes:

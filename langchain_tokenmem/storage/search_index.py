@@ -20,9 +20,9 @@ from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
     IndexSource,
-    OutboxEntry,
     Scope,
     ScopePartitions,
+    Unindexed,
     unpack_unit,
 )
 from langchain_tokenmem.errors import CorruptStoreError
@@ -159,7 +159,7 @@ class SearchIndex(VectorTable):
 
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
-    ) -> list[OutboxEntry]:
+    ) -> list[Unindexed]:
         """Return what an index (`lexical`, `vectors`) has not indexed whole."""
         column = _FIRST_MISSING[index_name]
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
@@ -168,7 +168,7 @@ class SearchIndex(VectorTable):
                 within = _sessions_in(connection, scope)
                 query = query.where(sessions.c.id.in_(within.partitions if within else ()))
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
-            return [OutboxEntry(*row) for row in rows]
+            return [Unindexed(*row) for row in rows]
 
     def backlog(self) -> dict[str, int]:
         """Return for each index how many sessions it has not indexed whole."""

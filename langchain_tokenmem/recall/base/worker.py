@@ -45,7 +45,7 @@ class Worker:
                 logger.warning("%s", error)
             self._has_warned = True
         except Exception:  # a thread has nobody above it to tell
-            logger.exception("Indexing in the background failed; messages wait in the outbox.")
+            logger.exception("Indexing in the background failed; messages are indexed later.")
         else:
             self._has_warned = False
 

@@ -69,6 +69,6 @@ class LexicalBacklog:
         return self._worker.wait(seconds)
 
     def close(self) -> None:
-        """Stop after the batch that is being written; the rest stays in the outbox."""
+        """Stop after the batch that is being written; the rest is indexed later."""
         self._worker.stop()
         self._worker.start()

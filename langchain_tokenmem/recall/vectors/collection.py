@@ -153,5 +153,5 @@ def ask_backend(
             ) from error
         raise RecallError(
             f"{about}: it cannot be used now ({fault}). Recall is lexical until it can; messages "
-            f"wait in the outbox."
+            f"are indexed later."
         ) from error

@@ -1,4 +1,4 @@
-"""Filling of the collection from the outbox, while other processes may fill or replace it.
+"""Filling of the collection, while other processes may fill or replace it.
 
 Texts are embedded, vectors go into the store and into the collection, partition by partition.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tqdm import tqdm
 
-from langchain_tokenmem.core.search_units import IndexSource, OutboxEntry, pack_unit
+from langchain_tokenmem.core.search_units import IndexSource, Unindexed, pack_unit
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vectors.backend import VectorBackend, VectorCollection
@@ -30,11 +30,11 @@ class CollectionFiller:
     """Brings the collection of a store up to date.
 
     Args:
-        store: The outbox, the texts, and the vectors that are known.
+        store: The texts, the vectors that are known, and what is not indexed.
         backend: Where the collection is, and the model.
         collections: Names the one to fill, and makes new ones.
         batch: Messages that are indexed at once.
-        is_stopping: Asked after each batch; where it says so the outbox keeps the rest.
+        is_stopping: Asked after each batch; where it says so the rest is indexed later.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class CollectionFiller:
         self._failing: set[int] = set()
         self.is_compared = False
 
-    def drain_outbox(self, *, progress: bool = False) -> int:
-        """Index what the outbox holds; return how many texts were embedded.
+    def index_missing(self, *, progress: bool = False) -> int:
+        """Index what is missing; return how many texts were embedded.
 
         A collection that breaks is dropped and filled again; where another process has begun a new
         one, that is filled.
@@ -64,7 +64,7 @@ class CollectionFiller:
             progress: Whether to show a progress bar.
 
         Raises:
-            RecallError: When it cannot; the outbox keeps what is missing.
+            RecallError: When it cannot; the next call tries again.
         """
         embedded = 0
         for is_last in (False, False, True):
@@ -96,7 +96,7 @@ class CollectionFiller:
         return embedded
 
     def _is_done(self) -> bool:
-        """Return whether the outbox holds nothing but what cannot be read."""
+        """Return whether nothing is missing but what cannot be read."""
         return {one.partition for one in self._store.pending(VECTORS)} <= self._failing
 
     def _lacks_vectors(self, version: CollectionVersion, collection: VectorCollection) -> bool:
@@ -105,8 +105,7 @@ class CollectionFiller:
             self.is_compared = True
             return False
         stored, found = self._collections.count_stored(version), collection.count()
-        # While another process stores vectors the two cannot be compared, and what it has stored
-        # stands in the outbox.
+        # While another process stores vectors the two cannot be compared.
         if stored != self._collections.count_stored(version) or not self._is_done():
             return False
         self.is_compared = True
@@ -145,7 +144,7 @@ class CollectionFiller:
         return embedded
 
     def _index_partition(
-        self, entry: OutboxEntry, version: CollectionVersion, collection: VectorCollection
+        self, entry: Unindexed, version: CollectionVersion, collection: VectorCollection
     ) -> Iterator[tuple[int, int]]:
         """Index what a partition lacks, batch by batch; give how many messages and new vectors.
 

@@ -1,7 +1,7 @@
 """The collection of a store: its name, the model of its vectors, whether it is complete.
 
 The store keeps these, so that a process that dies, or several at once, know what is still missing.
-A new collection takes the place of the old one at once, and is filled from the outbox.
+A new collection takes the place of the old one at once, and is filled from the store.
 """
 
 from __future__ import annotations

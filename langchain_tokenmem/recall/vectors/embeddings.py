@@ -224,7 +224,7 @@ def embed_texts(
     except Exception as error:  # of any kind
         raise RecallError(
             f"The embedding model {name_of(embeddings)} failed ({type(error).__name__}: {error}). "
-            f"Recall is lexical until it answers; messages wait in the outbox."
+            f"Recall is lexical until it answers; messages are indexed later."
         ) from error
     size = dimension or found.shape[-1]
     if found.shape != (len(texts), size) or not np.isfinite(found).all():

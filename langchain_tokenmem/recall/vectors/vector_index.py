@@ -1,4 +1,4 @@
-"""`VectorIndex`: vectors of a store, filled in the background from the outbox, and searched."""
+"""`VectorIndex`: vectors of a store, filled in the background, and searched."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ _LOOKED_UP = 64
 class VectorIndex:
     """Vectors of a store: kept in the store itself, searched there, in Chroma or a vector store.
 
-    A failing model or Chroma never fails a turn: what is missing stays in the outbox and is taken
-    in at the next occasion. Chroma is a cache, as any other place is: a collection that is missing,
+    A failing model or Chroma never fails a turn: what is missing is indexed
+    at the next occasion. Chroma is a cache, as any other place is: a collection that is missing,
     damaged, incomplete, or that was left by a process that died while writing, is dropped and
     filled again from the stored vectors, without being asked.
 
@@ -211,14 +211,14 @@ class VectorIndex:
         self._worker.wake()
 
     def index(self) -> int:
-        """Index what the outbox holds; return how many texts were embedded.
+        """Index what is missing; return how many texts were embedded.
 
         Raises:
-            RecallError: When it cannot; the outbox keeps what is missing.
+            RecallError: When it cannot; the next call tries again.
         """
         with self._working:
             self._remove_deleted()
-            return self._filler.drain_outbox()
+            return self._filler.index_missing()
 
     def rebuild(self, *, progress: bool = False) -> int:
         """Make the index anew from the transcript; return how many vectors it has.
@@ -236,14 +236,14 @@ class VectorIndex:
             mine, begun = self._collections.fingerprint(), self._collections.version()
             if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
                 self._collections.start()
-            self._filler.drain_outbox(progress=progress)
+            self._filler.index_missing(progress=progress)
             return self._collections.count_stored(self._collections.open()[0])
 
     def _work(self) -> None:
         with self._working:
             self._remove_deleted()
             if not self._filler.is_compared or self._store.pending(VECTORS, limit=1):
-                self._filler.drain_outbox()
+                self._filler.index_missing()
 
     # --- deleting, closing
 

@@ -1,4 +1,4 @@
-"""The outbox is drained behind the turn, and no failure of the dense side ever fails one."""
+"""Vectors are made behind the turn, and no failure of theirs fails one."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
     assert "the embedding service is away" in caplog.text
     assert store.index.backlog()["vectors"] == 1
-    with pytest.raises(RecallError, match="messages wait in the outbox"):
+    with pytest.raises(RecallError, match="messages are indexed later"):
         index.index()
     embeddings.fails = False
     store.add("s", talk(1, 4))

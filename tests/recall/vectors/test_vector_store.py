@@ -191,7 +191,7 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
         monkeypatch.setattr(vectors, "add_texts", _fails)
         assert store.add("s", talk(1, 5))  # no turn fails
         recall._dense._worker.wait(20)
-        with pytest.raises(RecallError, match="messages wait in the outbox"):
+        with pytest.raises(RecallError, match="messages are indexed later"):
             recall.index()
         assert store.index.backlog()["vectors"] == 1
 
