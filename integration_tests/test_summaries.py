@@ -20,6 +20,7 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from tests.summarize.survival import KINDS
 
 LEASE_S = 2.0
+MOST_CALLS = 1_000
 
 
 class Slow:
@@ -71,14 +72,17 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
         memory_of(writer, summary_timeout_s=LEASE_S) as memory,
     ):
         assert not store.lease("s", "anybody", LEASE_S)
-        refused = 0
-        while not writer.asked and time.monotonic() < asked_at + 10 * LEASE_S:
+        refused_at = []
+        while not writer.asked and len(refused_at) < MOST_CALLS:
+            began = time.monotonic()
             view = history(memory, store).view()
             assert view.left_out == 0
             memory.background_summaries.wait()
-            refused += not writer.asked
+            if not writer.asked:
+                refused_at.append(began)
             time.sleep(0.05)
-        assert refused > 0
+        assert refused_at
+        assert max(refused_at) <= asked_at + LEASE_S, "refused after the lease had ended"
         assert store.messages("s") == said
         state = store.state("s").state
         assert len(writer.asked) == 1
@@ -91,8 +95,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
         assert shown == [*state["kept"], *(message.id for message in said[covered:])]
         assert store.lease("s", "anybody", 1), "the lease was not given back"
     waited = writer.asked[0] - asked_at
-    assert waited <= LEASE_S + 1
-    print(f"\nkilled: refused {refused} times, free after {waited:.2f} s of {LEASE_S} s")
+    print(f"\nkilled: refused {len(refused_at)} times, free after {waited:.2f} s of {LEASE_S} s")
 
 
 def test_two_processes_with_a_summary_due_make_one_call(url, said):

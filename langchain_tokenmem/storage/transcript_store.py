@@ -496,9 +496,9 @@ class TranscriptStore(Closeable):
         about = f"User {user_id!r}" if session_id is None else f"Session {session_id!r}"
         with self.database.reading(about) as connection:
             session = None if session_id is None else find(connection, session_id, user_id)
-            if session is None:
-                return settings_of_user(connection, user_id)
-            return settings_of(session).over(settings_of_user(connection, session.user_id))
+            owner = user_id if session is None else session.user_id or user_id
+            own = SessionSettings() if session is None else settings_of(session)
+            return own.over(settings_of_user(connection, owner))
 
     asettings = in_thread(settings)
 

@@ -230,3 +230,12 @@ def test_settings_of_a_thread_stay_beside_its_checkpoints(store):
 def test_what_is_no_store_is_refused(made):
     with pytest.raises(ConfigurationError, match="store"):
         made(memory_of(), InMemorySaver(), store="memory.db")
+
+
+def test_settings_of_a_user_hold_before_their_thread_knows_its_owner(store):
+    """A checkpointer writes what a task said before it writes the checkpoint that names a user."""
+    store.set_settings(user_id="ann", budget=TokenBudget(600))
+    at = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1"}}
+    TokenMemorySaver(store).put_writes(at, [("messages", [HumanMessage("Hello.")])], "task")
+    assert store.settings("t", user_id="ann").budget == TokenBudget(600)
+    assert store.settings("t").budget is None
