@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -313,7 +314,7 @@ def _configured_for(*, read_only: bool) -> Any:
         )
         if not read_only and (owner == _APPLICATION_ID or pages == 0):
             # It stays with the file, and the file of another program is none of ours to change.
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(connection)
         for pragma in (
             # A power cut must not take back what was acknowledged; NORMAL would.
             "synchronous = FULL",
@@ -328,6 +329,22 @@ def _configured_for(*, read_only: bool) -> Any:
             connection.execute(f"PRAGMA {pragma}")
 
     return configure
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Have the file written in WAL mode; SQLite itself does not wait for others who do so too."""
+    until = time.monotonic() + _busy_seconds()
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            is_busy = (error.sqlite_errorname or "").startswith("SQLITE_BUSY")
+            if not is_busy or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _set_up(connection: Connection, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,7 +77,9 @@ async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
     assert HALF in texts(chat.said()), "the transcript has what was said"
 
 
-def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(store: TranscriptStore):
+def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(
+    store: TranscriptStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     recall = Recall(store)
     call = {"name": HALF, "args": {HALF: HALF}, "id": f"c{HALF}"}
     said = AIMessage(f"parcel {HALF} 4711", id="m", name=HALF, tool_calls=[call])
@@ -90,6 +93,7 @@ def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(store: Transc
     assert recall.search(HALF, session_id="s") == []
     assert recall.history_search(f"4712 {HALF}", session_id="s") == []
     assert recall.history_search("4712", session_id="s")
+    monkeypatch.chdir(tmp_path)  # there a notebook without a store keeps its file
     notes = Notebook()
     notes.add(f"likes {HALF} tea", level="global", user_id="ann")
     assert notes.search(f"tea {HALF}", user_id="ann")

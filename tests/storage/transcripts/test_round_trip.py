@@ -7,6 +7,7 @@ import logging
 import math
 import sqlite3
 import sys
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -288,3 +289,16 @@ def test_a_stored_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file
 def test_a_stored_body_that_is_no_message_is_damage(body):
     with pytest.raises(CorruptStoreError):
         decoded_message(body)
+
+
+def test_a_new_file_is_opened_while_another_program_writes_to_it(tmp_path):
+    path = tmp_path / "memory.db"
+    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ends = threading.Timer(0.1, other.rollback)
+    ends.start()
+    with TranscriptStore(path) as store:
+        store.add("s", [HumanMessage("Hello.")])
+        assert [message.text for message in store.messages("s")] == ["Hello."]
+    ends.join()
+    other.close()
