@@ -13,23 +13,29 @@ from store_worker import turn
 
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, new_state
 
 SESSIONS = ("ann/1", "bob/2", "empty", "x" * 400)
 FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
+ENTRY = {
+    "id": "e1",
+    "text": "What was said so far. " * 40,
+    "first": "a-0-0",
+    "last": 50,
+    "covered": 50,
+    "since": None,
+    "until": None,
+    "last_ids": ["a-9-4"],
+    "tokens": 200,
+    "model": "extractive",
+    "prompt_version": "1",
+    "reason": "limit",
+    "created_at": "2026-11-21T12:00:00+00:00",
+    "failures": [],
+}
 STATE: MemoryState = {
-    "version": 1,
-    "summary": {
-        "text": "What was said so far. " * 40,
-        "covers_to": "a-9-4",
-        "covered": 50,
-        "tokens": 200,
-        "model": "extractive",
-        "prompt_version": "1",
-        "reason": "limit",
-        "created_at": "2026-11-21T12:00:00+00:00",
-        "failures": [],
-    },
+    **new_state(),
+    "summary": {"entries": [ENTRY], "covers_to": "a-9-4", "covered": 50},
     "kept": ["a-0-0", "a-3-1"],
     "cuts": {"a-12-2": {"head": 100, "tail": 50}},
 }

@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.notes_state import ModesState, NoteOperation, Pin, TurnMemories
 
-STATE_VERSION = 2
-"""Version 1 had one text as its running summary, which each summary rewrote."""
+STATE_VERSION = 1
+"""A state of another version is refused."""
 
 _Number = Annotated[int, Field(ge=0)]
 _Range = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -266,19 +266,17 @@ def load_state(data: Any) -> MemoryState:
     """Check that `data` is a state this version can read, and return it; a new one for None.
 
     Raises:
-        CorruptStoreError: When it is no state, or comes from a newer version of this package.
+        CorruptStoreError: When it is no state, or one of another version of this package.
     """
     if data is None:
         return new_state()
     if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise CorruptStoreError("The stored memory state is not a MemoryState; restore a backup.")
-    if data["version"] > STATE_VERSION:
+    if data["version"] != STATE_VERSION:
         raise CorruptStoreError(
             f"The stored memory state has schema version {data['version']}, this package reads "
-            f"up to {STATE_VERSION}. Upgrade langchain-tokenmem."
+            f"{STATE_VERSION}. Use the version of langchain-tokenmem that wrote it."
         )
-    if data["version"] < STATE_VERSION:
-        data = _upgraded(data)
     known = new_state()
     state = data if data.keys() >= known.keys() else {**known, **data}
     try:
@@ -293,18 +291,6 @@ def load_state(data: Any) -> MemoryState:
             "drop the state: the messages stay, and are summarized again."
         ) from None
     return cast("MemoryState", state)
-
-
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a state of version 1 in the form of today: its summary is a log of one entry."""
-    old = data.get("summary")
-    if isinstance(old, dict) and "entries" not in old:
-        covered = old.get("covered")
-        entry = {key: value for key, value in old.items() if key != "covers_to"}
-        place = {"first": old.get("covers_to"), "last": covered, "since": None, "until": None}
-        entry |= {"id": "1", **place, "last_ids": [old.get("covers_to")]}
-        old = {"entries": [entry], "covers_to": old.get("covers_to"), "covered": covered}
-    return {**data, "version": STATE_VERSION, "summary": old}
 
 
 @cache
