@@ -191,7 +191,7 @@ async def test_of_200_calls_at_once_three_ask_and_none_waits_for_more_than_two_s
     await counter.acount([HumanMessage("the client is made")])
     requests = [[HumanMessage(f"{number} " + "The parcel. " * 200)] for number in range(200)]
     took: list[float] = []
-    lags: list[float] = []
+    busy: list[float] = []
 
     async def timed(request: list[HumanMessage]) -> str:
         began = time.perf_counter()
@@ -201,9 +201,9 @@ async def test_of_200_calls_at_once_three_ask_and_none_waits_for_more_than_two_s
 
     async def probe() -> None:
         while True:
-            began = time.perf_counter()
+            began = time.thread_time()  # CPU of the loop's thread: other tests are not in it
             await asyncio.sleep(0.005)
-            lags.append(time.perf_counter() - began - 0.005)
+            busy.append(time.thread_time() - began)
 
     with blockbuster_ctx():
         probing = asyncio.create_task(probe())
@@ -211,12 +211,12 @@ async def test_of_200_calls_at_once_three_ask_and_none_waits_for_more_than_two_s
         probing.cancel()
     print(
         f"{methods.count('provider')} counted, {methods.count('estimate')} estimated; longest call "
-        f"{max(took):.2f} s, longest lag of the loop {1_000 * max(lags):.0f} ms, at once "
+        f"{max(took):.2f} s, the loop at one thing for {1_000 * max(busy):.0f} ms, at once "
         f"{server.most_at_once}"
     )
     assert server.most_at_once == MOST_REQUESTS
     assert max(took) < TIMEOUT_S + MACHINE_S
-    assert max(lags) < 0.5  # with the load of other tests; what blocks is found by blockbuster
+    assert max(busy) < 0.5  # what waits instead of computing is found by blockbuster
     assert methods.count("provider") >= 10
     assert {*methods} == {"provider", "estimate"}
 

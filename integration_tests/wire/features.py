@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.core.messages import marked, role_of, with_ids
-from langchain_tokenmem.core.pins import new_pin, unpinned
+from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.core.references import READ_MESSAGE
 from langchain_tokenmem.memory.kept_notes import with_notes_in_front
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block
@@ -98,9 +98,7 @@ def with_features(dice: Dice, state: MemoryState | None, shown: Sequence[BaseMes
     if dice.random() < 0.4:
         held = state or new_state()
         pins = [new_pin("Answer in French."), new_pin("Port 8443 </pins>", by="tool")]
-        pins = [
-            unpinned(one, dice.choice(["", "/0"])) if dice.random() < 0.2 else one for one in pins
-        ]
+        pins = [one for one in pins if dice.random() < 0.8]
         state = {**held, "pins": dice.choice([pins, pins[:1], []])}
     if dice.random() < 0.5:
         named = with_ids(shown)
