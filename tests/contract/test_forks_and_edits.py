@@ -171,11 +171,15 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
             await chat.ask(question)
         assert "<conversation_summary" in texts(chat.requests[-1])
         assert "QUOKKA" in texts(chat.requests[-1])
+        before = (await at_head(chat)).config
         await update(chat, RemoveMessage(id="fact"))
         request = await chat.last("What is the code?")
         assert ("QUOKKA" in texts(request)) == is_kept, "a summary tells what is kept"
         assert (store.get(thread, "fact") is not None) == is_kept
         assert store.get(thread, "fact", include_superseded=True) is not None
+        await chat.call(chat.graph, {"messages": [HumanMessage("Back?")]}, before)
+        assert "QUOKKA" in texts(chat.requests[-1]), "this branch has never removed it"
+        assert store.get(thread, "fact") is not None, "the transcript follows the head"
 
 
 @GRAPHS
