@@ -77,7 +77,7 @@ def spoken(messages: list[BaseMessage]) -> list[tuple[str, str]]:
 
 async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
     chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch])
-    asked = [PASTE, "Fetch the table.", *long_turns(12, words=150)]
+    asked = [PASTE, "Fetch the table.", *long_turns(8, words=220)]
     for question in asked:
         await chat.ask(question)
     assert chat.memory.budget.limit < chat.memory.count(chat.said()).tokens
@@ -88,7 +88,7 @@ async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
     assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
     answers = [text for role, text in said if role == "ai"]
     assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
-    for question in long_turns(12, words=150):
+    for question in long_turns(8, words=220):
         assert f"Reply to {question[:10]}." in answers
 
 
@@ -96,7 +96,7 @@ async def test_the_transcript_has_every_word_after_folds_and_cuts(way: Way):
 async def test_every_message_can_be_read_by_its_id_afterwards(way: Way):
     chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
     given = [
-        HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(12, words=150)])
+        HumanMessage(text, id=f"h{n}") for n, text in enumerate([PASTE, *long_turns(8, words=220)])
     ]
     for question in given:
         await chat.ask(question)

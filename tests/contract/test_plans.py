@@ -42,16 +42,16 @@ def plan_of(request: list[BaseMessage]) -> str:
 
 @pytest.mark.parametrize("mode", [None, "code"])
 async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
-    script: list[Any] = [listing(*OPEN), *["Noted."] * 7, listing(number=2), "Noted."]
+    script: list[Any] = [listing(*OPEN), *["Noted."] * 5, listing(number=2), "Noted."]
     memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
     chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])
     shown = [await chat.last("Plan the day.")]
-    shown += [await chat.last(question) for question in long_turns(6, words=350)]
+    shown += [await chat.last(question) for question in long_turns(4, words=500)]
     assert all(task in texts(request) for request in shown for task in OPEN)
     assert f"[x] {CLOSED}" in plan_of(shown[-1])
     assert not any(m.type == "tool" for m in shown[-1]), "the call itself was folded"
     await chat.ask("All done?")
-    for question in long_turns(4, words=450):
+    for question in long_turns(3, words=600):
         last = await chat.last(question)
     assert not plan_of(last)
 

@@ -24,7 +24,7 @@ from langchain_tokenmem import (
 )
 from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
-TURNS = 14
+TURNS = 10
 PIN = "Never promise a date."
 LOOKED_UP = "parcel {} weighs {} grams and lies in hall {}. "
 
@@ -85,7 +85,7 @@ async def test_the_summary_grows_at_its_end(way: Way):
 
     memory = TokenMemory(TokenBudget(context_window=2_000), summarizer=writing, background=False)
     chat = way.chat(memory)
-    for question in long_turns(TURNS, words=250):
+    for question in long_turns(14, words=250):
         request = texts(await chat.last(question))
         places = [request.find(entry) for entry in written]
         assert -1 not in places
