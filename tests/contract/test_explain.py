@@ -18,15 +18,16 @@ from tests.golden.recordings import ROOT, Recording, recorded_agent
 
 async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: Way):
     recording = recorded_agent()
-    answers = [m for m in recording.messages if isinstance(m, AIMessage)]
-    memory = TokenMemory(6_000, background=False)
+    said = recording.messages[:36]  # its first five turns
+    answers = [m for m in said if isinstance(m, AIMessage)]
+    memory = TokenMemory(5_000, background=False)
     chat = way.chat(
         memory,
         model=Talker(answer=list(answers)),
         system=recording.system,
         tools=replayed_tools(recording),
     )
-    for question in recording.messages:
+    for question in said:
         if isinstance(question, HumanMessage):
             await chat.ask(question)
             told = memory.for_model(chat.model).explain(
