@@ -120,10 +120,10 @@ async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
         return "The parcels of these questions went to Bonn, with two lamps in each of them."
 
     model = Talker(name_=ESTIMATED)
-    memory = TokenMemory(4_000, summarizer=summarize, callbacks=[Heard()]).for_model(model)
+    memory = TokenMemory(8_000, summarizer=summarize, callbacks=[Heard()]).for_model(model)
     keywords = {"model": model} if way.name in ("node", "nodes") else {}
     chat = way.chat(memory, model=model, keywords=keywords)
-    for question in long_turns(32, words=200):
+    for question in long_turns(45, words=200):
         await chat.ask(question)
         memory.close()  # the summary has the time between two turns
     assert len(events) >= 3
