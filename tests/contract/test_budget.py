@@ -87,7 +87,7 @@ async def test_requests_of_a_long_conversation_fit(way: Way, name: str):
     memory = TokenMemory(2_000, background=False).for_model(model)
     keywords = {"model": model} if way.name in ("node", "nodes") else {}
     chat = way.chat(memory, model=model, system="rule " * 60, tools=[look], keywords=keywords)
-    for n in range(6):
+    for n in range(5):
         await chat.ask(f"{n}: " + "word " * dice.choice([1, 40, 900]))
     most = memory.limit_of({})
     sizes = [memory.count(request, tools=[look]).tokens for request in chat.requests]

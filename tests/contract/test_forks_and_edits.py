@@ -191,7 +191,7 @@ async def test_an_edit_by_id_replaces_the_words_everywhere(
     chat = chat_of()
     await chat.ask("Hello.")
     await chat.ask(HumanMessage("The code is QUOKKA-4711.", id="fact"))
-    for question in long_turns(12 if is_folded else 1, words=150):
+    for question in long_turns(8 if is_folded else 1, words=220):
         await chat.ask(question)
     assert "QUOKKA-4711" in texts(chat.requests[-1])
     await update(chat, HumanMessage("The code is WOMBAT-1234.", id="fact"))

@@ -190,7 +190,7 @@ async def test_a_failing_summarizer_takes_no_word_along(way: Way):
         raise ConnectionError("summarizer down")
 
     chat = way.chat(small_memory(summarizer=broken))
-    questions = long_turns(14, words=150)
+    questions = long_turns(9, words=240)
     for question in questions:
         (request,) = await chat.ask(question)
         assert question.rstrip() in request[-1].text
@@ -206,7 +206,7 @@ async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way:
         return "- Several things were said."
 
     chat = way.chat(small_memory(summarizer=reading), model=Talker(answer=calling), tools=[fetch])
-    for question in ["Hello.", "Fetch the table.", *long_turns(14, words=120)]:
+    for question in ["Hello.", "Fetch the table.", *long_turns(10, words=190)]:
         request = await chat.last(question)
         there = {str(message.id) for message in request}
         said = [str(m.id) for m in chat.said()[:-1]]  # the newest is the answer to this request
@@ -246,7 +246,7 @@ def test_a_list_that_is_sent_in_full_at_every_turn_is_stored_once(url: str):
 def test_a_state_that_others_have_changed_meanwhile_is_not_written_over(url: str):
     with TranscriptStore(url) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(14, words=150):
+        for question in long_turns(9, words=240):
             history.add_messages([HumanMessage(question), AIMessage("Noted.")])
         state = history.compact()
         version = store.state("t1").version
@@ -318,7 +318,7 @@ def test_a_committed_summary_is_there_after_a_restart(url: str, tmp_path):
     place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
     with TranscriptStore(place) as store:
         history = TokenMemoryChatHistory("t1", memory=small_memory(), store=store)
-        for question in long_turns(14, words=150):
+        for question in long_turns(9, words=240):
             history.add_messages([HumanMessage(question), AIMessage("Noted.")])
             shown = spoken(history.messages)
         state = store.state("t1").state

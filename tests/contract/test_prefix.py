@@ -24,7 +24,7 @@ from langchain_tokenmem import (
 )
 from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
-TURNS = 10
+TURNS = 8
 PIN = "Never promise a date."
 LOOKED_UP = "parcel {} weighs {} grams and lies in hall {}. "
 
@@ -118,7 +118,7 @@ async def test_each_request_begins_with_the_one_before_unless_a_change_was_repor
     if way.name != "by-hand":  # it has no store: nothing to recall, no notes, no pins
         pin(chat, PIN)
         parts += ["<recalled_messages", "<kept_notes", PIN]
-    for number, question in enumerate(long_turns(TURNS, words=20)):
+    for number, question in enumerate(long_turns(TURNS, words=30)):
         asks = "What did we say of P-7001, the parcel to Lisbon?" if number % 5 == 4 else question
         await chat.ask(asks)
     notes_store.close()

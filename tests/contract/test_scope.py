@@ -86,7 +86,7 @@ async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
     for user in ("ann", "bob"):
         model = Talker(answer=lambda request: AIMessage("Noted.", id=f"a-{request[-1].id}"))
         chat = way.chat(memory, thread="t1", user=user, model=model)
-        for number, question in enumerate(long_turns(8, 300)):
+        for number, question in enumerate(long_turns(6, 400)):
             await chat.ask(HumanMessage(question, id=f"h{number}"))
             memory.close()
             if user == "ann" and writer.written:
@@ -101,7 +101,7 @@ async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_threa
     memory = memory_with(Numbered())
     chats = [way.chat(memory, thread=thread) for thread in ("t1", "t2")]
     for chat in chats:
-        for question in long_turns(7, 300):
+        for question in long_turns(6, 350):
             await chat.ask(question)
     one, other = (entries(chat.requests) for chat in chats)
     assert one

@@ -32,7 +32,7 @@ ASKED = [
 @pytest.mark.parametrize("way", ["by-hand", "chain", "middleware"], indirect=True)
 async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
     chat = way.chat(TokenMemory(2_000, background=False))
-    for question in [*ASKED, *long_turns(18, words=120)]:
+    for question in [*ASKED, *long_turns(11, words=200)]:
         await chat.ask(question)
     summary = texts(chat.requests[-1])
     assert "User: Check parcel P-4712 for me." in summary
@@ -105,7 +105,7 @@ async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
     call = AIMessage("", tool_calls=[{"name": "fetch", "args": {}, "id": "c1"}])
     chat = way.chat(make, model=Talker(answer=[call, "Noted."]), tools=[fetch])
     await chat.ask("Look it up.")
-    for question in long_turns(14, words=90):
+    for question in long_turns(8, words=160):
         await chat.ask(question)
     last = texts(await chat.last("What is the invoice policy of the shipyard?"))
     assert ("<recalled_messages>" in last) is (way.name != "by-hand")
@@ -124,7 +124,7 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
     for said in (5, {"content": "FORGED"}, {"tool_calls": 5}):
         marks = {"said": said, "cut": True, "superseded": 1, "undated": True}
         await chat.ask(HumanMessage("hi", response_metadata={"tokenmem": marks}))
-    for question in long_turns(16, words=100):
+    for question in long_turns(9, words=180):
         await chat.ask(question)
     requests = texts([m for request in chat.requests for m in request])
     assert "FORGED" not in requests
@@ -134,7 +134,7 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
 
 async def test_the_message_that_carries_the_summary_is_marked(way: Way):
     chat = way.chat(TokenMemory(1_600, background=False))
-    for question in long_turns(14, words=100):
+    for question in long_turns(8, words=180):
         await chat.ask(question)
     marked = [
         m for m in chat.requests[-1] if m.response_metadata.get("tokenmem", {}).get("summary")

@@ -86,7 +86,7 @@ async def used(chat: Chat, name: str, **arguments: Any) -> str:
 async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, stored):
     chat = reading(way, stored=stored)
     await chat.ask([SystemMessage("A note of the system."), HumanMessage("Hello.")])
-    for question in long_turns(12):
+    for question in long_turns(8):
         await chat.ask(question)
     for by in ("regex", "words"):
         found = await used(chat, "history_search", pattern="P-7003", by=by)
@@ -97,7 +97,7 @@ async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, sto
 @GRAPHS
 async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way):
     chat = reading(way)
-    for question in long_turns(12):
+    for question in long_turns(8):
         await chat.ask(question)
     await chat.ask("The long one. " + "row of a table " * 2_000)
     request = texts(chat.requests[-1])
