@@ -166,20 +166,20 @@ class Block(TypedDict):
     words: NotRequired[dict[str, str]]
 
 
-class Anchor(TypedDict):
-    """Corrections of estimated token counts by what the provider has reported.
+class Reports(TypedDict):
+    """Correction of estimated token counts by what the provider has reported.
 
     Attributes:
         model: Name of the model that reported; empty where only the budget names one.
         since: Id of the last message when the state came into force: replies behind it were made
             from requests as they are made now. None for the beginning.
-        factors: Factors found before, by kind of content; empty for none.
+        ratio: Reported tokens per estimated token, as found before; None for none.
         skip: Whether the first reply behind it was still made under an older state.
     """
 
     model: str
     since: str | None
-    factors: dict[str, float]
+    ratio: float | None
     skip: NotRequired[bool]
 
 
@@ -214,7 +214,7 @@ class MemoryState(TypedDict):
         edits: Names the edits of a stored transcript that the summary knows; missing for none.
         owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
-        anchor: Corrections of estimated token counts; absent where counts are exact.
+        reports: Correction of estimated token counts; absent where counts are exact.
         turns: Turn memories of messages that are not covered yet.
         modes: What the session is about, by the sections of all modes.
         times: First sights of messages that carry no time and are not covered, where times are
@@ -233,7 +233,7 @@ class MemoryState(TypedDict):
     edits: NotRequired[str]
     owner: NotRequired[str]
     totals: Totals
-    anchor: NotRequired[Anchor]
+    reports: NotRequired[Reports]
     turns: NotRequired[TurnMemories]
     modes: NotRequired[ModesState]
     times: NotRequired[list[Annotated[list[str], Field(min_length=2, max_length=2)]]]

@@ -56,8 +56,7 @@ def split_context(
     ids = {*state["kept"], *_covered_newest_human(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
-    kinds, outcomes = counter.kinds, reading.outcomes
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile, kinds, times, outcomes)
+    rules = ParseRules(state["cuts"], counter.message, dangling, profile, times, reading.outcomes)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
@@ -108,7 +107,7 @@ def split_context(
     context = after_compaction(context)
     for groups, parsed in ((context.kept, kept), (context.tail, tail)):
         if groups is not parsed.groups:
-            sizes = group_sizes(groups, state["cuts"], counter.message, kinds)
+            sizes = group_sizes(groups, state["cuts"], counter.message)
             counter.remember(groups, state["cuts"], sizes)
     return context
 

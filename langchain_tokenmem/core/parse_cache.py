@@ -25,7 +25,7 @@ from langchain_tokenmem.core.messages import groups, is_spoken, role_of
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
-from langchain_tokenmem.core.request_counter import CountKinds, GroupSizes, group_sizes
+from langchain_tokenmem.core.request_counter import GroupSizes, group_sizes
 from langchain_tokenmem.core.shortening import CountMessage
 from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import GroupOutcome, ReadOutcomes, no_outcomes
@@ -44,7 +44,6 @@ class ParseRules:
         count: Tokens of a message.
         dangling: Treatment of a tool call without a result.
         profile: Requirements of the provider.
-        kinds: Tokens of a message by kind; None where they are not asked for.
         times: Messages that show their time; None for none.
         outcomes: Reads the outcomes of groups.
     """
@@ -53,7 +52,6 @@ class ParseRules:
     count: CountMessage
     dangling: Dangling
     profile: LegalityProfile
-    kinds: CountKinds | None = None
     times: TimePrefixes | None = None
     outcomes: ReadOutcomes = no_outcomes
 
@@ -111,7 +109,7 @@ class ParsedMessages:
             groups=(*self.groups, *repaired),
             repairs=(*self.repairs, *repairs),
             adapted=(*self.adapted, *adapted),
-            sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count, rules.kinds),
+            sizes=self.sizes + group_sizes(repaired, rules.cuts, rules.count),
             answered=answered,
             outcomes={**self.outcomes, **new} if (new := rules.outcomes(found)) else self.outcomes,
         )

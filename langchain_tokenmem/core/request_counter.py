@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.anchoring import Factors, TokensByKind
 from langchain_tokenmem.core.argument_checks import checked_tokens
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.state import Cut
-
-CountKinds = Callable[[BaseMessage], TokensByKind]
-"""Counts the tokens of a message by kind of content."""
 
 
 def checked_overhead(tokens: int) -> int:
@@ -37,15 +32,12 @@ class GroupSizes:
         tokens: Tokens of each group as it is shown.
         largest: Tokens of the largest message that is not cut.
         message_count: How many messages of the transcript the groups hold.
-        kinds: Tokens of each shown message by kind, group by group; empty where nothing is
-            corrected.
     """
 
     shown: tuple[tuple[BaseMessage, ...], ...] = ()
     tokens: tuple[int, ...] = ()
     largest: int = 0
     message_count: int = 0
-    kinds: tuple[tuple[TokensByKind, ...], ...] = ()
 
     def __add__(self, other: GroupSizes) -> GroupSizes:
         return GroupSizes(
@@ -53,28 +45,20 @@ class GroupSizes:
             self.tokens + other.tokens,
             max(self.largest, other.largest),
             self.message_count + other.message_count,
-            self.kinds + other.kinds,
         )
 
-    def corrected(self, factors: Factors) -> GroupSizes:
-        """Return the sizes under the corrections of a provider's reports."""
-        a, b, c, d, e, *_ = factors
-        # As `Factors.tokens`; a call for each message would double the cost of a turn.
-        counts = [
-            [round(p * a + q * b + r * c + s * d + t * e + other) for p, q, r, s, t, other in group]
-            for group in self.kinds
-        ]
-        largest = max(chain.from_iterable(counts), default=0)
-        return replace(self, tokens=tuple(map(sum, counts)), largest=largest)
+    def times(self, ratio: float) -> GroupSizes:
+        """Return the sizes under a correction of the counts."""
+        tokens = tuple(round(ratio * size) for size in self.tokens)
+        return replace(self, tokens=tokens, largest=round(ratio * self.largest))
 
 
 def group_sizes(
     found: Sequence[RepairedGroup],
     cuts: Mapping[str, Cut],
     count: CountMessage,
-    kinds: CountKinds | None = None,
 ) -> GroupSizes:
-    """Return the sizes of groups under `cuts`; by kind, too, where `kinds` counts them."""
+    """Return the sizes of groups under `cuts`."""
     shown = tuple(apply_cuts(group.messages, cuts) for group in found)
     uncut = (m for group in found for m in group.messages if (m.id or "") not in cuts)
     return GroupSizes(
@@ -82,7 +66,6 @@ def group_sizes(
         tuple(sum(map(count, messages)) for messages in shown),
         max(map(count, uncut), default=0),
         sum(len(group.source.messages) for group in found),
-        tuple(tuple(map(kinds, messages)) for messages in shown) if kinds else (),
     )
 
 
@@ -94,7 +77,6 @@ class RequestCounter:
         message: Tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
-        kinds: Tokens of one message by kind; None where nothing is corrected.
         estimated: The counter without corrections; None where nothing is corrected. What is decided
             by it does not change with a new correction.
         known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
@@ -104,7 +86,6 @@ class RequestCounter:
     message: CountMessage
     tools: int = 0
     overhead: int = 0
-    kinds: CountKinds | None = None
     estimated: RequestCounter | None = None
     known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
 

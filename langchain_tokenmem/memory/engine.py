@@ -34,7 +34,6 @@ from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
-from langchain_tokenmem.memory.anchoring import CountedModel, anchored_call, with_anchor
 from langchain_tokenmem.memory.bound_calls import (
     answers_in,
     is_continued,
@@ -49,11 +48,11 @@ from langchain_tokenmem.memory.covered_notes import with_covered_notes
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.provider_counts import with_known_count
+from langchain_tokenmem.memory.reported_counts import CountedModel, corrected_call, with_reports
 from langchain_tokenmem.memory.working_notes import WorkingNotes
 from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
-from langchain_tokenmem.tokens.anchored import kind_counter
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
@@ -168,12 +167,10 @@ class Engine:
         tokens, profile = self.counter_of(budget), self._profile(budget)
         cache = self._cache_of(messages, tokens, profile)
         known = with_current_words(messages, load_state(state), tokens.text, cache.checked)
-        kinds = None if tokens.method == "exact" or self._mixes() else kind_counter(tokens)
         counter = RequestCounter(
             cached_count(tokens.message),
             tools=tokens.tools(tools),
             overhead=checked_overhead(overhead_tokens),
-            kinds=kinds.message if kinds else None,
         )
         context = split_context(
             messages,
@@ -202,13 +199,13 @@ class Engine:
         budget = budget.for_counts(exact=tokens.method == "exact")
         is_whole = system is not None or self.summary_role == "system"
         context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
-        if kinds is None:
+        if tokens.method == "exact" or self._mixes():
             return PreparedCall(context, budget, known, tokens, mode=on)
         model = self._model_counted_for(budget)
-        found = anchored_call(context, known, kinds, model, limit=budget.limit)
-        parts = (found.context, budget, known, found.counter, found.factors, on)
+        found = corrected_call(context, known, tokens, model, limit=budget.limit)
+        parts = (found.context, budget, known, found.counter, found.ratio, on)
         call = PreparedCall(*parts, reported=found.reported)
-        return with_known_count(call, kinds, self.counter, tools)
+        return with_known_count(call, tokens, self.counter, tools)
 
     def _cache_of(
         self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
@@ -350,8 +347,8 @@ class Engine:
         work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
         new = notes.after_fold(call.context, call.state, (yield from work))
         new = without_void_notes(new, call.state)
-        model, factors = self._model_counted_for(call.budget), call.factors
-        new = with_anchor(prepared.state, new, call.context, model=model, factors=factors)
+        model, ratio = self._model_counted_for(call.budget), call.ratio
+        new = with_reports(prepared.state, new, call.context, model=model, ratio=ratio)
         return call, new, options
 
     def noted(

@@ -26,8 +26,8 @@ from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_id
 from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
 from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.turns import no_turns
-from langchain_tokenmem.memory.anchoring import with_late_anchor
 from langchain_tokenmem.memory.bound_calls import with_sent
+from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories
 from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
@@ -132,7 +132,7 @@ class _FinishedSummary:
         last = messages[-1].id if messages else None
         merged: MemoryState = {
             **now,
-            **with_late_anchor(self.state, last),
+            **in_force_from(self.state, last),
             "turns": self._turns(now, newer),
             "cuts": {**self.state["cuts"], **cuts},
             "blocks": {**self.state["blocks"], **blocks},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from langchain_tokenmem.core.anchoring import Factors
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.memory_block import recalled_ids
@@ -24,7 +23,7 @@ class PreparedCall:
         budget: The budget of the call, for counts as exact as these.
         state: What was decided so far.
         counter: Counts tokens, corrected by what the provider has reported.
-        factors: The corrections; None where counts are exact.
+        ratio: The correction; None where counts are exact.
         mode: The mode that is on; None for none.
         provider_tokens: Tokens of the request as its provider counts them; None where it was not
             asked.
@@ -35,7 +34,7 @@ class PreparedCall:
     budget: TokenBudget
     state: MemoryState
     counter: TokenCounter
-    factors: Factors | None = None
+    ratio: float | None = None
     mode: ModeProfile | None = None
     provider_tokens: int | None = None
     reported: int = 0

@@ -1,7 +1,7 @@
 """Provider's count of a call: asked for near a threshold, and spread over the parts of the request.
 
-The parts stay estimates, times the factor that makes their sum the provider's. A compaction keeps
-that factor in the state (`anchor`), so the provider need not be asked again soon.
+The parts stay estimates, times the ratio that makes their sum the provider's. A compaction keeps
+that ratio in the state (`reports`), so the provider need not be asked again soon.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.anchoring import LEAST_FACTOR, MOST_FACTOR, NO_CORRECTION, Factors
 from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.memory.anchoring import with_factors
 from langchain_tokenmem.memory.drivers import PendingJob, Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
-from langchain_tokenmem.tokens.anchored import ANCHORED_ACCURACY, KindCounter, anchored_counter
+from langchain_tokenmem.memory.reported_counts import LEAST_RATIO, MOST_RATIO, with_ratio
+from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.corrected import CORRECTED_ACCURACY, CorrectedCounter
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 
 logger = logging.getLogger(__name__)
@@ -74,14 +74,14 @@ class CountQuestion:
 
 
 def with_known_count(
-    call: PreparedCall, kinds: KindCounter, counter: object, tools: Sequence[Any] | None
+    call: PreparedCall, tokens: TokenCounter, counter: object, tools: Sequence[Any] | None
 ) -> PreparedCall:
     """Return a call counted as the provider has counted it; as it is where that is not known."""
     question = CountQuestion.of(call, counter, tools)
     known = question.answer if question else None
     if question is None or known is None:
         return call
-    counted = with_provider_count(call, kinds, known)
+    counted = with_provider_count(call, tokens, known)
     if counted is call:
         _report_unused(repr(question.counter))
     return counted
@@ -103,38 +103,35 @@ def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bo
     within = margin * budget.context_window
     if reported:
         new = max(0, tokens - reported)
-        within = min(within, ANCHORED_ACCURACY * reported + margin * new)
+        within = min(within, CORRECTED_ACCURACY * reported + margin * new)
     thresholds = (budget.compact_tokens, budget.summarize_tokens, budget.limit)
     return any(abs(tokens - threshold) <= within for threshold in thresholds)
 
 
-def with_provider_count(call: PreparedCall, kinds: KindCounter, tokens: int) -> PreparedCall:
+def with_provider_count(call: PreparedCall, counter: TokenCounter, tokens: int) -> PreparedCall:
     """Return a call whose request has the tokens that its provider has counted.
 
     A count that cannot be of this request changes nothing.
 
     Args:
         call: The call, with its estimates.
-        kinds: Counts by kind.
+        counter: The estimating counter.
         tokens: The provider's count of messages and tools.
     """
     context, budget = call.context, call.budget
-    whole = tokens + (context.counter.estimated or context.counter).overhead
+    whole = tokens + context.counter.overhead
     factor = whole / request_tokens(cap_messages(context, budget))
-    if not LEAST_FACTOR < factor < MOST_FACTOR:
+    if not LEAST_RATIO < factor < MOST_RATIO:
         return call
-    *scales, hidden = call.factors or NO_CORRECTION
-    bounded = (min(MOST_FACTOR, max(LEAST_FACTOR, round(scale * factor, 4))) for scale in scales)
-    factors = Factors._make([*bounded, hidden])
-    counter = anchored_counter(kinds, factors)
-    context = with_factors(context, counter.message, factors)
+    ratio = min(MOST_RATIO, max(LEAST_RATIO, round((call.ratio or 1.0) * factor, 4)))
+    context = with_ratio(context, ratio)
     rest = whole - request_tokens(cap_messages(context, budget))
     exact = replace(context.counter, overhead=context.counter.overhead + rest)
     return replace(
         call,
         context=replace(context, counter=exact),
-        counter=counter,
-        factors=factors._replace(hidden=max(0.0, hidden + rest)),
+        counter=CorrectedCounter(counter, ratio),
+        ratio=ratio,
         provider_tokens=whole,
     )
 
@@ -144,6 +141,6 @@ def _report_unused(counter: str) -> None:
     logger.warning(
         "A count by %s is not between %g and %g times the estimate: it is not used.",
         counter,
-        LEAST_FACTOR,
-        MOST_FACTOR,
+        LEAST_RATIO,
+        MOST_RATIO,
     )

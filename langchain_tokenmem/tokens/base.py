@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
 
-Method = Literal["exact", "provider", "anchored", "estimate"]
+Method = Literal["exact", "provider", "corrected", "estimate"]
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class TokenCount:
 
     Attributes:
         tokens: The count.
-        method: `exact` (the model's own vocabulary), `provider` (asked of the provider), `anchored`
-            (an estimate, corrected by what replies have reported) or `estimate`.
+        method: `exact` (the model's own vocabulary), `provider` (asked of the provider),
+            `corrected` (an estimate, corrected by what replies have reported) or `estimate`.
         accuracy: Documented relative error of the method as a fraction: 0.0 for exact text.
         cached: True when every message, or the provider's answer, came from the cache.
         latency: Seconds spent counting, a wait for the provider included.
@@ -36,7 +36,7 @@ class TokenCount:
     @property
     def is_estimate(self) -> bool:
         """Whether neither the model's own vocabulary nor its provider has counted."""
-        return self.method in {"anchored", "estimate"}
+        return self.method in {"corrected", "estimate"}
 
     def __int__(self) -> int:
         return self.tokens

@@ -7,6 +7,8 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -168,8 +170,8 @@ def test_corrections_are_forgotten_when_the_model_changes():
     plain = memory_of().for_model(Named(model_name="somebodys-b"))
     new, view = plain.compact_and_view(question, state)
     assert view.usage.input_tokens == plain.count(view.messages).tokens
-    assert new["anchor"]["model"] == "somebodys-b"
-    assert new["anchor"]["factors"] == {}
+    assert new["reports"]["model"] == "somebodys-b"
+    assert new["reports"]["ratio"] is None
     # and replies of the one before do not count for the new one later
     cheap = lambda message: round(0.9 * counter_for(None).message(message))  # noqa: E731
     _, _, errors = talk(plain, 8, new, question, true=cheap)
@@ -188,11 +190,53 @@ def test_a_reply_that_names_another_model_does_not_count():
     assert abs(errors[-1]) < 0.03
 
 
-def test_exact_counts_are_not_corrected_and_leave_no_anchor():
+def test_exact_counts_are_not_corrected_and_keep_no_ratio():
     memory = memory_of().for_model(Named(model_name="gpt-4o"))
     _, state, errors = talk(memory, 30)
-    assert "anchor" not in state
+    assert "reports" not in state
     assert errors[-1] < -0.2
+
+
+def reporting(*ratios: float) -> list[BaseMessage]:
+    """Return a talk whose replies report so many times the tokens of their requests."""
+    said: list[BaseMessage] = []
+    for number, ratio in enumerate(ratios):
+        said.append(HumanMessage(f"{number} " + SENTENCE * 20, id=f"h{number}"))
+        tokens = round(ratio * counter_for("claude-sonnet-4-5").count(said).tokens)
+        used = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
+        meta = {"model_name": "claude-sonnet-4-5"}
+        said.append(
+            AIMessage("Yes.", id=f"a{number}", usage_metadata=used, response_metadata=meta)
+        )
+    return [*said, HumanMessage("And now?", id="q")]
+
+
+def corrected(*ratios: float, window: int = 32_000) -> float:
+    """Return counted by estimated tokens of the request behind such replies."""
+    memory = memory_of(window).for_model(Named(model_name="claude-sonnet-4-5"))
+    view = memory.view(reporting(*ratios))
+    return view.usage.input_tokens / memory.count(view.messages).tokens
+
+
+def test_nothing_is_lowered_before_the_third_reply():
+    assert corrected(0.7) == corrected(0.7, 0.7) == 1.0
+    assert corrected(0.7, 0.7, 0.7) == pytest.approx(0.7, abs=0.01)
+    assert corrected(1.4) == pytest.approx(1.4, abs=0.01)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 4.0])
+def test_a_report_of_quite_another_request_does_not_count(ratio):
+    assert corrected(ratio, ratio, ratio) == 1.0
+
+
+def test_a_request_that_was_sent_in_part_does_not_count():
+    assert corrected(*[0.6] * 8, window=2_500) >= 1.0
+    assert corrected(*[0.6] * 8) == pytest.approx(0.6, abs=0.01)
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=1, max_size=6))
+def test_a_correction_never_leaves_its_bounds_whatever_is_reported(ratios):
+    assert 0.49 <= corrected(*ratios) <= 3.01
 
 
 def test_a_new_correction_changes_no_byte_of_what_was_sent():

@@ -78,11 +78,11 @@ def test_near_is_within_the_margin_of_estimates():
     assert not is_near_threshold(int(budget.limit + margin) + 1, budget)
 
 
-def test_near_is_within_three_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
+def test_near_is_within_six_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
     budget = BUDGET.for_counts(exact=False)
     edge = int(budget.compact_tokens)
     for new in (0, 20, 500):
-        nearest = (edge - 0.07 * new) / 1.03
+        nearest = (edge - 0.04 * new) / 1.06
         assert is_near_threshold(int(nearest) + 1, budget, int(nearest) + 1 - new)
         assert not is_near_threshold(int(nearest) - 1, budget, int(nearest) - 1 - new)
 
@@ -108,7 +108,7 @@ def agent(calls: int, *, reporting: bool) -> CountedModel:
 
 @pytest.mark.slow
 def test_an_agent_of_100_calls_whose_replies_report_asks_for_few_of_them():
-    assert len(agent(100, reporting=True).asked) <= 16
+    assert len(agent(100, reporting=True).asked) <= 20
     assert 15 < len(agent(100, reporting=False).asked) <= 40
 
 
@@ -159,13 +159,13 @@ def test_a_smaller_count_leaves_alone_what_the_estimate_would_compact():
     assert view.left_out == 0
 
 
-def test_the_factor_is_kept_in_the_state_over_a_compaction():
+def test_the_ratio_is_kept_in_the_state_over_a_compaction():
     said = talk(2_700)
     state, view = memory_of(CountedModel(answer=scaled(1.3))).compact_and_view(said)
     plain = TokenMemory(BUDGET, counter=counter_for("claude"))
-    assert state["anchor"]["factors"]["prose"] == pytest.approx(1.3, abs=0.05)
-    unanchored = {key: value for key, value in state.items() if key != "anchor"}
-    request = plain.view(said, unanchored).usage.input_tokens
+    assert state["reports"]["ratio"] == pytest.approx(1.3, abs=0.05)
+    uncorrected = {key: value for key, value in state.items() if key != "reports"}
+    request = plain.view(said, uncorrected).usage.input_tokens
     assert view.usage.input_tokens == pytest.approx(1.3 * request, rel=0.1)
 
 

@@ -45,7 +45,7 @@ def counters(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
     assert_type(counter, TokenCounter)
     count = counter.count(messages, tools=[])
     assert_type(count, TokenCount)
-    assert_type(count.method, Literal["exact", "provider", "anchored", "estimate"])
+    assert_type(count.method, Literal["exact", "provider", "corrected", "estimate"])
     assert_type(count.estimated_output_tokens, int | None)
     assert_type(count.is_estimate, bool)
     asking = ProviderCounter(model, timeout_s=1.0)

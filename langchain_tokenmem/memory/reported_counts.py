@@ -1,0 +1,266 @@
+"""Corrected counts of a call: what the newest reply has reported corrects its estimate.
+
+A reply's `usage_metadata["input_tokens"]` is the true size of the request that it answered. By the
+estimate of that request it gives a ratio for the next one, as `use_usage_metadata_scaling` of
+langchain-core's `count_tokens_approximately` does. A reply's request is what the view showed up to
+it, under the state that was in force: replies since the state last changed can be compared. The
+ratio found before that change is kept in the state (`reports`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.corrected import CorrectedCounter
+
+LEAST_RATIO, MOST_RATIO = 0.5, 3.0
+"""Bounds of a ratio. A reply whose ratio lies outside of them answered another request."""
+
+REPLIES_TO_TRUST = 3
+"""Replies after which an estimate may be lowered, and is known to be near."""
+
+_STEP = 1_000
+"""Ratios are rounded to thousandths, so that counts keep their values between small corrections."""
+
+
+@dataclass(frozen=True)
+class CountedModel:
+    """The model that a call's tokens are counted for.
+
+    Attributes:
+        name: Its name; empty where nothing names one.
+        is_called: Whether the model itself is known, and not only what the budget names.
+    """
+
+    name: str
+    is_called: bool
+
+
+@dataclass(frozen=True)
+class CorrectedCall:
+    """A call whose counts are corrected.
+
+    Attributes:
+        context: The parts of the request, counted with the correction.
+        counter: Counts with the correction.
+        ratio: Tokens that the provider has reported per estimated token.
+        reported: Tokens of the newest request that a reply has reported; 0 before enough have.
+    """
+
+    context: ContextParts
+    counter: TokenCounter
+    ratio: float
+    reported: int = 0
+
+
+def corrected_call(
+    context: ContextParts,
+    state: MemoryState,
+    counter: TokenCounter,
+    model: CountedModel,
+    *,
+    limit: int,
+) -> CorrectedCall:
+    """Return a call with its counts corrected by the newest reply that stands in it.
+
+    Args:
+        context: The parts of the request, with estimated tokens.
+        state: What was decided so far; it holds the ratio of earlier replies.
+        counter: The estimating counter.
+        model: The model that is counted for.
+        limit: Most tokens of a request.
+    """
+    reports = state.get("reports")
+    kept = reports["ratio"] if reports and reports["model"] == model.name else None
+    places = _comparable(context, state, model)
+    is_sure = kept is not None or len(places) >= REPLIES_TO_TRUST
+    ratio = _ratio(context, places[0], kept, limit, is_sure=is_sure) if places else None
+    ratio = ratio or kept or 1.0
+    reported = _reported_at(context, places[0]) if len(places) >= REPLIES_TO_TRUST else 0
+    if ratio == 1.0:
+        return CorrectedCall(context, counter, ratio, reported)
+    corrected = CorrectedCounter(counter, ratio)
+    return CorrectedCall(with_ratio(context, ratio), corrected, ratio, reported)
+
+
+def _ratio(
+    context: ContextParts, place: int, kept: float | None, limit: int, *, is_sure: bool
+) -> float | None:
+    """Return reported by estimated tokens of the reply at a place of the tail.
+
+    None where the reply cannot be of the request that is compared with it. Nothing is lowered
+    before it is sure: the first replies may have answered shorter requests.
+    """
+    estimated = request_tokens(context) - sum(context.sizes(context.tail)[place:])
+    ratio = _reported_at(context, place) / max(estimated, 1)
+    if not LEAST_RATIO < ratio < MOST_RATIO or (kept or 1.0) * estimated > limit:
+        return None
+    return round(ratio * _STEP) / _STEP if is_sure or ratio > 1.0 else 1.0
+
+
+def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
+    """Return a context that is counted with a ratio, in the place of any that it has."""
+    estimated = context.counter.estimated or context.counter
+    corrected = replace(
+        estimated,
+        message=lambda message: round(ratio * estimated.message(message)),
+        tools=round(ratio * estimated.tools),
+        known_sizes={},
+        estimated=estimated,
+    )
+    for groups in (context.kept, context.tail):
+        sizes = estimated.group_sizes(groups, context.cuts)
+        corrected.remember(groups, context.cuts, sizes.times(ratio))
+    return replace(context, counter=corrected)
+
+
+def with_reports(
+    before: MemoryState,
+    after: MemoryState,
+    context: ContextParts,
+    *,
+    model: CountedModel,
+    ratio: float | None,
+) -> MemoryState:
+    """Return a state that tells from which message on replies can be compared with it.
+
+    Args:
+        before: The state that the call began with.
+        after: The state after its compaction.
+        context: The parts of the request before it.
+        model: The model that is counted for.
+        ratio: Correction of this call; None where its counts are exact.
+    """
+    reports = before.get("reports")
+    is_other = reports is not None and reports["model"] != model.name
+    if ratio is None and reports is None:
+        return after
+    is_unknown = reports is None and model.is_called and _has_unnamed_reports(context)
+    if not (is_other or is_unknown or _has_other_prefix(before, after)):
+        return after
+    last = context.tail[-1].source.last_id if context.tail else None
+    kept = None if is_other or ratio == 1.0 else ratio
+    return {**after, "reports": {"model": model.name, "since": last, "ratio": kept}}
+
+
+def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -> MemoryState:
+    """Return a state that came into force later than it was made.
+
+    Args:
+        state: The state.
+        last: Id of the last message when it came into force.
+        skip: Whether the reply after it was still made under the state before.
+    """
+    reports = state.get("reports")
+    if reports is None:
+        return state
+    return {**state, "reports": {**reports, "since": last, "skip": skip}}
+
+
+def _comparable(context: ContextParts, state: MemoryState, model: CountedModel) -> list[int]:
+    """Return the places of the newest replies whose requests the present one begins with.
+
+    The newest one comes first, and no more than it takes to trust them.
+    """
+    reports = state.get("reports")
+    first = 0
+    if reports is not None:
+        if reports["model"] != model.name:
+            return []
+        first = _place_after(context, reports["since"])
+    elif state["summary"] is not None or state["cuts"]:
+        return []  # when it was decided is not known
+    has_to_skip = reports is not None and reports.get("skip", False)
+    newest = (
+        place
+        for place in range(len(context.tail) - 1, first - 1, -1)
+        if context.tail[place].messages  # not hidden behind a compaction by the provider
+        and _counts(context.tail[place].source.messages[0], model, is_known=reports is not None)
+    )
+    found = [*islice(newest, REPLIES_TO_TRUST + has_to_skip)]
+    return found[:-1] if has_to_skip and len(found) <= REPLIES_TO_TRUST else found
+
+
+def _place_after(context: ContextParts, since: str | None) -> int:
+    if since is None:
+        return 0
+    for place in range(len(context.tail) - 1, -1, -1):
+        if any(message.id == since for message in context.tail[place].source.messages):
+            return place + 1
+    return len(context.tail)
+
+
+def _counts(message: Any, model: CountedModel, *, is_known: bool) -> bool:
+    """Return whether a message is a reply of the called model that reports its request.
+
+    A reply that names no model counts since the model is known, and where none is named at all.
+    """
+    if not isinstance(message, AIMessage) or not _reported(message):
+        return False
+    name = message.response_metadata.get("model_name")
+    if not isinstance(name, str) or not name or not model.name:
+        return is_known or not model.is_called
+    return is_same_model(model.name, name)
+
+
+def _has_unnamed_reports(context: ContextParts) -> bool:
+    """Return whether the newest reply reports its request, and not the model that it is of."""
+    firsts = (group.source.messages[0] for group in reversed(context.tail))
+    newest = next((first for first in firsts if isinstance(first, AIMessage)), None)
+    if newest is None or not _reported(newest):
+        return False
+    return not newest.response_metadata.get("model_name")
+
+
+_NAME = re.compile(r"(?:gpt|o\d|claude|gemini|gemma|llama|mi[sn]tra|mixtral|deepseek|qwen|grok).*")
+
+
+def is_same_model(called: str, reported: str) -> bool:
+    """Return whether a provider's name for a model can be that of the called one.
+
+    Prefixes, dates and punctuation differ: `anthropic/claude-sonnet-4.5` is reported as
+    `claude-sonnet-4-5-20250929`. A name that says nothing (a deployment) fits any.
+    """
+    names = [_NAME.search(re.sub(r"[._]", "-", name.lower())) for name in (called, reported)]
+    if None in names:
+        return True
+    left, right = (name[0].partition(":")[0] for name in names if name)
+    return left.startswith(right) or right.startswith(left)
+
+
+def _reported_at(context: ContextParts, place: int) -> int:
+    return _reported(context.tail[place].source.messages[0])
+
+
+def _reported(message: Any) -> int:
+    """Return the input tokens that a reply reports; 0 where it reports none.
+
+    Some integrations leave out what came from the provider's cache, against the rule.
+    """
+    usage = getattr(message, "usage_metadata", None) or {}
+    tokens = usage.get("input_tokens")
+    if not isinstance(tokens, int):
+        return 0
+    details: Mapping[str, Any] = usage.get("input_token_details") or {}
+    cached = sum(details.get(key) or 0 for key in ("cache_read", "cache_creation"))
+    return tokens + cached if cached > tokens else tokens
+
+
+def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
+    """Return whether a compaction has changed what earlier requests have shown."""
+    return (
+        before["summary"] != after["summary"]
+        or before["totals"]["compactions"] != after["totals"]["compactions"]
+        or mode_in(before) != mode_in(after)
+    )
