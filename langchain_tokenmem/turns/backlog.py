@@ -49,14 +49,14 @@ def newest_messages(
         characters += _characters(named[index])
     while index > start and role_of(named[index]) == "tool":
         index -= 1
-    if index == start:
-        return None
     older, newest = named[start:index], named[index:]
     humans = [message.id for message in older if role_of(message) == "human"]
     needed = set(humans[:1] if start == 0 else ())
     if not any(role_of(message) == "human" for message in newest):
         needed.update(humans[-1:])
     shown = [m for m in older if m.id in needed or role_of(m) == "system" or is_pinned(m)]
+    if len(shown) == len(older):
+        return None
     return [*named[:start], *shown, *newest]
 
 
