@@ -15,14 +15,13 @@ from langchain_tokenmem.core.memory_block import text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, well_formed_message, with_ids
 from langchain_tokenmem.core.numbers import MessageNumbers, last_number
-from langchain_tokenmem.core.parse_cache import ParseCache, ParsedMessages, ParseRules
+from langchain_tokenmem.core.parsing import ParsedMessages, ParseRules, parse
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter, group_sizes
+from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.server_compaction import after_compaction
 from langchain_tokenmem.core.shown_turns import ShownTurns
-from langchain_tokenmem.core.turn_cache import TurnCache
 from langchain_tokenmem.core.turn_memory import TurnReading
 from langchain_tokenmem.core.turns import TurnReader, covered_turn
 from langchain_tokenmem.state import MemoryState, RunningSummary
@@ -37,7 +36,6 @@ def split_context(
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
-    cache: ParseCache | None = None,
     show_times: ShownTimes | None = None,
     reading: TurnReading = TurnReading(),  # noqa: B008  # it is frozen
 ) -> ContextParts:
@@ -56,17 +54,14 @@ def split_context(
     ids = {*state["kept"], *_covered_newest_human(unique, start)}
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
-    rules = ParseRules(state["cuts"], counter.message, dangling, profile, times, reading.outcomes)
+    rules = ParseRules(dangling, profile, times, reading.outcomes)
     # Of what is covered only this is looked at: a turn costs what is new, not what is old.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
     # The answers before kept messages are not among them.
     alone = replace(rules, times=replace(times, tells_answers=False)) if times else rules
-    kept = ParsedMessages().extended(visible, alone)
-    cache = cache or ParseCache()
-    tail = cache.parse(unique[start:], kept.call_ids, rules)
-    for parsed in (kept, tail):
-        counter.remember(parsed.groups, state["cuts"], parsed.sizes)
+    kept = parse(visible, alone)
+    tail = parse(unique[start:], rules, earlier_calls=kept.call_ids)
     humans = (*kept.humans, *tail.humans)
     inside = (*kept.system, *tail.system)
     repairs = [*kept.repairs, *tail.repairs, *kept.adapted, *tail.adapted]
@@ -95,7 +90,7 @@ def split_context(
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), tail.groups),
         seen=seen,
-        turns=_turns_in(kept, tail, state, unique[:start], reading, cache.turns),
+        turns=_turns_in(kept, tail, state, unique[:start], reading),
     )
     if sent := state.get("sent"):
         covered_to = kept.groups[-1].source.last_id if kept.groups else None
@@ -104,12 +99,7 @@ def split_context(
             kept=without_bound_reasoning(kept.groups, covered_to),
             tail=without_bound_reasoning(tail.groups, sent["unbound_to"]),
         )
-    context = after_compaction(context)
-    for groups, parsed in ((context.kept, kept), (context.tail, tail)):
-        if groups is not parsed.groups:
-            sizes = group_sizes(groups, state["cuts"], counter.message)
-            counter.remember(groups, state["cuts"], sizes)
-    return context
+    return after_compaction(context)
 
 
 def covered_todos(summary: RunningSummary | None) -> str:
@@ -134,7 +124,6 @@ def _turns_in(
     state: MemoryState,
     covered: Sequence[BaseMessage],
     reading: TurnReading,
-    cache: TurnCache,
 ) -> ShownTurns:
     """Return the turn memories of kept messages and the tail, with what the state has of them."""
     turns = state.get("turns")
@@ -143,4 +132,4 @@ def _turns_in(
         turns if turns is not None else covered_turn(covered, reading.outcomes),
         reading.include_partial,
     )
-    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups, cache)
+    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups)

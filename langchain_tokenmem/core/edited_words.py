@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -24,6 +25,9 @@ from langchain_tokenmem.core.numbers import (
     numbered_entries,
 )
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
+
+_MOST_CONVERSATIONS = 16
+"""Conversations of which a memory knows what was compared, the most recently used ones."""
 
 
 class _Said(dict[str, Any]):
@@ -100,6 +104,11 @@ class CheckedMessages:
         if not edited:
             self._known = covered, entries
         return edited
+
+
+def checked_messages() -> Callable[[int], CheckedMessages]:
+    """Return a function from a conversation's key to its messages that were compared before."""
+    return lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
 
 
 def _are_edited(

@@ -47,16 +47,10 @@ class TimePrefixes:
     seen: Mapping[str, str] = field(default_factory=dict)
     tells_answers: bool = True
 
-    def shown_on(
-        self, groups: Sequence[RepairedGroup], answered: datetime | None = None
-    ) -> tuple[list[RepairedGroup], datetime | None]:
-        """Return groups whose messages show their times, and the time of the last answer.
-
-        Args:
-            groups: Groups in order, as the provider takes them.
-            answered: Time of the answer before them; None where none is known.
-        """
+    def shown_on(self, groups: Sequence[RepairedGroup]) -> list[RepairedGroup]:
+        """Return groups, in order, as the provider takes them, whose messages show their times."""
         found: list[RepairedGroup] = []
+        answered: datetime | None = None
         for group in groups:
             messages: list[BaseMessage] = []
             for message in group.messages:
@@ -67,7 +61,7 @@ class TimePrefixes:
                 elif role == "human":
                     answered = None
             found.append(group.showing(messages))
-        return found, answered
+        return found
 
     def _shown_on(
         self, message: BaseMessage, role: str | None, answered: datetime | None

@@ -39,14 +39,6 @@ class GroupSizes:
     largest: int = 0
     message_count: int = 0
 
-    def __add__(self, other: GroupSizes) -> GroupSizes:
-        return GroupSizes(
-            self.shown + other.shown,
-            self.tokens + other.tokens,
-            max(self.largest, other.largest),
-            self.message_count + other.message_count,
-        )
-
     def times(self, ratio: float) -> GroupSizes:
         """Return the sizes under a correction of the counts."""
         tokens = tuple(round(ratio * size) for size in self.tokens)

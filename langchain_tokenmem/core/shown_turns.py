@@ -9,10 +9,9 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group, marked, marks_of
 from langchain_tokenmem.core.repair import RepairedGroup
-from langchain_tokenmem.core.turn_cache import TurnCache, TurnOutcome
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
 from langchain_tokenmem.core.turn_memory_text import turn_memory_text, with_turn_text
-from langchain_tokenmem.core.turns import TurnReader
+from langchain_tokenmem.core.turns import TurnOutcome, TurnReader
 from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 
 Groups = Sequence[RepairedGroup]
@@ -43,12 +42,11 @@ class ShownTurns:
         shown: TurnMemoryShown,
         kept: Groups,
         tail: Groups,
-        cache: TurnCache | None = None,
     ) -> ShownTurns:
         """Return the turn memories of covered groups that stay visible, and of the tail."""
         if reader.is_idle:
             return cls(reader, shown)
-        turns = reader.read(_sources(kept), _sources(tail), cache)
+        turns = reader.read(_sources(kept), _sources(tail))
         finished = [turn for turn in turns if turn.is_finished]
         seen = [
             turn

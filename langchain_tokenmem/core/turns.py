@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group, groups, is_spoken, role_of
-from langchain_tokenmem.core.turn_cache import ReadTurns, TurnCache, TurnOutcome, TurnSpan
 from langchain_tokenmem.core.turn_memory import (
     GroupOutcome,
     ReadOutcomes,
@@ -27,12 +25,67 @@ from langchain_tokenmem.core.turn_memory import (
     united,
     with_turn_mark,
 )
-from langchain_tokenmem.notes_state import TurnMemories
+from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 
 
 def no_turns() -> TurnMemories:
     """Return turn memories of no turn."""
     return {"done": {}, "running": empty_memory(), "calls": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """Turn memory of one turn, with the message that it is kept by.
+
+    Attributes:
+        key: Id of the message that it is kept by: the model's last one, or while the turn runs the
+            human one that began it.
+        memory: Its turn memory.
+        is_finished: Whether the message may show it.
+        is_hidden: Whether a call that it tells of is not there any more.
+        first: Last id of the first group whose calls it tells of; empty where none is there.
+        results: Ids of the results that it tells of, but for covered ones.
+    """
+
+    key: str
+    memory: TurnMemory
+    is_finished: bool
+    is_hidden: bool
+    first: str = ""
+    results: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class TurnSpan:
+    """A turn while it is read, group by group; changed in place, for there may be thousands.
+
+    Attributes:
+        opening: Id of the human message that began it; empty where it is not known.
+        memory: Turn memory so far.
+        is_cut: Whether it was begun by messages that are covered, and some of these did something.
+        last: Message of the model that was last.
+        explicit: Turn memory that the application has set on it.
+        first: Last id of the first group that did something.
+        results: Ids of the results that tell of it.
+    """
+
+    opening: str = ""
+    memory: TurnMemory = field(default_factory=empty_memory)
+    is_cut: bool = False
+    last: BaseMessage | None = None
+    explicit: TurnMemory | None = None
+    first: str = ""
+    results: list[str] = field(default_factory=list)
+
+    def add(self, group: Group, outcome: GroupOutcome | None) -> None:
+        """Add one more group of the turn."""
+        if role_of(group.messages[0]) != "ai":  # a result without its call
+            return
+        self.last, self.explicit = group.messages[0], outcome.explicit if outcome else None
+        if outcome is not None and outcome.memory is not None:
+            self.memory = joined(self.memory, outcome.memory)
+            self.first = self.first or group.last_id
+            self.results.extend(outcome.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +107,22 @@ class TurnReader:
         """True where no turn can have a turn memory."""
         return not (self.outcomes or self.kept["done"] or not is_empty(self.kept["running"]))
 
-    def read(
-        self, visible: Iterable[Group], tail: Sequence[Group], cache: TurnCache | None = None
-    ) -> list[TurnOutcome]:
+    def read(self, visible: Iterable[Group], tail: Sequence[Group]) -> list[TurnOutcome]:
         """Return the turns that have a turn memory, oldest first.
 
         Args:
             visible: Covered groups that stay visible.
             tail: The groups after the pointer.
-            cache: Has the turns before the newest one; None reads all of them.
         """
         if self.is_idle:
             return []
         opening, covered = self._covered(visible)
         there = {m.id for group in tail for m in group.messages} if self.kept["calls"] else set()
-        if any(key not in there for keys in self.kept["calls"].values() for key in keys):
-            cache = None  # what is kept of removed calls decides, too
         running = self.kept["running"]
-        first = TurnSpan(opening, memory=running, is_cut=not is_empty(running))
-        read = (cache.beginning(first, tail) if cache else None) or ReadTurns(first, first)
-        found, end, span = [*read.turns], _newest_but_one(tail), read.span.copy()
-        for place in range(len(read.groups), len(tail)):
-            group = tail[place]
+        span = TurnSpan(opening, memory=running, is_cut=not is_empty(running))
+        found: list[TurnOutcome | None] = []
+        for group in tail:
             if role_of(group.messages[0]) == "human":
-                if cache is not None and place == end:
-                    cache.read = ReadTurns(first, span.copy(), (*tail[:place],), (*found,))
                 found.append(self._finished(span, there))
                 span = TurnSpan(group.messages[0].id or "")
                 continue
@@ -188,16 +232,6 @@ def covered_turn(covered: Sequence[BaseMessage], read: ReadOutcomes) -> TurnMemo
         if outcome.memory is not None:
             running = joined(running, outcome.memory)
     return {**no_turns(), "running": running}
-
-
-def _newest_but_one(tail: Sequence[Group]) -> int:
-    """Return the place of the human message before the newest; -1 where there is none.
-
-    The groups before it are the same objects from call to call, as the parse cache has them.
-    """
-    places = range(len(tail) - 1, -1, -1)
-    humans = (n for n in places if role_of(tail[n].messages[0]) == "human")
-    return next(islice(humans, 1, None), -1)
 
 
 def _ends_turn(group: Group) -> bool:

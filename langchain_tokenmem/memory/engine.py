@@ -16,9 +16,9 @@ from langchain_tokenmem.core.argument_checks import as_budget, as_messages, chec
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_split import split_context
+from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.model_limits import ModelLimits
-from langchain_tokenmem.core.parse_cache import ParseCache, parse_caches
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
@@ -82,8 +82,8 @@ class Engine:
         models: Limits of models without a profile.
         follows_model: Whether the budget has the window of the called model, where that tells one.
         called: The model that is called; None where it is not known.
-        parse_caches: Parsed messages of a conversation, by first message, counter and profile: two
-            conversations that share a key cost each other time and nothing else.
+        checked: Messages of a conversation that were compared with its summary, by the identity of
+            the first one: two conversations that share it cost each other time and nothing else.
     """
 
     budget: TokenBudget
@@ -101,7 +101,7 @@ class Engine:
     models: ModelLimits | None = None
     follows_model: bool = False
     called: CalledModel | None = None
-    parse_caches: Callable[..., ParseCache] = field(default_factory=parse_caches)
+    checked: Callable[[int], CheckedMessages] = field(default_factory=checked_messages)
 
     def __post_init__(self) -> None:
         line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
@@ -165,8 +165,8 @@ class Engine:
         self._check_window(budget)
         messages, budget = [*map(without_echo, as_messages(messages))], self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
-        cache = self._cache_of(messages, tokens, profile)
-        known = with_current_words(messages, load_state(state), tokens.text, cache.checked)
+        checked = self.checked(id(messages[0]) if messages else 0)
+        known = with_current_words(messages, load_state(state), tokens.text, checked)
         counter = RequestCounter(
             cached_count(tokens.message),
             tools=tokens.tools(tools),
@@ -180,7 +180,6 @@ class Engine:
             pin_first=self.pin_first,
             dangling=self.dangling,
             profile=profile,
-            cache=cache,
             show_times=self.annotations.show_times,
             reading=turn_reading(self.annotations),
         )
@@ -206,12 +205,6 @@ class Engine:
         parts = (found.context, budget, known, found.counter, found.ratio, on)
         call = PreparedCall(*parts, reported=found.reported)
         return with_known_count(call, tokens, self.counter, tools)
-
-    def _cache_of(
-        self, messages: Sequence[BaseMessage], tokens: TokenCounter, profile: LegalityProfile
-    ) -> ParseCache:
-        first = id(messages[0]) if messages else 0
-        return self.parse_caches(first, id(tokens), profile, self.annotations.show_times)
 
     def _mixes(self) -> bool:
         """Return whether a call may reach models that count differently."""

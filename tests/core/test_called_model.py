@@ -205,9 +205,7 @@ def reporting(*ratios: float) -> list[BaseMessage]:
         tokens = round(ratio * counter_for("claude-sonnet-4-5").count(said).tokens)
         used = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
         meta = {"model_name": "claude-sonnet-4-5"}
-        said.append(
-            AIMessage("Yes.", id=f"a{number}", usage_metadata=used, response_metadata=meta)
-        )
+        said.append(AIMessage("Yes.", id=f"a{number}", usage_metadata=used, response_metadata=meta))
     return [*said, HumanMessage("And now?", id="q")]
 
 

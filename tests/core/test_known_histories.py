@@ -1,4 +1,4 @@
-"""The parse cache changes no outcome: a memory that has seen a conversation decides as a new one.
+"""What a memory remembers changes no outcome: it decides as one that sees a conversation first.
 
 Histories here do what applications do to them: they grow, fork, lose messages and change words,
 by new objects under old ids and in place.
@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.parse_cache import _newest_turn
-from langchain_tokenmem.core.turn_cache import TurnSpan
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory import engine
 from tests.fakes import CharCounter, ListSummarizer
@@ -114,13 +111,6 @@ def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profil
         history = data.draw(changed(history, number))
 
 
-@given(conversations(20))
-def test_nothing_after_the_newest_turn_belongs_to_a_group_before_it(history):
-    said = [m for m in history if m.type != "system"]
-    cut = _newest_turn(said)
-    assert groups(said) == groups(said[:cut]) + groups(said[cut:])
-
-
 def talk(turns: int) -> list[BaseMessage]:
     kinds = (HumanMessage, AIMessage)
     return [kinds[n % 2](f"{n} words", id=f"m{n}") for n in range(turns)]
@@ -140,29 +130,6 @@ def test_a_removed_turn_joins_what_stood_around_it():
     del history[3]
     assert memory.view(history) == memory_of(4_000).view(history)
     assert memory.view(history).warnings == ()
-
-
-class NumberedCounter(CharCounter):
-    """Notes what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str | None] = []
-
-    def message(self, message: BaseMessage) -> int:
-        self.asked.append(message.id)
-        return super().message(message)
-
-
-def test_a_call_counts_what_is_new_only():
-    counter = NumberedCounter()
-    memory = TokenMemory(TokenBudget(1_000_000), counter=counter)
-    history = talk(400)
-    memory.view(history)
-    counter.asked.clear()
-    history += [HumanMessage("more", id="more"), AIMessage("yes", id="yes")]
-    assert memory.view(history).messages == history
-    assert len(counter.asked) < 10
-    assert {"more", "yes"} <= set(counter.asked)
 
 
 @pytest.mark.parametrize("place", [0, 1, 150, 399])
@@ -200,25 +167,11 @@ def test_what_cannot_be_compared_is_looked_at_anew(value):
     assert memory.view(history).usage.input_tokens == before + 100
 
 
-def test_an_artifact_is_neither_copied_nor_compared():
-    counter = NumberedCounter()
-    memory = TokenMemory(TokenBudget(1_000_000), counter=counter)
-    history = talk(40)
-    history[2:2] = [
-        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}], id="call"),
-        ToolMessage("ok", tool_call_id="c", id="result", artifact=Locked()),
-    ]
-    memory.view(history)
-    counter.asked.clear()
-    assert memory.view(history).messages == history
-    assert len(counter.asked) < 10
-
-
 def test_a_memory_keeps_few_conversations():
     memory = memory_of(1_000_000)
     for _ in range(100):
         memory.view(talk(10))
-    assert memory.engine.parse_caches.cache_info().currsize <= 16
+    assert memory.engine.checked.cache_info().currsize <= 16
 
 
 def edits(turns: int) -> list[BaseMessage]:
@@ -234,18 +187,6 @@ def edits(turns: int) -> list[BaseMessage]:
     return said
 
 
-def test_turns_before_the_newest_are_not_read_again(monkeypatch):
-    memory, said = memory_of(100_000), edits(52)
-    state = memory.compact(said[:197], memory.compact(said[:193], None))
-    read = []
-    add = TurnSpan.add
-    monkeypatch.setattr(TurnSpan, "add", lambda *args: (read.append(args[1]), add(*args))[1])
-    state, _ = memory.compact_and_view(said[:201], state)
-    assert len(read) < 10
-    assert len(state["turns"]["done"]) == 50
-    assert state == memory_of(100_000).compact(said[:201], state)
-
-
 def test_a_request_is_prepared_once_where_only_turn_memories_are_new(monkeypatch):
     memory, said, splits = memory_of(100_000), edits(5), []
     split = engine.split_context
@@ -255,19 +196,3 @@ def test_a_request_is_prepared_once_where_only_turn_memories_are_new(monkeypatch
     state, view = memory.compact_and_view(said[:17], None)
     assert (len(splits), len(state["turns"]["done"])) == (1, 4)
     assert view == memory.view(said[:17], state)
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 23), max_size=4), st.booleans())
-def test_turns_read_from_the_cache_are_those_that_are_read_anew(removed, partial):
-    options = {"include_partial": partial, "turn_memory": "always", "counter": CharCounter()}
-    known = TokenMemory(TokenBudget(100_000), **options)
-    said = edits(6)
-    state = None
-    for size in (9, 13, 17):
-        state = known.compact(said[:size], state)
-    left = [message for place, message in enumerate(said) if place not in removed]
-    for size in (17, 21, 24):
-        fresh = TokenMemory(TokenBudget(100_000), **options).compact_and_view(left[:size], state)
-        state, view = known.compact_and_view(left[:size], state)
-        assert (state, view) == fresh
