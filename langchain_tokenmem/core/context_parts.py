@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
@@ -21,8 +21,6 @@ from langchain_tokenmem.core.messages import is_pinned, marked, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
-    BRIDGE_TEXT,
-    CONTINUE_MESSAGE,
     fit_list,
     limit_cache_marks,
 )
@@ -222,26 +220,6 @@ class ContextParts:
         if self.summary_role == "human" and self.memory_texts():
             return (FIRST_HUMAN_MESSAGE,)
         return PINS_ALONE if self.pins_in_human() else ()
-
-    def starts_with_human(self) -> bool:
-        """Return whether a human message of the conversation stands first, or none is needed."""
-        return not self.opening()
-
-    def max_added_tokens(self) -> int:
-        """Return the most tokens that the provider's shape adds, however much is folded.
-
-        Every bridge that stands now may stay, and every group that is kept when its neighbours
-        go may need another one.
-        """
-        if not self.profile.shapes:
-            return 0
-        standing = sum(str(message.id).endswith("~bridge") for message in self.body())
-        seams = 2 + len(self.kept) + sum(map(self.is_required, self.tail))
-        bridge = max(
-            self.counter.message(AIMessage(BRIDGE_TEXT)),
-            self.counter.message(HumanMessage(BRIDGE_TEXT)),
-        )
-        return (standing + seams) * bridge + self.counter.message(CONTINUE_MESSAGE)
 
     def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import FoldForecast
+from langchain_tokenmem.core.folding import fewest_folds
 from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.size_caps import cap_messages, fit_required, request_tokens
@@ -62,7 +62,7 @@ def _with_fewer_entries(context: ContextParts, budget: TokenBudget) -> Iterator[
 def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
     marked = replace(context, left_out=1)
     newest, last = marked.newest_start(), max(len(marked.tail) - 1, 0)
-    fewest = FoldForecast.of(marked).fewest(budget.limit, within=newest)
+    fewest = fewest_folds(marked, budget.limit, within=newest)
     # Messages that a provider's rules join may be counted higher than each alone: then more go.
     for fold in dict.fromkeys((newest if fewest is None else fewest, newest, last)):
         rest = fit_required(marked.with_folded(fold), budget)

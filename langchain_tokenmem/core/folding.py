@@ -1,7 +1,8 @@
-"""Forecast of the tokens of a request after its oldest groups are folded into the summary."""
+"""How many groups are folded into the summary, and how much room its next entry has."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -9,10 +10,7 @@ from itertools import accumulate
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
 from langchain_tokenmem.core.size_caps import request_tokens
-from langchain_tokenmem.core.todos import todo_lists
-from langchain_tokenmem.core.turn_memory_text import with_turn_text
 from langchain_tokenmem.state import SummaryEntry
 
 MIN_ENTRY = 32
@@ -166,92 +164,34 @@ class LogForecast:
         return max(0, tokens - self.frame)
 
 
-@dataclass(frozen=True, slots=True)
-class FoldForecast:
-    """Tokens of a request by the number of its oldest groups that are folded into the summary.
+def fewest_folds(
+    context: ContextParts, goal: int, *, within: int, log: LogForecast | None = None
+) -> int | None:
+    """Return how many of the oldest tail groups must be folded for a request of so many tokens.
 
-    Attributes:
-        fixed_tokens: Tokens of the parts that stay whatever is folded.
-        tail_tokens: Tokens of all tail groups.
-        folded_tokens: Tokens of the folded groups, by their number.
-        freed_tokens: Tokens that folding frees, by the number of groups folded.
-        turn_tokens: Tokens of turn memories that are shown then, by the number of groups folded:
-            calls that they tell of are covered, and the answer is not.
-        log: Forecast of the running summary; None where no entry is written.
+    The fewest of them; None where not even `within` of them are enough. The request is made and
+    counted for some numbers, by bisection: folding one more group may bring a turn memory into view
+    that is longer than the group, but seldom does.
+
+    Args:
+        context: The conversation under its state.
+        goal: Tokens of the request, at most.
+        within: Most groups to fold.
+        log: How the running summary grows; None where no entry is written.
     """
+    folded = folded_tokens(context)
 
-    fixed_tokens: int
-    tail_tokens: int
-    folded_tokens: Sequence[int]
-    freed_tokens: Sequence[int]
-    turn_tokens: Sequence[int]
-    log: LogForecast | None = None
+    def is_enough(fold: int) -> bool:
+        rest = context.with_folded(fold)
+        if log is None:
+            return request_tokens(rest) <= goal
+        tokens = request_tokens(replace(rest, summary=None))
+        return tokens + log.change(folded[fold]).tokens <= goal
 
-    @classmethod
-    def of(cls, context: ContextParts, log: LogForecast | None = None) -> FoldForecast:
-        """Return the forecast of a context; without `log` its summary counts as a fixed part."""
-        sizes = context.sizes(context.tail)
-        goes = [not context.is_required(group) for group in context.tail]
-        first = (*context.kept, *context.tail)[:1]
-        opens_itself = any(m.id == context.first_request for g in first for m in g.messages)
-        fixed = context if log is None else replace(context, summary=None)
-        rest = replace(fixed.with_folded(0), tail=())
-        is_counted = opens_itself or not rest.starts_with_human()
-        opening = 0 if is_counted else context.counter.message(FIRST_HUMAN_MESSAGE)
-        return cls(
-            fixed_tokens=request_tokens(rest)
-            + opening
-            + context.max_added_tokens()
-            + _tokens_of_new_notes(context)
-            + _tokens_of_new_todos(context),
-            tail_tokens=sum(sizes),
-            folded_tokens=[0, *accumulate(sizes)],
-            freed_tokens=[0, *accumulate(n if g else 0 for n, g in zip(sizes, goes, strict=True))],
-            turn_tokens=_turn_tokens(context),
-            log=log,
-        )
-
-    def after(self, fold: int) -> int:
-        """Return the tokens of the request after `fold` groups were folded, at most."""
-        log = self.log.change(self.folded_tokens[fold]).tokens if self.log else 0
-        tail = self.tail_tokens - self.freed_tokens[fold] + self.turn_tokens[fold]
-        return self.fixed_tokens + tail + log
-
-    def fewest(self, goal: int, *, within: int) -> int | None:
-        """Return the fewest groups, up to `within`, that must be folded to reach the goal."""
-        return next((fold for fold in range(within + 1) if self.after(fold) <= goal), None)
+    fold = bisect_left(range(within + 1), True, key=is_enough)
+    return fold if fold <= within else None
 
 
-def _turn_tokens(context: ContextParts) -> list[int]:
-    """Return the tokens of the turn memories that folds bring into view, by groups folded."""
-    changes = [0] * (len(context.tail) + 2)
-    for first, last, text in context.turns.hidden_by_folds(context.tail):
-        for message in context.shown_messages(context.tail[last]):
-            added = context.counter.message(with_turn_text(message, text))
-            added -= context.counter.message(message)
-            changes[first + 1] += added
-            changes[last + 1] -= added
-    return [*accumulate(changes)]
-
-
-def _tokens_of_new_notes(context: ContextParts) -> int:
-    """Return the tokens by which the newest human message may grow when something is folded."""
-    if context.notes_after_fold is None:
-        return 0
-    new = context.with_notes(context.notes_after_fold)
-    groups = (
-        group
-        for group in (*context.kept, *context.tail)
-        if any(message.id == context.newest_human for message in group.source.messages)
-    )
-    return max(0, sum(new.block_tokens(one) - context.block_tokens(one) for one in groups))
-
-
-def _tokens_of_new_todos(context: ContextParts) -> int:
-    """Return the tokens by which the to-do list may grow when something is folded."""
-    if context.todos is None:
-        return 0
-    lists = todo_lists([m for group in context.tail for m in group.source.messages])
-    sizes = [context.added_tokens((text,)) for text in (*lists, context.state_todos) if text]
-    shown = context.added_tokens((context.todos,)) if context.todos else 0
-    return max(0, *sizes, shown) - shown
+def folded_tokens(context: ContextParts) -> list[int]:
+    """Return the tokens of the oldest tail groups together, by their number."""
+    return [0, *accumulate(context.sizes(context.tail))]

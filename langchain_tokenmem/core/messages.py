@@ -116,7 +116,8 @@ _DEEPEST = 50
 
 def well_formed_message(message: BaseMessage) -> BaseMessage:
     """Return a message whose texts are all well-formed; the same object if they are."""
-    fields = {name: value for name in _SENT if (value := getattr(message, name, None))}
+    held = vars(message)
+    fields = {name: value for name in _SENT if (value := held.get(name))}
     update = {name: clean for name, value in fields.items() if (clean := _clean(value)) != value}
     return marked(message.model_copy(update=update), cut=True) if update else message
 

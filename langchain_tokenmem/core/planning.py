@@ -16,7 +16,7 @@ from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import FoldForecast, LogForecast
+from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
 from langchain_tokenmem.core.size_caps import (
@@ -126,12 +126,12 @@ def plan(
         return Plan("compact_at", shorter.cuts, 0, before, after)
     if due is None or steps != "all":
         return idle
-    forecast = _forecast(shorter, budget, may_condense=may_condense)
+    log = _log_forecast(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
     if policy.max_messages is not None:
         # What no view shows any more is not recent: the summary has it as soon as one is made.
         recent = max(recent, _window_start(context, policy.max_messages))
-    return _plan_change(shorter, budget, idle, forecast, recent=recent, due=due)
+    return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
 
 
 def _pays(before: int, after: int, budget: TokenBudget) -> bool:
@@ -170,14 +170,14 @@ def _plan_change(
     shorter: ContextParts,
     budget: TokenBudget,
     idle: Plan,
-    forecast: FoldForecast,
+    log: LogForecast,
     *,
     recent: int,
     due: _FoldReason,
 ) -> Plan:
     """Return the plan that folds groups, or the idle one if no change pays for itself."""
     before = idle.before
-    folded = _plan_fold(shorter, budget, forecast, recent=recent, due=due)
+    folded = _plan_fold(shorter, budget, log, recent=recent, due=due)
     pays = _pays(before, folded.after, budget)
     if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
@@ -233,7 +233,7 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
 def _plan_fold(
     context: ContextParts,
     budget: TokenBudget,
-    forecast: FoldForecast,
+    log: LogForecast,
     *,
     recent: int,
     due: _FoldReason,
@@ -244,14 +244,14 @@ def _plan_fold(
     cut, too; the newest human message only where the limit forces the change.
     """
     newest = context.newest_start()
-    fold = forecast.fewest(budget.target_tokens, within=newest)
+    fold = fewest_folds(context, budget.target_tokens, within=newest, log=log)
     fold = newest if fold is None else fold
     fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
-    rest, log = context.with_folded(fold), forecast.log
+    rest = context.with_folded(fold)
     summary, aside, growth = None, 0, 0
-    if fold and log:
+    if fold:
         room = _entry_goal(context, budget) - request_tokens(rest)
-        summary = log.change(forecast.folded_tokens[fold], room=room)
+        summary = log.change(folded_tokens(context)[fold], room=room)
         rest, aside = replace(rest, summary=None), summary.tokens
         growth = max(0, log.most + log.introduction - aside)
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
@@ -271,13 +271,12 @@ def _plan_fold(
     )
 
 
-def _forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> FoldForecast:
-    """Return the forecast in which the running summary grows by an entry."""
+def _log_forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> LogForecast:
+    """Return how the running summary grows by an entry."""
     room = available_tokens(context, budget)
     most = max(0, min(budget.summary_tokens, room - int(budget.message_share * room)))
     share = budget.summary_tokens
-    log = LogForecast.of(context, most, share=share, may_condense=may_condense)
-    return FoldForecast.of(context, log)
+    return LogForecast.of(context, most, share=share, may_condense=may_condense)
 
 
 def _entry_goal(context: ContextParts, budget: TokenBudget) -> int:

@@ -74,23 +74,6 @@ class ShownTurns:
         """Return the turn memories as a state keeps them."""
         return self.reader.state(self.turns, _sources(tail[:1]))
 
-    def hidden_by_folds(self, tail: Groups) -> list[tuple[int, int, str]]:
-        """Return the turn memories that folds bring into view.
-
-        Returns:
-            For each the place of the first group whose calls it tells of, the place of the group
-            that shows it, and its text.
-        """
-        if self.shown != "when_hidden" or not self.turns:
-            return []
-        places = {group.source.last_id: place for place, group in enumerate(tail)}
-        return [
-            (places[turn.first], places[turn.key], turn_memory_text(turn.memory))
-            for turn in self.turns
-            if turn.is_finished and not turn.is_hidden
-            if turn.first in places and turn.key in places
-        ]
-
     def text_tokens(self, message: BaseMessage, count: Callable[[BaseMessage], int]) -> int:
         """Return the tokens that a message has more by the turn memory that it shows."""
         shown = self.with_text(message)

@@ -96,10 +96,14 @@ def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
 
 def without_turn_text(text: str) -> str:
     """Return a text without what has the form of an inserted block, at its end or its beginning."""
-    if _HEADING not in text and "</" not in text:
+    if not _may_be_inserted(text):
         return text
     copied = _AT_END.search(text)
     return _AT_START.sub("", text[: copied.start()].rstrip() if copied else text)
+
+
+def _may_be_inserted(text: str) -> bool:
+    return _HEADING in text or "</" in text
 
 
 def without_echo(message: BaseMessage) -> BaseMessage:
@@ -107,9 +111,11 @@ def without_echo(message: BaseMessage) -> BaseMessage:
 
     The same message where there are none.
     """
-    if role_of(message) != "ai" or not message.content:
-        return message
     content: Any = message.content
+    if isinstance(content, str) and not _may_be_inserted(content):
+        return message  # seen first: it is what nearly all of thousands of messages are
+    if role_of(message) != "ai" or not content:
+        return message
     if isinstance(content, str):
         words: Any = without_turn_text(content)
     else:

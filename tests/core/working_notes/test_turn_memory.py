@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, ToolKinds, format_message_for_provider
-from langchain_tokenmem.core.folding import FoldForecast
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.state import load_state, new_state
@@ -368,15 +366,6 @@ def test_it_appears_in_the_change_of_the_prefix_that_hides_its_calls():
             assert state["summary"] != (before["summary"] if before else None)
         seen += [1] * is_shown
     assert memory.compact(messages, state) is state
-
-
-@given(turns(), st.sampled_from(["when_hidden", "always"]))
-def test_the_forecast_of_a_fold_counts_it(messages, setting):
-    memory = memory_of(8_000, turn_memory=setting)
-    context = memory.engine.prepare(messages, None).context
-    forecast = FoldForecast.of(context)
-    for fold in range(len(context.tail)):
-        assert request_tokens(context.with_folded(fold)) <= forecast.after(fold)
 
 
 def test_the_summarizer_reads_the_rendered_form_of_a_covered_answer():
