@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Sequence
 from operator import mul
 from typing import Any
@@ -16,7 +15,6 @@ from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount, TokenCounter
 from langchain_tokenmem.tokens.cache import CountCache, message_key
 from langchain_tokenmem.tokens.content import message_tokens
-from langchain_tokenmem.tokens.expected_output import expected_output
 
 ANCHORED_ACCURACY = 0.03
 """Relative error of the next request after three replies (docs/counting.md)."""
@@ -151,17 +149,8 @@ class AnchoredCounter:
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Return the tokens of a whole request."""
-        started = time.perf_counter()
         total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
-        latency = time.perf_counter() - started
-        return TokenCount(
-            total,
-            "anchored",
-            ANCHORED_ACCURACY,
-            cached=False,
-            latency=latency,
-            estimated_output_tokens=expected_output(messages, self.message),
-        )
+        return TokenCount(total, "anchored", ANCHORED_ACCURACY)
 
 
 @functools.lru_cache(maxsize=256)

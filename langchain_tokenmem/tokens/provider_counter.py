@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cachetools import TTLCache
@@ -145,7 +145,7 @@ class ProviderCounter:
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
-        """Return the tokens of a whole request, as the provider counts it; never raises.
+        """Return the tokens of a whole request, as the provider counts it.
 
         It waits `timeout_s` at most. On an event loop it does not wait and asks nobody: there
         `acount` does.
@@ -157,22 +157,21 @@ class ProviderCounter:
         Returns:
             The provider's count, or the estimate, for which `is_estimate` is true.
         """
-        began = time.perf_counter()
         started = None if _running_loop() else self.start(messages, tools)
         if started is not None:
             wait_for(started.job, started.until - time.monotonic())
-        return self._result(messages, tools, began, started)
+        return self._result(messages, tools, started)
 
     async def acount(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Do the same as `count` without blocking the event loop."""
-        began, until = time.perf_counter(), time.monotonic() + self._wait_s
+        until = time.monotonic() + self._wait_s
         started = await in_own_thread(self.start, messages, tools, until)
         if started is not None:
             left = max(0.0, started.until - time.monotonic())
             await asyncio.wait([asyncio.wrap_future(started.job)], timeout=left)
-        return await in_own_thread(self._result, messages, tools, began, started)
+        return await in_own_thread(self._result, messages, tools, started)
 
     def start(
         self,
@@ -229,20 +228,17 @@ class ProviderCounter:
         self,
         messages: Sequence[BaseMessage],
         tools: Sequence[Any] | None,
-        began: float,
         started: CountJob | None,
     ) -> TokenCount:
         if started is not None:
             self.settle(started)
         tokens = self.known(messages, tools)
         count = self._local.count(messages, tools=tools)
-        count = replace(count, latency=time.perf_counter() - began)
         if tokens is None or self._endpoint is None:
             return count
         estimated = 0 if self._endpoint.counts_tools else self._local.tools(tools)
         accuracy = max(PROVIDER_ACCURACY, count.accuracy * estimated / tokens)
-        is_cached = started is None
-        return replace(count, tokens=tokens, method="provider", accuracy=accuracy, cached=is_cached)
+        return TokenCount(tokens, "provider", accuracy)
 
     def _is_stuck(self) -> bool:
         """Return whether all places are taken by requests that do not end."""

@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem.tokens.cache import CountCache
 from langchain_tokenmem.tokens.counters import TiktokenCounter
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
-from langchain_tokenmem.tokens.estimate import estimate_tokens
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.strategies import conversations, texts
 
@@ -78,36 +77,6 @@ def test_long_runs_inside_a_text_are_counted_within_a_small_error():
     assert exact <= count_tokens(O200K, text) <= exact + 20
 
 
-class PanicException(BaseException):  # the name that pyo3 gives it
-    pass
-
-
-class Panicking:
-    name = "panicking"
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def encode_ordinary(self, text: str) -> list[int]:
-        raise self._error
-
-
-@pytest.mark.parametrize(
-    "error", [PanicException("stack overflow"), ValueError("?"), MemoryError()]
-)
-def test_a_tokenizer_that_fails_falls_back_to_the_estimate(error, caplog):
-    counter = TiktokenCounter(Panicking(error))
-    assert counter.text("Hello there, world") == estimate_tokens("Hello there, world")
-    assert counter.count([HumanMessage("hi")]).tokens > 3
-    assert len([r for r in caplog.records if type(error).__name__ in r.message]) <= 1
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
-def test_interrupts_during_tokenization_are_not_swallowed(error):
-    with pytest.raises(type(error)):
-        TiktokenCounter(Panicking(error)).text("Hello")
-
-
 def test_lone_surrogates_are_counted():
     assert fresh().text("a \ud83d b \udc00") >= 4
     assert fresh().message(HumanMessage([{"type": "text", "text": "\ud800"}])) > 4
@@ -150,10 +119,9 @@ def test_only_new_messages_are_tokenized():
     counter = TiktokenCounter(encoding)
     messages = history(400)
     first = counter.count(messages)
-    assert not first.cached
+    assert encoding.texts
     encoding.texts.clear()
-    assert counter.count(messages).tokens == first.tokens
-    assert counter.count(messages).cached
+    assert counter.count(messages) == first
     assert encoding.texts == []
     counter.count([*messages, HumanMessage("One more question")])
     assert encoding.texts == ["user", "One more question"]
@@ -206,7 +174,7 @@ def test_ten_thousand_cached_messages_are_counted_quickly():
     messages = history(10_000)
     counter.count(messages)
     started = time.process_time()
-    assert counter.count(messages).cached
+    counter.count(messages)
     assert time.process_time() - started < 2  # against O(n^2): it takes about 0.015 seconds
 
 
