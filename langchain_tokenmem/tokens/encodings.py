@@ -101,28 +101,14 @@ def _ranks(name: str) -> bytes:
     return data
 
 
-# A single "word" of many thousand characters is one piece for the byte-pair merge, which is
-# quadratic in tiktoken before 0.13, and a run of a million blanks overruns its regex engine
-# (tiktoken issues 15, 195, 245). Runs are therefore cut every _RUN characters: at most one token
-# of error per cut. Letters are what is neither blank, digit nor punctuation, so that combining
-# marks (Thai, Devanagari) do not break a run as they would with \w.
-_RUN = 512
-_PUNCTUATION = r"_!-/:-@\[-^`{-~\u2000-\u206f\u3000-\u303f\uff01-\uff20"
-_CLASSES = (rf"[^\s\d{_PUNCTUATION}]", r"[^\w\s]|_", r"\s")
-_WHOLE_BLOCK = re.compile("|".join(rf"(?:{chars}){{{_RUN}}}" for chars in _CLASSES))
-_LONG_RUN = re.compile(
-    "|".join(
-        rf"(?<!{lead})(?:{chars}){{{_RUN},}}"
-        for chars, lead in zip(_CLASSES, (_CLASSES[0], r"[^\w\s]", r"\s"), strict=True)
-    )
-)
+# A run of about a million blanks overruns tiktoken's regex engine (tiktoken issue 245): long runs
+# are counted in pieces: at most one token of error per cut.
+_LONGEST_RUN = 100_000
+_BLANKS = re.compile(rf"(?<!\s)\s{{{_LONGEST_RUN},}}")
 
 
 def count_tokens(encoding: tiktoken.Encoding, text: str) -> int:
     """Return the number of tokens of a text; text of special tokens counts as ordinary text.
-
-    Exact, except that runs of more than 1,024 letters, marks or blanks without a break are cut, so
-    that a megabyte of one character takes no longer than a megabyte of prose.
 
     Args:
         encoding: The vocabulary.
@@ -135,15 +121,10 @@ def count_tokens(encoding: tiktoken.Encoding, text: str) -> int:
         >>> count_tokens(encoding, "<|endoftext|>")
         7
     """
-    # A run of 2 * _RUN holds a whole aligned block of _RUN: looking at the blocks costs one short
-    # match per _RUN characters instead of a scan of the text.
-    if len(text) <= 2 * _RUN or not any(
-        _WHOLE_BLOCK.match(text, start) for start in range(0, len(text), _RUN)
-    ):
-        return len(encoding.encode_ordinary(text))
     total = start = 0
-    for run in _LONG_RUN.finditer(text):
-        for cut in range(run.start() + _RUN, run.end(), _RUN):
-            total += len(encoding.encode_ordinary(text[start:cut]))
-            start = cut
+    if len(text) > _LONGEST_RUN:
+        for run in _BLANKS.finditer(text):
+            for cut in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN):
+                total += len(encoding.encode_ordinary(text[start:cut]))
+                start = cut
     return total + len(encoding.encode_ordinary(text[start:]))

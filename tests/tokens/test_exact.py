@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -46,20 +45,28 @@ def test_special_tokens_are_counted_as_ordinary_text(special):
 
 @given(st.one_of(texts(), st.text(max_size=300)))
 @pytest.mark.parametrize("encoding", [O200K, CL100K], ids=["o200k", "cl100k"])
-def test_guards_change_no_ordinary_count(encoding, text):
-    exact = len(encoding.encode_ordinary(text))
-    # One giant run of blanks or letters is cut: at most one token more at each cut.
-    runs = (len(run) for run in re.findall(r"\s+|[^\W\d_]+|[^\w\s]+", text))
-    cuts = sum(run // 512 for run in runs if run >= 1_024)
-    assert exact <= count_tokens(encoding, text) <= exact + cuts
+def test_a_count_is_that_of_the_vocabulary(encoding, text):
+    assert count_tokens(encoding, text) == len(encoding.encode_ordinary(text))
 
 
-def test_guards_change_no_count_of_long_ordinary_texts():
-    prose = "".join(f"Line {n}: naïve 数据 and {'=' * (n % 90)} {n * n}\n" for n in range(3_000))
-    assert count_tokens(O200K, prose) == len(O200K.encode_ordinary(prose))
-
-
-RUNS = ["a", "A", " ", "\n", "-", "_", "中", "😀", "ก", "ि", "7", "\ud800", "ª", "\u0301", "aB"]
+RUNS = [
+    "a",
+    "A",
+    " ",
+    "\n",
+    " \n",
+    "-",
+    "_",
+    "中",
+    "😀",
+    "ก",
+    "ि",
+    "7",
+    "\ud800",
+    "ª",
+    "\u0301",
+    "aB",
+]
 
 
 @pytest.mark.slow
@@ -68,13 +75,13 @@ def test_a_megabyte_of_one_character_is_counted_quickly(run):
     started = time.process_time()
     tokens = fresh().text(run * (1_200_000 // len(run)))
     assert tokens > 1_000
-    assert time.process_time() - started < 20  # against a hang: it takes about 0.3 seconds
+    assert time.process_time() - started < 20  # against a hang: it takes about 0.5 seconds
 
 
-def test_long_runs_inside_a_text_are_counted_within_a_small_error():
-    text = "Some words before. " + "x" * 5_000 + " and after" + " " * 3_000 + "end."
+def test_long_runs_of_blanks_are_counted_within_a_small_error():
+    text = "Some words before." + " " * 250_000 + "and after" + "\n" * 99_000 + "end."
     exact = len(O200K.encode_ordinary(text))
-    assert exact <= count_tokens(O200K, text) <= exact + 20
+    assert exact <= count_tokens(O200K, text) <= exact + 2
 
 
 def test_lone_surrogates_are_counted():
