@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from tiktoken.model import encoding_name_for_model
 
-from langchain_tokenmem.tokens.encodings import ENCODINGS, find_encoding
+from langchain_tokenmem.tokens.encodings import PATTERNS, find_encoding
 
 PER_MESSAGE = 4
 """Tokens of a message's frame: `<|im_start|>`, role, `<|im_sep|>`, `<|im_end|>`."""
@@ -122,5 +122,5 @@ def reference_counter(model: str | None = None) -> ReferenceCounter:
     name = _DEFAULT
     with suppress(KeyError):
         name = encoding_name_for_model(model or "")
-    encoding = find_encoding(name if name in ENCODINGS else _DEFAULT)
+    encoding = find_encoding(name if name in PATTERNS else _DEFAULT)
     return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))

@@ -15,7 +15,7 @@ import importlib.util
 import re
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.errors import ConfigurationError
@@ -23,35 +23,24 @@ from langchain_tokenmem.errors import ConfigurationError
 if TYPE_CHECKING:
     import tiktoken
 
-# Hashes, patterns and special tokens: tiktoken_ext/openai_public.py (tiktoken 0.14, MIT).
+# Patterns: tiktoken_ext/openai_public.py (tiktoken 0.14, MIT). Special tokens are left out: text of
+# one counts as ordinary text.
+PATTERNS = {
+    "o200k_base": (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "cl100k_base": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|"
+        r" ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
+}
 _SHA256 = {
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-}
-ENCODINGS: dict[str, dict[str, Any]] = {
-    "o200k_base": {
-        "pat_str": (
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-            r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        ),
-        "special_tokens": {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
-    },
-    "cl100k_base": {
-        "pat_str": (
-            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|"
-            r" ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
-        ),
-        "special_tokens": {
-            "<|endoftext|>": 100257,
-            "<|fim_prefix|>": 100258,
-            "<|fim_middle|>": 100259,
-            "<|fim_suffix|>": 100260,
-            "<|endofprompt|>": 100276,
-        },
-    },
 }
 
 _loading = ForkSafeLock()
@@ -82,7 +71,7 @@ def _built(name: str) -> tiktoken.Encoding:
 
     lines = (line.split() for line in _ranks(name).splitlines())
     ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
-    return tiktoken.Encoding(name, mergeable_ranks=ranks, **ENCODINGS[name])
+    return tiktoken.Encoding(name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
 
 
 def _ranks(name: str) -> bytes:

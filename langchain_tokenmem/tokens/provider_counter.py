@@ -77,11 +77,10 @@ class ProviderCounter:
     Args:
         model: A chat model, also inside bindings.
         timeout_s: Seconds that a call waits at most.
-        cool_down_s: Seconds for which a provider is left alone after three failures in a row.
         clock: Gives seconds that only grow.
 
     Raises:
-        ConfigurationError: When a time is not above 0, or the model is only a name.
+        ConfigurationError: When `timeout_s` is not above 0, or the model is only a name.
 
     Example:
         >>> memory = TokenMemory(TokenBudget.for_model(model), counter=ProviderCounter(model))
@@ -92,7 +91,6 @@ class ProviderCounter:
         model: Any,
         *,
         timeout_s: float = TIMEOUT_S,
-        cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if model is None or isinstance(model, str):
@@ -100,13 +98,14 @@ class ProviderCounter:
                 f"ProviderCounter takes the chat model that is called, not {model!r}: its own "
                 f"client asks. counter_for({model!r}) counts by a name."
             )
-        for name, value in (("timeout_s", timeout_s), ("cool_down_s", cool_down_s)):
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise ConfigurationError(f"{name} is {value!r}; it is a time in seconds, over 0.")
+        if not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+            raise ConfigurationError(
+                f"timeout_s is {timeout_s!r}; it is a time in seconds, over 0."
+            )
         self._local = counter_for(model)
         self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
         self._wait_s = WAITED * timeout_s
-        self._breaker = CircuitBreaker(FAILURES, cool_down_s, clock)
+        self._breaker = CircuitBreaker(FAILURES, COOL_DOWN_S, clock)
         self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
         # None stands for a request that was asked for without an answer.
         self._answers: TTLCache[bytes, int | None] = TTLCache(KEPT_ANSWERS, KEPT_SECONDS, clock)

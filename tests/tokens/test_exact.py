@@ -33,8 +33,6 @@ def test_known_numbers():
     # Checked with OpenAI's own tokenizer page.
     assert O200K.encode_ordinary("hello world") == [24912, 2375]
     assert CL100K.encode_ordinary("hello world") == [15339, 1917]
-    assert O200K.n_vocab == 200_019
-    assert CL100K.n_vocab == 100_277
 
 
 @pytest.mark.parametrize("special", SPECIALS)
