@@ -93,13 +93,13 @@ $(TESTS_ENV): pyproject.toml | $(BIN)/python
 
 $(DEMO_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
-	@$(INSTALL) --editable '.[offline,cli]'
+	@$(INSTALL) --editable '.[cli]'
 	@touch $@
 
 $(BENCH_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"
 	@$(INSTALL) --upgrade 'pip>=25.1'
-	@$(INSTALL) --editable '.[offline,cli]' --group bench
+	@$(INSTALL) --editable '.[cli]' --group bench
 	@touch $@
 
 $(DOCS_ENV): pyproject.toml | $(BIN)/python

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?>=(?P<version>[\w.]+)")
-USERS_EXTRAS = ("offline", "postgres", "cli")
+USERS_EXTRAS = ("chroma", "community", "postgres", "cli")
 
 
 def pinned(requirements: Iterable[str]) -> list[str]:
@@ -23,12 +23,12 @@ def pinned(requirements: Iterable[str]) -> list[str]:
     Raises:
         SystemExit: When a requirement has no lower bound that could be tested.
     """
-    pins = []
+    pins = set()
     for requirement in requirements:
         found = REQUIREMENT.match(requirement)
         if found is None:
             raise SystemExit(f"{requirement!r} in pyproject.toml needs a lower bound, as in 'x>=1'")
-        pins.append(f"{found['name']}=={found['version']}")
+        pins.add(f"{found['name']}=={found['version']}")
     return sorted(pins)
 
 

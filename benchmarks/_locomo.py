@@ -86,8 +86,6 @@ def read_dialogues(path: Path, *, captions: bool = True) -> list[Dialogue]:
     with opened(path, "rt", encoding="utf-8") as file:
         rows = json.load(file)
     encoding = find_encoding("o200k_base")
-    if encoding is None:
-        raise SystemExit("pip install 'langchain-tokenmem[offline]'")
 
     def count(text: str) -> int:
         return len(encoding.encode_ordinary(text))

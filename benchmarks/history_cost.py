@@ -74,8 +74,6 @@ def main() -> None:
         costs = grow(store, memory, [options.small, options.large])
         everything = store.messages("s")
     encoding = find_encoding("o200k_base")
-    if encoding is None:
-        raise SystemExit("pip install 'langchain-tokenmem[offline]'")
 
     def exactly(messages: list[BaseMessage]) -> int:
         return sum(4 + len(encoding.encode_ordinary(str(m.content))) for m in messages)

@@ -82,9 +82,9 @@ def test_one_request_counts_the_whole_list_with_system_and_tools(name, server):
 def test_the_same_request_is_sent_once_and_an_edited_one_again(name, server):
     counter = ProviderCounter(ASKED[name](server.url))
     counter.count(REQUEST)
-    assert counter.count(REQUEST).cached
+    assert counter.count(REQUEST).method == "provider"
     assert len(server.requests) == 1
-    assert not counter.count([*REQUEST[:-1], HumanMessage("And then?")]).cached
+    counter.count([*REQUEST[:-1], HumanMessage("And then?")])
     assert len(server.requests) == 2
 
 

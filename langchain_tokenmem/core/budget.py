@@ -39,7 +39,7 @@ class TokenBudget:
         reserve_output: Tokens kept free for the answer. Default: a tenth of the window, at most
             8,192.
         margin: Safety, as a fraction of the window. Default: 0.02 where counts are exact, 0.10
-            where they are estimates (the error of the estimator, see docs/counting.md).
+            where they are estimates (see docs/counting.md).
         warn_at: From here on `TokenUsage.near_limit` is true.
         compact_at: From here on old tool results are shortened, if that reaches `target`: the
             cheap and deterministic step first.

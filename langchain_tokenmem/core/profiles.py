@@ -39,8 +39,8 @@ class LegalityProfile:
             one refuses its signatures.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
             out, with the reasoning that is nothing but such an id: for `store=False`.
-        strict_calls: Arguments of a tool call are a JSON object, and there is no legacy
-            `function_call`: a call that is neither is shown as a plain one.
+        strict_calls: Arguments of a tool call are a JSON object; what is not one is shown as the
+            value of one.
         call_id: Pattern of the ids of tool calls; another id is replaced.
         call_name: Pattern of the names of tools; what does not match is replaced.
         blocks: Types of content blocks that the provider takes; what it does not take is shown as

@@ -130,13 +130,9 @@ class _Repair:
             elif role == "human":
                 others.append(message)
             elif role == "tool" and result_id(message) is None:
-                # a legacy function result; `groups` put it behind its call
-                if shown and _calls_function(shown[-1]):
-                    shown.append(message)
-                else:
-                    self.repairs.append(
-                        f"Function result {message.id} has no call; left out of the view."
-                    )
+                self.repairs.append(
+                    f"Function result {message.id} has no call; left out of the view."
+                )
         self.repairs.extend(
             f"Tool result {message.id} has no call; left out of the view."
             for message in results.values()
@@ -205,14 +201,8 @@ class _Repair:
         return [with_call_ids(message, renamed), *results]
 
 
-def _calls_function(message: BaseMessage) -> bool:
-    return bool(message.additional_kwargs.get("function_call"))
-
-
 def has_no_content(message: BaseMessage) -> bool:
     """Return whether a message has neither text nor another visible part."""
-    if _calls_function(message):
-        return False
     if isinstance(message.content, str):
         return not message.content.strip()
     return all(

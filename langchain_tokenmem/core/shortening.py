@@ -14,7 +14,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.messages import call_ids, marked, result_id, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    call_ids,
+    calls_of,
+    marked,
+    result_id,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.tool_calls import with_calls
 from langchain_tokenmem.core.tool_failures import is_error
@@ -54,7 +61,7 @@ def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
         update["content"] = _with_call_marker(text, whole, message, name)
         update["usage_metadata"] = None
         update["additional_kwargs"] = {
-            key: _cut_function_call(value, cut) if key == "function_call" else value
+            key: value
             for key, value in message.additional_kwargs.items()
             if key not in _LEFT_OUT_KWARGS
         }
@@ -99,12 +106,6 @@ def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
         kept = [{**call, "args": _cut_args(call["args"], cut["args"])} for call in kept]
         broken = [{**call, "args": _cut_text_args(call["args"], cut["args"])} for call in broken]
     return with_calls(message, kept, broken)
-
-
-def _cut_function_call(call: Any, cut: Cut) -> Any:
-    if "args" not in cut or not isinstance(call, dict):
-        return call
-    return {**call, "arguments": _cut_text_args(call.get("arguments"), cut["args"])}
 
 
 def _cut_text_args(written: str | None, most: int) -> str:
@@ -179,7 +180,8 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage, new: Cut) -> Cu
     calls are shortened by the same measure.
     """
     length = len(text_of(message))
-    longest = max(map(_longest, _arguments(message)), default=0)
+    calls = calls_of(message) if isinstance(message, AIMessage) else []
+    longest = max((_longest(call["args"]) for call in calls), default=0)
     share = 1.0
     for _ in range(_ROUNDS):
         if (size := count(apply_cut(message, _cut_by(new, share, length, longest)))) <= most:
@@ -196,16 +198,6 @@ def _cut_by(empty: Cut, share: float, length: int, longest: int) -> Cut:
     if longest:
         cut["args"] = int(share * longest)
     return cut
-
-
-def _arguments(message: BaseMessage) -> list[Any]:
-    """Return the arguments of all calls of a message, of a legacy `function_call` too."""
-    if not isinstance(message, AIMessage):
-        return []
-    legacy = message.additional_kwargs.get("function_call")
-    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
-    found = [call["args"] for call in calls]
-    return [*found, legacy.get("arguments")] if isinstance(legacy, dict) else found
 
 
 def _longest(value: Any) -> int:

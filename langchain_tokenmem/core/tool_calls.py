@@ -139,8 +139,9 @@ def uniform_calls(
     """Return the messages of a group with calls and results in one form.
 
     A message without fault is the very same. Each call has an id and a name, each result is a
-    message of its own with the id of its call. Where the profile asks for it, a legacy
-    `function_call` and arguments that are no JSON object become plain calls.
+    message of its own with the id of its call. A legacy `function_call` and its result become a
+    plain call with its result; so do arguments that are not a JSON object, where the profile asks
+    for it.
     """
     found: list[BaseMessage] = []
     known = {key for message in messages for key in call_ids(message)}
@@ -166,7 +167,7 @@ def uniform_calls(
 def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
     """Return an AI message each of whose calls has an id and a name."""
     legacy = message.additional_kwargs.get("function_call")
-    if legacy and profile.strict_calls and not message.tool_calls:
+    if legacy and not message.tool_calls:
         return _without_function_call(message, legacy, profile)
     keys = call_ids(message)
     if not keys:

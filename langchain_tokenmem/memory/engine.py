@@ -194,7 +194,6 @@ class Engine:
             overhead_messages=overhead_messages,
             state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
-        # Asked only now: a counter of the application may have failed.
         budget = budget.for_counts(exact=tokens.method == "exact")
         is_whole = system is not None or self.summary_role == "system"
         context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)

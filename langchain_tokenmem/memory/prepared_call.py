@@ -43,7 +43,6 @@ class PreparedCall:
         """Return the request for the call."""
         view = build_view(self.context, self.budget, exact=True)
         tokens = view.usage.input_tokens
-        # A counter of the application can fail while the view is made.
         is_counted = self.counter.method == "exact" or tokens == self.provider_tokens
         usage = replace(view.usage, is_estimate=not is_counted)
         return replace(view, usage=usage)

@@ -50,8 +50,7 @@ from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
-from langchain_tokenmem.tokens.base import TokenCounter
-from langchain_tokenmem.tokens.guarded import guarded
+from langchain_tokenmem.tokens.base import TokenCounter, checked_counter
 
 if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
@@ -170,7 +169,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             warn=self.warn_once,
             now=now,
             models=models,
-            counter=guarded(counter, self.warn_once),
+            counter=checked_counter(counter),
             pin_first=pin_first,
             dangling=dangling,
             legality=None if legality == "auto" else profile_named(legality),

@@ -1,4 +1,4 @@
-"""Interface of token counters."""
+"""Interface of token counters, and its result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.core.argument_checks import checked_parts
 
 Method = Literal["exact", "provider", "corrected", "estimate"]
 
@@ -20,18 +22,11 @@ class TokenCount:
         method: `exact` (the model's own vocabulary), `provider` (asked of the provider),
             `corrected` (an estimate, corrected by what replies have reported) or `estimate`.
         accuracy: Documented relative error of the method as a fraction: 0.0 for exact text.
-        cached: True when every message, or the provider's answer, came from the cache.
-        latency: Seconds spent counting, a wait for the provider included.
-        estimated_output_tokens: Tokens that the answer may have: the median of the newest answers
-            of the request; None where it has none.
     """
 
     tokens: int
     method: Method
     accuracy: float
-    cached: bool
-    latency: float
-    estimated_output_tokens: int | None = None
 
     @property
     def is_estimate(self) -> bool:
@@ -43,7 +38,7 @@ class TokenCount:
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of texts, messages and tool schemas. Never raises.
+    """Counts the tokens of texts, messages and tool schemas.
 
     `count(messages, tools=t)` is the sum of `message(m)` over `messages`, plus `tools(t)`, plus a
     constant for the reply's priming, so that callers can add and subtract messages. Nothing is
@@ -77,3 +72,15 @@ class TokenCounter(Protocol):
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Return the tokens of a whole request."""
+
+
+def checked_counter(counter: TokenCounter | None) -> TokenCounter | None:
+    """Return a counter of the application if it has the methods of one, or None for None.
+
+    Raises:
+        ConfigurationError: When a method is missing.
+    """
+    if counter is None:
+        return None
+    line = 'TokenMemory(counter=counter_for("gpt-4o")), or a class like TokenCounter'
+    return checked_parts(counter, ("text", "message", "tools"), "counter", line)

@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.tokens.blocks import as_mapping, reported_reasoning
+from langchain_tokenmem.tokens.schemas import openai_tool
 
 # Longer strings are keyed by length and hash, so that the cache does not keep them alive.
 _LONGEST_KEPT = 2_048
@@ -129,7 +130,7 @@ _NOT_SENT = {"id", "response_metadata", "usage_metadata", "artifact"}
 def request_digest(
     messages: Sequence[BaseMessage], tools: Sequence[Any] | None, *around: str
 ) -> bytes:
-    """Return the hash of a request: of everything in it that a provider may be sent; never raises.
+    """Return the hash of a request: of everything in it that a provider may be sent.
 
     Args:
         messages: Its messages.
@@ -140,17 +141,7 @@ def request_digest(
         {name: value for name, value in vars(message).items() if name not in _NOT_SENT}
         for message in messages
     ]
-    written = to_json([around, sent, [*map(_schema, tools or ())]])
+    written = to_json([around, sent, [*map(openai_tool, tools or ())]])
     if isinstance(written, str):
         written = written.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(written, digest_size=16).digest()
-
-
-def _schema(tool: Any) -> Any:
-    # Half a second of tracing clients, already there for whoever has tools.
-    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
-
-    try:
-        return tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
-    except Exception:  # noqa: BLE001  # anything can be handed over as a tool
-        return repr(tool)

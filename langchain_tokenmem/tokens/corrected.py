@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.tokens.base import Method, TokenCount, TokenCounter
-from langchain_tokenmem.tokens.expected_output import expected_output
 
 CORRECTED_ACCURACY = 0.06
 """Relative error of 95 of 100 requests after three replies (docs/counting.md)."""
@@ -47,13 +45,5 @@ class CorrectedCounter:
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Return the tokens of a whole request."""
-        started = time.perf_counter()
         total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
-        return TokenCount(
-            total,
-            "corrected",
-            CORRECTED_ACCURACY,
-            cached=False,
-            latency=time.perf_counter() - started,
-            estimated_output_tokens=expected_output(messages, self.message),
-        )
+        return TokenCount(total, self.method, CORRECTED_ACCURACY)

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cachetools import TTLCache
@@ -77,11 +77,10 @@ class ProviderCounter:
     Args:
         model: A chat model, also inside bindings.
         timeout_s: Seconds that a call waits at most.
-        cool_down_s: Seconds for which a provider is left alone after three failures in a row.
         clock: Gives seconds that only grow.
 
     Raises:
-        ConfigurationError: When a time is not above 0, or the model is only a name.
+        ConfigurationError: When `timeout_s` is not above 0, or the model is only a name.
 
     Example:
         >>> memory = TokenMemory(TokenBudget.for_model(model), counter=ProviderCounter(model))
@@ -92,7 +91,6 @@ class ProviderCounter:
         model: Any,
         *,
         timeout_s: float = TIMEOUT_S,
-        cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if model is None or isinstance(model, str):
@@ -100,13 +98,14 @@ class ProviderCounter:
                 f"ProviderCounter takes the chat model that is called, not {model!r}: its own "
                 f"client asks. counter_for({model!r}) counts by a name."
             )
-        for name, value in (("timeout_s", timeout_s), ("cool_down_s", cool_down_s)):
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise ConfigurationError(f"{name} is {value!r}; it is a time in seconds, over 0.")
+        if not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+            raise ConfigurationError(
+                f"timeout_s is {timeout_s!r}; it is a time in seconds, over 0."
+            )
         self._local = counter_for(model)
         self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
         self._wait_s = WAITED * timeout_s
-        self._breaker = CircuitBreaker(FAILURES, cool_down_s, clock)
+        self._breaker = CircuitBreaker(FAILURES, COOL_DOWN_S, clock)
         self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
         # None stands for a request that was asked for without an answer.
         self._answers: TTLCache[bytes, int | None] = TTLCache(KEPT_ANSWERS, KEPT_SECONDS, clock)
@@ -145,7 +144,7 @@ class ProviderCounter:
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
-        """Return the tokens of a whole request, as the provider counts it; never raises.
+        """Return the tokens of a whole request, as the provider counts it.
 
         It waits `timeout_s` at most. On an event loop it does not wait and asks nobody: there
         `acount` does.
@@ -157,22 +156,21 @@ class ProviderCounter:
         Returns:
             The provider's count, or the estimate, for which `is_estimate` is true.
         """
-        began = time.perf_counter()
         started = None if _running_loop() else self.start(messages, tools)
         if started is not None:
             wait_for(started.job, started.until - time.monotonic())
-        return self._result(messages, tools, began, started)
+        return self._result(messages, tools, started)
 
     async def acount(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Do the same as `count` without blocking the event loop."""
-        began, until = time.perf_counter(), time.monotonic() + self._wait_s
+        until = time.monotonic() + self._wait_s
         started = await in_own_thread(self.start, messages, tools, until)
         if started is not None:
             left = max(0.0, started.until - time.monotonic())
             await asyncio.wait([asyncio.wrap_future(started.job)], timeout=left)
-        return await in_own_thread(self._result, messages, tools, began, started)
+        return await in_own_thread(self._result, messages, tools, started)
 
     def start(
         self,
@@ -229,20 +227,17 @@ class ProviderCounter:
         self,
         messages: Sequence[BaseMessage],
         tools: Sequence[Any] | None,
-        began: float,
         started: CountJob | None,
     ) -> TokenCount:
         if started is not None:
             self.settle(started)
         tokens = self.known(messages, tools)
         count = self._local.count(messages, tools=tools)
-        count = replace(count, latency=time.perf_counter() - began)
         if tokens is None or self._endpoint is None:
             return count
         estimated = 0 if self._endpoint.counts_tools else self._local.tools(tools)
         accuracy = max(PROVIDER_ACCURACY, count.accuracy * estimated / tokens)
-        is_cached = started is None
-        return replace(count, tokens=tokens, method="provider", accuracy=accuracy, cached=is_cached)
+        return TokenCount(tokens, "provider", accuracy)
 
     def _is_stuck(self) -> bool:
         """Return whether all places are taken by requests that do not end."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_tokenmem.core.chat_models import model_name, models_of
 from langchain_tokenmem.core.model_limits import NAME_START
-from langchain_tokenmem.tokens.counters import CounterOptions, EstimateCounter, TiktokenCounter
+from langchain_tokenmem.tokens.counters import TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ _UNKNOWN = _Family("", accuracy=0.25)
 def counter_for(
     model: BaseLanguageModel[Any] | Runnable[Any, Any] | str | None = None,
     *,
-    allow_download: bool = False,
     nameless: str | None = None,
 ) -> TokenCounter:
     """Return the counter that fits a model.
@@ -76,14 +75,12 @@ def counter_for(
     counted with o200k_base times a factor on the safe side, method `estimate`; a model without a
     name, or with one that nobody knows, with plain o200k_base, also an estimate. Where a call may
     reach models of several vocabularies (`with_fallbacks`) the dearest is taken, as an estimate.
-    Without a vocabulary on this machine every count is an estimate. The first call reads the
-    vocabulary (about half a second, blocking); later calls are cheap, and equal names share one
-    counter and its cache.
+    The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
+    equal names share one counter and its cache.
 
     Args:
         model: A chat model, also inside bindings, fallbacks or a sequence, or a model's name; None
             for exact counts of o200k_base.
-        allow_download: Let tiktoken fetch the vocabulary where no file has it.
         nameless: Name of the model whose vocabulary stands in, as an estimate, for that of a chat
             model without a name.
 
@@ -95,14 +92,14 @@ def counter_for(
         'exact'
     """
     if model is None:
-        return _counter(_DEFAULT, allow_download)
+        return _counter(_DEFAULT)
     if isinstance(model, str):
-        return _counter(_family_of(model), allow_download)
+        return _counter(_family_of(model))
     families = {_family_of_model(one, nameless) for one in models_of(model)}
     family = max(families, key=lambda one: (one.scale, one.encoding == "cl100k_base", one.accuracy))
     if len({(one.encoding, one.scale, bool(one.accuracy)) for one in families}) > 1:
         family = _as_estimate(family)
-    return _counter(family, allow_download)
+    return _counter(family)
 
 
 def _family_of_model(model: Any, nameless: str | None) -> _Family:
@@ -130,11 +127,10 @@ def _family_of(name: str) -> _Family:
 
 
 @functools.cache
-def _counter(family: _Family, allow_download: bool) -> TokenCounter:  # noqa: FBT001  # cache key
-    options: CounterOptions = {
-        "accuracy": family.accuracy,
-        "scale": family.scale,
-        "image_rule": family.image_rule,
-    }
-    encoding = find_encoding(family.encoding, allow_download=allow_download)
-    return TiktokenCounter(encoding, **options) if encoding else EstimateCounter(**options)
+def _counter(family: _Family) -> TokenCounter:
+    return TiktokenCounter(
+        find_encoding(family.encoding),
+        accuracy=family.accuracy,
+        scale=family.scale,
+        image_rule=family.image_rule,
+    )

@@ -1,18 +1,22 @@
-"""Token count of tool schemas.
+"""Token counts of tool schemas and response formats.
 
-The formula is that of the OpenAI cookbook ("How to count tokens with tiktoken", part 7, numbers
-for GPT-4o): a constant per function, per property and per enum value, plus the tokens of names,
-types and descriptions. It stops at the first level; here nested objects, arrays and alternatives
-are counted by the same rule, and keywords that the formula leaves out count as text, so that no
-description is ever free.
+The formula of tools is that of the OpenAI cookbook ("How to count tokens with tiktoken", part 7,
+numbers for GPT-4o): a constant per function, per property and per enum value, plus the tokens of
+names, types and descriptions. It stops at the first level; here nested objects, arrays and
+alternatives are counted by the same rule, and keywords that the formula leaves out count as text,
+so that no description is ever free.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.blocks import as_list, as_mapping
 
 FUNCTION_START = 7
@@ -44,18 +48,23 @@ def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
     Returns:
         Tokens.
     """
-    # Imported here: it pulls in Pydantic's v1 and v2 machinery, and most callers have no tools.
-    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
-
-    try:
-        converted: Any = convert_to_openai_tool(tool)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        converted = tool
+    converted = openai_tool(tool)
     function = as_mapping(converted).get("function")
     if not isinstance(function, Mapping):
         return FUNCTION_START + text(compact_json(converted))
     head = f"{function.get('name', '')}:{_sentence(function.get('description'))}"
     return FUNCTION_START + text(head) + _inside(as_mapping(function.get("parameters")), text, 0)
+
+
+def openai_tool(tool: Any) -> Any:
+    """Return a tool in OpenAI's form; itself where LangChain cannot convert it."""
+    # Imported here: it pulls in Pydantic's v1 and v2 machinery, and most callers have no tools.
+    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
+
+    try:
+        return convert_to_openai_tool(tool)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return tool
 
 
 def compact_json(value: Any) -> str:
@@ -93,3 +102,43 @@ def _property(name: str, schema: Any, text: Callable[[str], int], depth: int) ->
         return PROPERTY + text(f"{name}:{compact_json(schema)}")
     line = f"{name}:{schema.get('type', '')}:{_sentence(schema.get('description'))}"
     return PROPERTY + text(line) + _inside(schema, text, depth + 1)
+
+
+_WIRE_TYPES = frozenset({"text", "json_object", "json_schema"})
+"""Values of `type` by which OpenAI's `response_format` is told from a JSON schema."""
+
+
+def format_tokens(response_format: Any, counter: TokenCounter) -> int:
+    """Return the tokens of a response format, of `create_agent` or bound to a model; 0 for none.
+
+    A format in OpenAI's own form is counted as the JSON that is sent, and a schema that is offered
+    as a tool like a tool. Where it is not known yet which it will be, it is counted as a tool:
+    that is more.
+    """
+    if response_format is None:
+        return 0
+    if isinstance(response_format, dict) and response_format.get("type") in _WIRE_TYPES:
+        return counter.text(_json(response_format))
+    spec = getattr(response_format, "schema_spec", None)
+    if spec is not None:
+        return counter.text(_json(response_format.to_model_kwargs()))
+    specs = getattr(response_format, "schema_specs", None)
+    if specs is not None:
+        return counter.tools([_as_tool(s.name, s.description, s.json_schema) for s in specs])
+    schema = getattr(response_format, "schema", response_format)
+    plain = schema if isinstance(schema, dict) else _schema_of(schema)
+    return counter.tools([_as_tool(str(plain.get("title", "response")), "", plain)])
+
+
+def _as_tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "description": description, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def _schema_of(schema: Any) -> dict[str, Any]:
+    return TypeAdapter(schema).json_schema()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.tokens.resolve import counter_for
-from tests.fakes import CharCounter
 
 SENTENCE = "The parcel with the two lamps goes to Bonn and not to Cologne. "
 CODE = 'def send(parcel, *, to="Bonn"):\n    return {"id": parcel["id"], "to": to}\n'
@@ -255,55 +253,7 @@ def test_a_new_correction_changes_no_byte_of_what_was_sent():
     assert view.usage.input_tokens > 1.05 * memory.count(view.messages).tokens
 
 
-# A counter of the application that fails; a message that is cut; names.
-
-
-class Failing(CharCounter):
-    def __init__(self, where: str, error: BaseException) -> None:
-        self._where, self._error = where, error
-
-    def _fail(self, where: str) -> None:
-        if where == self._where:
-            raise self._error
-
-    def text(self, text: str) -> int:
-        self._fail("text")
-        return super().text(text)
-
-    def message(self, message: BaseMessage) -> int:
-        self._fail("message")
-        return super().message(message)
-
-    def tools(self, tools) -> int:
-        self._fail("tools")
-        return super().tools(tools)
-
-    def count(self, messages, *, tools=None):
-        self._fail("count")
-        return super().count(messages, tools=tools)
-
-
-TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["text", "message", "tools", "count"])
-def test_a_counter_that_raises_falls_back_to_the_estimate_warned_once(where, caplog):
-    caplog.set_level(logging.WARNING)
-    memory = memory_of(counter=Failing(where, KeyError("gone")))
-    said = [HumanMessage(f"{n} " + SENTENCE * 20, id=f"h{n}") for n in range(60)]
-    assert memory.count(said, tools=[TOOL]).tokens > 0
-    for _ in range(3):
-        state, view = memory.compact_and_view(said, tools=[TOOL])
-    assert state["summary"]
-    assert view.usage.is_estimate is True
-    assert view.usage.input_tokens <= view.usage.max_tokens
-    assert sum("Failing failed, KeyError" in r.message for r in caplog.records) == 1
-
-
-def test_an_interruption_while_counting_is_passed_on():
-    with pytest.raises(KeyboardInterrupt):
-        memory_of(counter=Failing("message", KeyboardInterrupt())).view([HumanMessage("hi")])
+# A message that is cut; names.
 
 
 def test_a_message_that_was_cut_gives_a_warning_with_its_tokens():

@@ -107,29 +107,26 @@ def test_a_content_block_of_a_call_without_an_id_is_not_sent_beside_the_call(pro
     assert not [one for one in view[1].content if isinstance(one, dict) and one["type"] == kind]
 
 
-def test_a_legacy_function_call_that_is_cut_keeps_its_call_as_json():
-    written = json.dumps({"text": "word " * 4_000})
+@pytest.mark.parametrize("profile", ["common", *STRICT])
+@pytest.mark.parametrize("words", [1, 4_000])
+def test_a_legacy_function_call_becomes_a_tool_call(profile, words):
+    written = json.dumps({"text": "word " * words})
     legacy = {"function_call": {"name": "write", "arguments": written}}
     asked = AIMessage("", additional_kwargs=legacy, id="a")
     result = FunctionMessage(name="write", content="done", id="f")
-    memory = TokenMemory(TokenBudget(context_window=2_000))
-    view = memory.view([GO, asked, result, NEXT])
-    call = view.messages[1].additional_kwargs["function_call"]
-    assert call["name"] == "write"
-    assert json.loads(call["arguments"])["text"].startswith("word ")
-    assert len(call["arguments"]) < len(written)
-    assert [m.type for m in view.messages] == ["human", "ai", "function", "human"]
-
-
-@pytest.mark.parametrize("profile", STRICT)
-def test_a_legacy_function_call_becomes_a_tool_call_where_there_is_none(profile):
-    legacy = {"function_call": {"name": "read", "arguments": '{"path": "log"}'}}
-    asked = AIMessage("", additional_kwargs=legacy, id="a")
-    result = FunctionMessage(name="read", content="done", id="f")
-    view = shown([GO, asked, result], legality=profile)
-    assert view[1].tool_calls[0]["args"] == {"path": "log"}
+    memory = TokenMemory(TokenBudget(context_window=2_000), legality=profile)
+    view = memory.view([GO, asked, result, NEXT]).messages
+    assert view[1].tool_calls[0]["args"]["text"].startswith("word ")
+    assert "function_call" not in view[1].additional_kwargs
     assert view[2].content == "done"
     check_results(view[1:])
+
+
+def test_a_legacy_function_call_without_a_result_is_answered_as_interrupted():
+    legacy = {"function_call": {"name": "read", "arguments": '{"path": "log"}'}}
+    view = memory_of().view([GO, AIMessage("", additional_kwargs=legacy, id="a"), NEXT])
+    assert view.messages[2].content == INTERRUPTED
+    check_results(view.messages[1:])
 
 
 def test_a_function_result_without_a_function_call_is_left_out():

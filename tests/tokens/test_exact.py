@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem.tokens.cache import CountCache
 from langchain_tokenmem.tokens.counters import TiktokenCounter
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
-from langchain_tokenmem.tokens.estimate import estimate_tokens
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.strategies import conversations, texts
 
@@ -35,8 +33,6 @@ def test_known_numbers():
     # Checked with OpenAI's own tokenizer page.
     assert O200K.encode_ordinary("hello world") == [24912, 2375]
     assert CL100K.encode_ordinary("hello world") == [15339, 1917]
-    assert O200K.n_vocab == 200_019
-    assert CL100K.n_vocab == 100_277
 
 
 @pytest.mark.parametrize("special", SPECIALS)
@@ -47,20 +43,28 @@ def test_special_tokens_are_counted_as_ordinary_text(special):
 
 @given(st.one_of(texts(), st.text(max_size=300)))
 @pytest.mark.parametrize("encoding", [O200K, CL100K], ids=["o200k", "cl100k"])
-def test_guards_change_no_ordinary_count(encoding, text):
-    exact = len(encoding.encode_ordinary(text))
-    # One giant run of blanks or letters is cut: at most one token more at each cut.
-    runs = (len(run) for run in re.findall(r"\s+|[^\W\d_]+|[^\w\s]+", text))
-    cuts = sum(run // 512 for run in runs if run >= 1_024)
-    assert exact <= count_tokens(encoding, text) <= exact + cuts
+def test_a_count_is_that_of_the_vocabulary(encoding, text):
+    assert count_tokens(encoding, text) == len(encoding.encode_ordinary(text))
 
 
-def test_guards_change_no_count_of_long_ordinary_texts():
-    prose = "".join(f"Line {n}: naïve 数据 and {'=' * (n % 90)} {n * n}\n" for n in range(3_000))
-    assert count_tokens(O200K, prose) == len(O200K.encode_ordinary(prose))
-
-
-RUNS = ["a", "A", " ", "\n", "-", "_", "中", "😀", "ก", "ि", "7", "\ud800", "ª", "\u0301", "aB"]
+RUNS = [
+    "a",
+    "A",
+    " ",
+    "\n",
+    " \n",
+    "-",
+    "_",
+    "中",
+    "😀",
+    "ก",
+    "ि",
+    "7",
+    "\ud800",
+    "ª",
+    "\u0301",
+    "aB",
+]
 
 
 @pytest.mark.slow
@@ -69,43 +73,13 @@ def test_a_megabyte_of_one_character_is_counted_quickly(run):
     started = time.process_time()
     tokens = fresh().text(run * (1_200_000 // len(run)))
     assert tokens > 1_000
-    assert time.process_time() - started < 20  # against a hang: it takes about 0.3 seconds
+    assert time.process_time() - started < 20  # against a hang: it takes about 0.5 seconds
 
 
-def test_long_runs_inside_a_text_are_counted_within_a_small_error():
-    text = "Some words before. " + "x" * 5_000 + " and after" + " " * 3_000 + "end."
+def test_long_runs_of_blanks_are_counted_within_a_small_error():
+    text = "Some words before." + " " * 250_000 + "and after" + "\n" * 99_000 + "end."
     exact = len(O200K.encode_ordinary(text))
-    assert exact <= count_tokens(O200K, text) <= exact + 20
-
-
-class PanicException(BaseException):  # the name that pyo3 gives it
-    pass
-
-
-class Panicking:
-    name = "panicking"
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def encode_ordinary(self, text: str) -> list[int]:
-        raise self._error
-
-
-@pytest.mark.parametrize(
-    "error", [PanicException("stack overflow"), ValueError("?"), MemoryError()]
-)
-def test_a_tokenizer_that_fails_falls_back_to_the_estimate(error, caplog):
-    counter = TiktokenCounter(Panicking(error))
-    assert counter.text("Hello there, world") == estimate_tokens("Hello there, world")
-    assert counter.count([HumanMessage("hi")]).tokens > 3
-    assert len([r for r in caplog.records if type(error).__name__ in r.message]) <= 1
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
-def test_interrupts_during_tokenization_are_not_swallowed(error):
-    with pytest.raises(type(error)):
-        TiktokenCounter(Panicking(error)).text("Hello")
+    assert exact <= count_tokens(O200K, text) <= exact + 2
 
 
 def test_lone_surrogates_are_counted():
@@ -150,10 +124,9 @@ def test_only_new_messages_are_tokenized():
     counter = TiktokenCounter(encoding)
     messages = history(400)
     first = counter.count(messages)
-    assert not first.cached
+    assert encoding.texts
     encoding.texts.clear()
-    assert counter.count(messages).tokens == first.tokens
-    assert counter.count(messages).cached
+    assert counter.count(messages) == first
     assert encoding.texts == []
     counter.count([*messages, HumanMessage("One more question")])
     assert encoding.texts == ["user", "One more question"]
@@ -206,7 +179,7 @@ def test_ten_thousand_cached_messages_are_counted_quickly():
     messages = history(10_000)
     counter.count(messages)
     started = time.process_time()
-    assert counter.count(messages).cached
+    counter.count(messages)
     assert time.process_time() - started < 2  # against O(n^2): it takes about 0.015 seconds
 
 

@@ -46,7 +46,6 @@ def counters(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
     count = counter.count(messages, tools=[])
     assert_type(count, TokenCount)
     assert_type(count.method, Literal["exact", "provider", "corrected", "estimate"])
-    assert_type(count.estimated_output_tokens, int | None)
     assert_type(count.is_estimate, bool)
     asking = ProviderCounter(model, timeout_s=1.0)
     assert_type(asking.count(messages), TokenCount)

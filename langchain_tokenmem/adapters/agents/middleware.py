@@ -48,7 +48,7 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.tokens.response_format import format_tokens
+from langchain_tokenmem.tokens.schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 
 

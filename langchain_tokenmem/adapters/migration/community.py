@@ -57,6 +57,6 @@ def _sql_history_class() -> Any:
     except ImportError as error:
         raise ConfigurationError(
             f"To read SQL histories langchain-community is needed ({error.name or error}): "
-            f"pip install langchain-community 'SQLAlchemy[asyncio]'."
+            f"pip install 'langchain-tokenmem[community]'."
         ) from error
     return SQLChatMessageHistory

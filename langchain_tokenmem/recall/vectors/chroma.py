@@ -279,7 +279,7 @@ def _imported() -> Any:
     except Exception as error:  # an old SQLite makes it raise RuntimeError
         raise RecallError(
             f"chromadb cannot be imported ({type(error).__name__}: {error}). Dense recall needs "
-            f"it: pip install 'chromadb>=1.5.2'. Everything else works without."
+            f"it: pip install 'langchain-tokenmem[chroma]'. Everything else works without."
         ) from error
     return chromadb
 

@@ -138,5 +138,5 @@ def test_langchain_community_is_imported_late_and_its_warning_silenced_there_alo
 def test_without_langchain_community_it_is_said_what_to_install(engine, monkeypatch):
     SQLChatMessageHistory("s", connection=engine).add_messages(SAID)
     monkeypatch.setitem(sys.modules, "langchain_community.chat_message_histories", None)
-    with pytest.raises(ConfigurationError, match="pip install langchain-community"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'langchain-tokenmem\[community\]'"):
         list(sql_histories(engine))

@@ -351,7 +351,8 @@ def test_a_missing_or_broken_chromadb_is_one_clear_error_on_first_use(tmp_path, 
 
     monkeypatch.setattr(builtins, "__import__", broken)
     index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
-    with pytest.raises(RecallError, match=r"unsupported version of sqlite3.*works without"):
+    told = r"unsupported version of sqlite3.*tokenmem\[chroma\].*works without"
+    with pytest.raises(RecallError, match=told):
         index.connect("tokenmem-test")
     monkeypatch.undo()
 
