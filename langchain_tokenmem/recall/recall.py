@@ -22,7 +22,6 @@ from langchain_tokenmem.recall.ranking.result_selection import (
     best_parts,
 )
 from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_superseded
 from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
 from langchain_tokenmem.recall.vectors.selection import vector_index
@@ -126,7 +125,6 @@ class Recall(IndexMaintenance, Closeable):
         among: Collection[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
         count_tokens: Callable[[str], int] | None = None,
-        include_superseded: bool = False,
     ) -> list[Hit]:
         """Return what matches a question, best first; nothing when nothing is near enough.
 
@@ -141,8 +139,6 @@ class Recall(IndexMaintenance, Closeable):
             among: Ids of the messages that may be found; default: all in scope.
             filter: What a document's metadata must hold; a message has `role` and `name`.
             count_tokens: Counts instead of the one given to the recall.
-            include_superseded: Return words that an edit superseded, or that are hidden, too:
-                behind the others, with the number of the version in `metadata["superseded"]`.
 
         Raises:
             ScopeError: Without a session id, or a user id for the user's scope, and when the
@@ -163,15 +159,9 @@ class Recall(IndexMaintenance, Closeable):
             return []
         try:
             self._lexical_backlog.index_scope(where)
-            found = self._search(query, where, options)
-            more = (
-                search_superseded(self._store.index, self._analyser, query, where)
-                if include_superseded
-                else []
-            )
+            return self._search(query, where, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
-        return [*found, *hits_that_fit(more, found, options)]
 
     asearch = in_thread(search)
 

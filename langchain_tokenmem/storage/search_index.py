@@ -190,25 +190,6 @@ class SearchIndex(VectorTable):
                 return [], 0
             return sources_from(connection, session, from_seq, limit), session.last_seq
 
-    def superseded(self, scope: Scope) -> list[IndexSource]:
-        """Return the words in a scope that edits superseded or hid, with their version."""
-        found: list[IndexSource] = []
-        with self._database.reading(_ABOUT) as connection:
-            within = _sessions_in(connection, scope)
-            for number in within.partitions if within else ():
-                session = find_by_id(connection, number)
-                if session is None or session.kind != MESSAGES or not session.edits:
-                    continue
-                hidden = select(messages.c.seq).where(
-                    messages.c.session == number,
-                    messages.c.is_shown == 0,
-                    messages.c.seq.is_not(None),
-                )
-                seqs = connection.execute(hidden).scalars().all()
-                rows = with_superseded(read_at(connection, session, seqs))
-                found += [source_of(row, session) for row in rows if not row.is_shown]
-        return found
-
     def history(
         self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
     ) -> list[IndexSource]:

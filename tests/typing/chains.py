@@ -65,7 +65,7 @@ def recall(kept: TranscriptStore, embeddings: Embeddings) -> Recall:
     """Search by words and by meaning."""
     by_words = Recall(kept)
     hits = by_words.search("price", session_id="s1", user_id="ann", scope="user", k=5)
-    hits += by_words.search("price", session_id="s1", include_superseded=True)
+    hits += by_words.history_search("price", session_id="s1", include_superseded=True)
     assert_type(kept.get("s1", "m1", include_superseded=True), BaseMessage | None)
     assert_type(hits[0].text, str)
     assert_type(hits[0].message_id, str)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem.errors import ConfigurationError, RecallError
-
-logger = logging.getLogger(__name__)
-
-AUTO = ("ollama:nomic-embed-text", "openai:text-embedding-3-small")
-"""Models that `embeddings="auto"` tries: one on this machine first, so that no text leaves it."""
+from langchain_tokenmem.errors import ConfigurationError
 
 EmbeddingFunction = Callable[[list[str]], Any]
 """`f(texts) -> vectors`, one for each text; sync or async, as LangGraph's stores take it."""
@@ -31,8 +24,7 @@ def as_embeddings(given: AnyEmbeddings) -> Embeddings:
     Args:
         given: Any LangChain `Embeddings`; a function of a list of texts that returns their vectors,
             sync or async; or a name such as `openai:text-embedding-3-small`, made by
-            `langchain.embeddings.init_embeddings`, whose provider's package must be installed; or
-            `auto` for the first that answers of Ollama and OpenAI.
+            `langchain.embeddings.init_embeddings`, whose provider's package must be installed.
 
     Raises:
         ConfigurationError: When it is none of these, or the named model cannot be made.
@@ -40,7 +32,7 @@ def as_embeddings(given: AnyEmbeddings) -> Embeddings:
     if isinstance(given, Embeddings):
         return given
     if isinstance(given, str):
-        return FirstThatAnswers() if given == "auto" else _named(given)
+        return _named(given)
     if callable(given) and not isinstance(given, type):
         return FunctionEmbeddings(given)
     raise ConfigurationError(
@@ -67,60 +59,6 @@ def _named(name: str) -> Embeddings:
     if not isinstance(made, Embeddings):
         raise ConfigurationError(f"embeddings is {name!r}, which names {made!r} and no model.")
     return made
-
-
-class FirstThatAnswers(Embeddings):
-    """The first of some models that answers: it is chosen when it is first asked, once.
-
-    Args:
-        names: What is tried, in order. Ollama is asked at OLLAMA_HOST, or on this machine; OpenAI
-            with OPENAI_API_KEY, at OPENAI_API_BASE if that is set.
-
-    Example:
-        >>> FirstThatAnswers().model
-        'auto'
-    """
-
-    def __init__(self, names: Sequence[str] = AUTO) -> None:
-        self._names = tuple(names)
-        self._chosen: Embeddings | None = None
-        self._choosing = threading.Lock()
-        self.model = "auto"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return the vectors of texts.
-
-        Raises:
-            RecallError: When no model answers; the next call tries again.
-        """
-        return self._model().embed_documents(texts)
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a question; raises as `embed_documents` does."""
-        return self._model().embed_query(text)
-
-    def _model(self) -> Embeddings:
-        with self._choosing:
-            if self._chosen is None:
-                self._chosen, self.model = self._first()
-            return self._chosen
-
-    def _first(self) -> tuple[Embeddings, str]:
-        faults = []
-        for name in self._names:
-            try:
-                made = _named(name)
-                made.embed_query("Does it answer?")
-            except Exception as error:  # noqa: BLE001  # whatever a provider raises, the next one is tried
-                faults.append(f"{name}: {error}"[:300])
-            else:
-                logger.info("Texts are embedded by %s, the first of %s.", name, self._names)
-                return made, name
-        raise RecallError(
-            f"No embedding model answers ({'; '.join(faults)}). Start Ollama and pull "
-            f"nomic-embed-text, or set OPENAI_API_KEY; each needs its package: langchain-ollama, "
-            f"langchain-openai. Recall is lexical until one does."
-        )
 
 
 class FunctionEmbeddings(Embeddings):
