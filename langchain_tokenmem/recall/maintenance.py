@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from langchain_core.documents import Document
 
-from langchain_tokenmem.core.search_units import Change, IndexSource
+from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.recall.base.documents import Splitter, document_sources, passage
+from langchain_tokenmem.recall.base.documents import document_source
 from langchain_tokenmem.recall.lexical.index import LexicalIndex
 from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
 from langchain_tokenmem.storage.async_wrappers import in_thread
@@ -43,19 +43,17 @@ class IndexMaintenance:
         *,
         session_id: str | None = None,
         user_id: str | None = None,
-        splitter: Splitter | None = None,
     ) -> list[str]:
         """Add documents to a session, or to a user; one with a known id takes the other's place.
 
-        One that is there already, with the same words and metadata, stays as it is. Where
+        One that is there already, with the same text and metadata, stays as it is. Where
         `metadata["created_at"]` is given (a datetime, ISO 8601 or seconds since 1970), that is when
-        it was said.
+        it was said. A long document is indexed in parts of about 256 tokens. Where you split one
+        yourself, name it in `metadata["document_id"]` of each part: hits tell it, `delete` deletes
+        all of its parts, and successive parts are neighbours, as messages are.
 
         Args:
             documents: LangChain documents; one without an id gets one from what it says.
-            splitter: A LangChain text splitter: each of its parts is found for itself, knows its
-                document and its number in it, and goes with the document. Default: long documents
-                are indexed in parts of about 256 tokens, and the best one is found.
             session_id: The session that they belong to.
             user_id: The user that they belong to where no session is named: they are found with
                 `scope="user"`.
@@ -65,18 +63,15 @@ class IndexMaintenance:
 
         Raises:
             ScopeError: When neither is named, or the session belongs to another user.
-            ConfigurationError: When something is no document, no time or no splitter.
-            RecallError: When the splitter fails; nothing was added.
+            ConfigurationError: When something is no document or no time; nothing was added.
         """
-        sources = [
-            document_sources(each, session_id, user_id, splitter=splitter, now=datetime.now(UTC))
-            for each in documents
-        ]
-        if not sources and session_id is None and user_id is None:
+        now = datetime.now(UTC)
+        sources = [document_source(each, session_id, user_id, now) for each in documents]
+        if sources:
+            self._store.index.put_documents(sources)
+        elif session_id is None and user_id is None:
             raise ScopeError("Documents belong to a session or a user: name one.")
-        for whole, *parts in sources:
-            self._store.index.put_document(whole, parts)
-        return [whole.source_id for whole, *_ in sources]
+        return [source.source_id for source in sources]
 
     aadd_documents = in_thread(add_documents)
 
@@ -86,39 +81,27 @@ class IndexMaintenance:
         *,
         session_id: str | None = None,
         user_id: str | None = None,
-        part: int | None = None,
-        neighbours: int = 0,
     ) -> Document | None:
-        """Return a document whole, or a part of it with its neighbours; None where there is none.
+        """Return a document as it was added; None where there is none.
 
         Args:
-            document_id: Its id, as in `Hit.document_id`; a part's own id (`Hit.message_id`) names
-                that part.
+            document_id: Its id, as in `Hit.message_id`.
             session_id: The session that it belongs to.
             user_id: The user that it belongs to where no session is named.
-            part: Number of a part, as in `Hit.part`; default: the whole document.
-            neighbours: How many parts before and after that one come along.
 
         Raises:
             ScopeError: When neither id is named, or the session belongs to another user.
             CorruptStoreError: When it is damaged.
         """
-
-        def find(name: str) -> list[IndexSource]:
-            return self._store.index.document(name, session_id=session_id, user_id=user_id)
-
-        found = find(document_id)
-        whole_id, _, number = document_id.rpartition("#")
-        if not found and part is None and whole_id and number.isdecimal():
-            found, part = find(whole_id), int(number)
-        return passage(found, part, neighbours) if found else None
+        found = self._store.index.document(document_id, session_id=session_id, user_id=user_id)
+        if found is None:
+            return None
+        return Document(found.text, id=found.source_id, metadata=dict(found.metadata))
 
     adocument = in_thread(document)
 
     def count(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Return how many documents a session has, or a user; all in the store by default.
-
-        A document counts once, however many parts it has.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -130,9 +113,7 @@ class IndexMaintenance:
     def delete(
         self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
     ) -> bool:
-        """Delete a document with its parts; return whether it was there.
-
-        Once more does no harm.
+        """Delete the document with an id, and all parts that name it; return whether any was there.
 
         Raises:
             ScopeError: When neither id is named, or the session belongs to another user.

@@ -209,17 +209,17 @@ class SearchIndex(VectorTable):
 
     # --- documents
 
-    def put_document(self, source: IndexSource, parts: Sequence[IndexSource] = ()) -> None:
-        """Add a document, and its parts, to the session or user that it names.
+    def put_documents(self, sources: Sequence[IndexSource]) -> None:
+        """Add documents, at least one, to the session or user that they name.
 
-        It takes the place of one of its id.
+        Each takes the place of the one with its id.
 
         Raises:
-            ScopeError: When it names neither, or the session belongs to another user.
+            ScopeError: When they name neither, or the session belongs to another user.
         """
-        held = documents.lock_of(source.session_id, source.user_id)
+        held = documents.lock_of(sources[0].session_id, sources[0].user_id)
         with self._database.writing("The documents of recall", held) as connection:
-            session, old = documents.put(connection, source, parts)
+            session, old = documents.put(connection, sources)
             self._forget(connection, session, old)
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
@@ -229,7 +229,7 @@ class SearchIndex(VectorTable):
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
     ) -> bool:
-        """Delete a document; return whether there was one.
+        """Delete a document and its parts; return whether there was anything.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
@@ -246,13 +246,13 @@ class SearchIndex(VectorTable):
 
     def document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
-    ) -> list[IndexSource]:
-        """Return a document and its parts; empty where there is none."""
+    ) -> IndexSource | None:
+        """Return a document; None where there is none."""
         with self._database.reading("The documents of recall") as connection:
             return documents.find_document(connection, document_id, session_id, user_id)
 
     def count_documents(self, session_id: str | None, user_id: str | None) -> int:
-        """Return how many documents there are, parts not counted."""
+        """Return how many documents there are."""
         with self._database.reading("The documents of recall") as connection:
             return documents.count(connection, session_id, user_id)
 

@@ -74,7 +74,7 @@ def recall(kept: TranscriptStore, embeddings: Embeddings) -> Recall:
     assert_type(HashingEmbeddings(dim=64).embed_query("price"), list[float])
     exact = Recall(kept, embeddings="openai:text-embedding-3-small", on_model_change="rebuild")
     assert_type(exact.add_documents([], session_id="s1"), list[str])
-    assert_type(exact.document("d", session_id="s1", part=3, neighbours=1), Document | None)
+    assert_type(exact.document("d", session_id="s1"), Document | None)
     assert_type(exact.count(), int)
     Recall(kept, VectorStoreIndex(InMemoryVectorStore(embeddings)))
     return Recall(kept, chroma=ChromaIndex("./chroma", embeddings=embeddings))

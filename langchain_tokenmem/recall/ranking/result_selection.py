@@ -163,22 +163,15 @@ class ResultSelection:
         return named if len(named) == 1 else set()
 
     def _hit(self, ranked: RankedUnit, source: IndexSource) -> Hit:
-        document_id = source.source_id if source.role == "document" else None
-        if source.document_part is not None:
-            place = source.document_part
-            document_id, text = place.document_id, source.text
-            number, count = place.number, place.count
-        else:
-            parts = parts_of(indexable_text(source))
-            number, count = min(unpack_unit(ranked.unit)[2], len(parts) - 1), len(parts)
-            text = source.text if count == 1 else parts[number]
+        parts = parts_of(indexable_text(source))
+        number = min(unpack_unit(ranked.unit)[2], len(parts) - 1)
         return Hit.of(
             source,
             score=ranked.score,
-            text=text,
+            text=source.text if len(parts) == 1 else parts[number],
             part=number,
-            parts=count,
-            document_id=document_id,
+            parts=len(parts),
+            document_id=source.document_id,
             lexical=ranked.share,
             cosine=ranked.cosine,
         )
@@ -186,10 +179,8 @@ class ResultSelection:
 
 def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
     own = {"role": source.role, "name": source.name, **source.metadata}
-    if source.document_part is not None:
-        own = {"document_id": source.document_part.document_id, **own}
-    elif source.role == "document":
-        own = {"document_id": source.source_id, **own}
+    if source.role == "document":
+        own = {"document_id": source.document_id, **own}
     return all(key in own and own[key] == value for key, value in metadata.items())
 
 
